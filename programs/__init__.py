@@ -24,7 +24,7 @@ NAMES: tuple[str, ...] = tuple(name for entry in METHODS for name in (entry.id, 
 
 
 def table() -> str:
-    """The programs as a Markdown table, as the documentation lists them."""
+    """Returns the programs as a Markdown table, as the documentation lists them."""
     rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
     for entry in METHODS:
         names = ", ".join((*entry.sources, *(f"({name})" for name in entry.optional_sources))) or "-"
@@ -34,10 +34,10 @@ def table() -> str:
 
 
 def method(id: str, base: Path | None = None) -> Method:
-    """The method called `id`; raises UnknownName with the nearest one.
+    """Returns the method called `id`; raises UnknownName with the nearest one.
 
-    A program of the user's own, from the folder `base`, is found where it was imported before; nothing is
-    imported for it.
+    A user's own program, from the folder `base`, is found if it was imported before; nothing is imported for
+    it.
     """
     for entry in METHODS:
         if id in (entry.id, *entry.also):

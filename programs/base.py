@@ -1,7 +1,7 @@
-"""RagProgram: the base of every method, a DSPy module that is asynchronous at heart.
+"""RagProgram: the base of every method, an asynchronous DSPy module.
 
-A method implements `async aforward(question, **context)` and awaits searches and typed calls;
-this class records them, counts what they cost, and lets synchronous callers wait.
+A method implements `async aforward(question, **context)` and awaits searches and typed calls; this class
+records them, counts their cost, and lets synchronous callers wait.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 def passages_in(items: Any) -> Iterator[Passage]:
-    """The passages among `items`, and those that its steps hold in a field `passages`, in order."""
+    """Yields the passages among `items`, and those in the field `passages` of its steps, in order."""
     for item in items:
         if isinstance(item, Passage):
             yield item
@@ -68,7 +68,7 @@ def passages_in(items: Any) -> Iterator[Passage]:
 
 
 def format_passage(passage: Passage) -> str:
-    """A passage as it stands in a prompt: title, then text, with markers defused."""
+    """Returns a passage as a prompt shows it: title, then text, with markers defused."""
     title, text = escape_markers(passage.title), escape_markers(passage.text)
     return f"{title}\n{text}" if title else text
 
@@ -76,10 +76,9 @@ def format_passage(passage: Passage) -> str:
 class RagProgram(dspy.Module):
     """A method on a runtime with its knobs set.
 
-    The prediction has `answer` (str), `passages` (tuple of Passage, as shown to the last call),
-    `trace` (tuple of events in call-graph order) and `counters`, to which `tallies` (numbers by name)
-    are added, what a method counts for itself. Knobs are fixed at construction; `Method.build` makes a
-    program with others.
+    The prediction has `answer` (str), `passages` (tuple of Passage, as shown to the last call), `trace`
+    (tuple of events in call-graph order) and `counters`, to which the method's own `tallies` (numbers by
+    name) are added. Knobs are fixed at construction; `Method.build` makes a program with others.
     """
 
     method: Method
@@ -115,11 +114,11 @@ class RagProgram(dspy.Module):
 
     @property
     def chooses_demos(self) -> bool:
-        """Whether the question decides which of the demonstrations are shown, `icl_n` at most."""
+        """Whether the question decides which demonstrations are shown, at most `icl_n`."""
         return False
 
     def predictor(self, signature: Any, *, role: Role = "main", max_tokens: int, **more: Any) -> RagPredict:
-        """A typed call with this program's wording, layout, sampling and number of demonstrations."""
+        """Builds a typed call with this program's wording, layout, sampling and number of demonstrations."""
         knobs = self.knobs
         return RagPredict(
             worded(signature, knobs.wording),
@@ -132,23 +131,23 @@ class RagProgram(dspy.Module):
         )
 
     def cut_source(self, source: str | Source) -> Source:
-        """`source`, or the one so called, in chunks as the knobs say, none longer than `context_tokens`."""
+        """Returns `source`, or the one of that name, in chunks of at most `context_tokens`, by the knobs."""
         knobs = self.knobs
         size = min(knobs.chunk_size, knobs.context_tokens or knobs.chunk_size)
         whole = self.runtime.source(source) if isinstance(source, str) else source
         return whole.rechunk(size, knobs.overlap)
 
     def reading(self, signature: Any) -> Any:
-        """`signature` of a call that reads passages, as the knobs `query_pos` and `own_knowledge` say."""
+        """Returns `signature` of a call that reads passages, by the knobs `query_pos` and `own_knowledge`."""
         return with_question(self.answering(signature), self.knobs.query_pos)
 
     def answering(self, signature: Any) -> Any:
-        """`signature` of a call that answers, as the knob `own_knowledge` says."""
+        """Returns `signature` of a call that answers, by the knob `own_knowledge`."""
         return with_knowledge(signature, self.may_know)
 
     @property
     def may_know(self) -> bool:
-        """Whether answers may come from what the model knows; a format that cites leaves no room for that."""
+        """Returns whether answers may use the model's own knowledge; not in formats with citations."""
         return bool(self.knobs.own_knowledge and self.knobs.answer_format in WORDED)
 
     def answer_call(
@@ -161,12 +160,12 @@ class RagProgram(dspy.Module):
         extra_tokens: int = 0,
         **more: Any,
     ) -> RagPredict:
-        """The typed call that gives the final answer: `signature` worded as the knob `answer_format` says.
+        """Builds the typed call of the final answer: `signature` worded by the knob `answer_format`.
 
-        Where there are no passages to cite, a plain paragraph or list stands in for a cited one. The call
-        reasons first when `cot` says so, or else the knob of that name. `also` are answers allowed beside
-        the options of a format that has some; `limit` stands in for the format's own limit of tokens, and
-        `extra_tokens` is for outputs beside answer and reasoning.
+        Without passages to cite, a plain paragraph or list replaces a cited one. The call reasons first if
+        `cot`, or else the knob of that name, is True. `also` are answers allowed beside the options of a
+        format with options; `limit` replaces the format's own limit of tokens, and `extra_tokens` is for
+        outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
         form = self.knobs.answer_format
@@ -183,7 +182,7 @@ class RagProgram(dspy.Module):
     async def answer_from(
         self, call: RagPredict, question: str, passages: Sequence[Passage], **inputs: Any
     ) -> dspy.Prediction:
-        """What `call` says to `question`, given as many of the first `passages` as fit.
+        """Sends `question` to `call` with as many of the first `passages` as fit.
 
         The prediction has `passages`, those shown, beside the outputs. In a format with marks, those of
         passages that were not shown are dropped and counted.
@@ -198,9 +197,9 @@ class RagProgram(dspy.Module):
         return dspy.Prediction(**outputs)
 
     def hold_to_passages(self, answer: str, n: int) -> str:
-        """`answer` as it is, or in a format with marks without those beyond the first `n` passages.
+        """Returns `answer` as it is, or in a format with marks without those beyond the first `n` passages.
 
-        Of several marks of one item of a list the first stays. What is dropped is counted.
+        Of several marks of one list item the first stays. Dropped marks are counted.
         """
         form = self.knobs.answer_format
         if form not in UNCITED:
@@ -211,7 +210,7 @@ class RagProgram(dspy.Module):
 
     @property
     def learned(self) -> dict[str, Any]:
-        """What `fit` found out, as JSON values by name; a compiled program keeps it."""
+        """Returns what `fit` learned, as JSON values by name; a compiled program stores it."""
         return {}
 
     @learned.setter
@@ -220,57 +219,57 @@ class RagProgram(dspy.Module):
             raise UsageError(f"{type(self).__name__} learns nothing, found {', '.join(map(repr, value))}.")
 
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
-        """Learn from train questions, scored by the one metric of `scorer`; most programs learn nothing."""
+        """Learns from train questions, scored by the one metric of `scorer`; most programs learn nothing."""
 
     def named_parameters(self) -> list[tuple[str, Any]]:
-        """DSPy's parameters, the predictors, after the settings: knobs that differ are refused first."""
+        """Returns DSPy's parameters: the settings first, to refuse differing knobs, then predictors."""
         return [(NAME, settings_of(self)), *super().named_parameters()]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
-        """The predictors by name, without the settings, which are no predictor."""
+        """Returns the predictors by name, without the settings, which are no predictor."""
         return [(name, held) for name, held in super().named_parameters() if isinstance(held, dspy.Predict)]
 
     def get_lm(self) -> Any:
-        """The LM that was chosen for all predictors, or one that stands for the program's own targets.
+        """Returns the LM chosen for all predictors, or one that represents the program's own targets.
 
-        DSPy's optimizers copy it to draw several replies. Raises ValueError where predictors have different
+        DSPy's optimizers copy it to draw several replies. Raises ValueError if predictors have different
         ones.
         """
         return shared_lm(self.predictors(), self.runtime)
 
     def set_lm(self, lm: Any) -> None:
-        """Let `lm` answer all calls in the place of their targets; None goes back to those.
+        """Sends all calls to `lm` instead of their targets; None restores the targets.
 
-        Raises UsageError for what is no LM, or has no model.
+        Raises UsageError if `lm` is no LM, or has no model.
         """
         if lm is not None:
             target_of(lm)
         super().set_lm(lm)
 
     def most_calls(self) -> int:
-        """At most how many LM calls one question takes, repairs not counted.
+        """Returns an upper bound on LM calls a question, without repairs.
 
-        Here one for each predictor; a program that calls one more than once says how often.
+        Here one for each predictor; a program that calls one more than once overrides it.
         """
         return len(self.predictors())
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question`; `context` may hold what `Question.context` gives."""
+        """Answers `question`; `context` may hold what `Question.context` gives."""
         raise NotImplementedError(f"{type(self).__name__} has no aforward")
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
-        """Answer and wait; safe in any number of threads."""
+        """Answers and waits; safe in any number of threads."""
         with self._streaming():
             return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
-        """Answer; may be awaited on any loop."""
+        """Answers; may be awaited on any loop."""
         with self._streaming():
             return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
 
     @staticmethod
     def _streaming() -> AbstractContextManager[None]:
-        """What lets calls on the process's loop reach the stream of `dspy.streamify`, where there is one."""
+        """Returns a context that lets calls on the process's loop reach `dspy.streamify`, if it is used."""
         if setting("send_stream") is None:
             return nullcontext()
         from ragc.programs.calls.streaming import reaching_caller
@@ -310,7 +309,7 @@ class RagProgram(dspy.Module):
         return prediction
 
     def _watched_run(self, inputs: Mapping[str, Any]) -> trace.Run | None:
-        """What sends the question as spans, if the environment asks for that; None else."""
+        """Returns the run that sends the question as spans; None if no spans are asked for."""
         if os.environ.get(SPANS, "") in ("", "0"):
             return None
         from ragc.programs.telemetry.spans import SpanRun
@@ -324,15 +323,16 @@ class RagProgram(dspy.Module):
     def _cost(
         cost: Counters, started: float, tallies: Mapping[str, float] = MappingProxyType({})
     ) -> dict[str, float]:
-        """All that a question cost, by name; `started` is a monotonic time in seconds."""
+        """Returns the total cost of a question by name; `started` is a monotonic time in seconds."""
         timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
         return {**cost.to_json(), **tallies, **timed}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
-        """At most `k` hits of the source called `name`, labelled with it.
+        """Returns at most `k` hits of the source called `name`, labelled with it.
 
-        A passage that is longer than the budget of a call is cut. A search that cannot be made gives
-        nothing, is noted in the trace and counted.
+        A passage that is longer than the budget of a call is cut. A failed search returns no hits, is noted
+        in
+        the trace and counted.
         """
         spot, query = trace.allocate_position(), repair_surrogates(query)
         counters.count(searches=1)
@@ -350,16 +350,16 @@ class RagProgram(dspy.Module):
 
     @property
     def budget(self) -> int:
-        """Most tokens of passages that one call reads; 0 where only the context bounds them."""
+        """Returns the most tokens of passages that one call reads; 0 if only the context bounds them."""
         return int(getattr(self.knobs, "context_tokens", 0))
 
     def passage_tokens(self, passages: Iterable[Passage], role: Role = "main") -> int:
-        """Tokens of `passages` as they stand in a prompt, each once, as the target of `role` counts them."""
+        """Returns the tokens of `passages` in a prompt, each once, as the target of `role` counts them."""
         target = self.runtime.target(role)
         return sum(target.count_tokens(format_passage(passage)) for passage in dict.fromkeys(passages))
 
     def _within_budget(self, hit: Hit) -> Hit:
-        """`hit`, its passage cut at the end where it is longer than the budget."""
+        """Returns `hit`, its passage cut at the end if it is longer than the budget."""
         passage = hit.passage
         while self.budget and passage.text and (tokens := self.passage_tokens((passage,))) > self.budget:
             length = len(passage.text)
@@ -369,7 +369,7 @@ class RagProgram(dspy.Module):
     def passages_that_fit(
         self, call: RagPredict, passages: Sequence[Passage], *, budgeted: bool = True, **inputs: Any
     ) -> tuple[Passage, ...]:
-        """As many of the first `passages` as fit, as in `shrink_to_fit`."""
+        """Returns as many of the first `passages` as fit, as in `shrink_to_fit`."""
         return self.shrink_to_fit(
             call,
             tuple(passages),
@@ -386,11 +386,10 @@ class RagProgram(dspy.Module):
         *,
         budgeted: bool = True,
     ) -> T:
-        """`sequence` made `shorter` until a call with `inputs(given)` fits, or nothing is left.
+        """Shortens `items` by `shorter` until a call with `inputs(items)` fits, or nothing is left.
 
         It fits when its passages fit the budget and all of it the context. A call that only ranks or sorts
-        passages is not `budgeted`. Each cut is counted as trimmed. Without `shorter` the last item of a
-        sequence goes first.
+        passages is not `budgeted`. Each cut is counted as trimmed. By default the last item is removed.
         """
         cuts = 0
         while items and not ((not budgeted or self._fits_budget(call, items)) and call.fits(**inputs(items))):

@@ -1,7 +1,7 @@
-"""The control flow of a program as data: what happens in which order, what feeds what, which knob decides.
+"""The control flow of a program as data: the order of its steps, their inputs, and the knobs that decide.
 
-Each method declares its own (`Method.flow`). It says what may follow, not what does: a model's replies
-decide, as each step's `when` tells.
+Each method declares its own (`Method.flow`). It lists what may follow; the model's replies decide what does,
+as each step's `when` says.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SEARCH = "search "
 
 
 class Step(NamedTuple):
-    """After `source` comes `target`.
+    """`target` follows `source`.
 
-    A node is the name of a prompt, `search NAME` for the source NAME, `start` or `end`. `gives` says what
-    the target is given of it, `when` under which condition, empty for always or where a reply decides
-    nothing, and `knobs` are the names of the knobs that bound or decide it. `each` says that the target
-    may stand several times side by side, once for each of what is given.
+    A node is the name of a prompt, `search NAME` for the source NAME, `start` or `end`. `gives` is what the
+    target receives, `when` the condition, empty for always or if a reply decides nothing, and `knobs` are the
+    names of the knobs that bound or decide it. `each` says that the target may run several times side by
+    side, once for each item received.
     """
 
     source: str
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     each: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What is said of the step, by name; what is empty is left out."""
+        """Returns the step's attributes by name, without empty ones."""
         fields = {"from": self.source, "to": self.target, "gives": self.gives, "when": self.when}
         more: dict[str, Any] = {"knobs": list(self.knobs), "each": self.each}
         return {name: value for name, value in (fields | more).items() if value}
@@ -58,7 +58,7 @@ SELECTION = (
 class Graph:
     """The steps of one program with the values of the knobs that its steps name.
 
-    `single` says that there is one prompt, and that a question asks it once.
+    `single` says that there is one prompt, which is called once a question.
     """
 
     method: str
@@ -78,7 +78,7 @@ class Graph:
         return tuple(n for n in self.nodes if n not in (START, END) and not n.startswith(SEARCH))
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only: nodes, steps, and the knobs that the steps name."""
+        """Returns JSON values only: nodes, steps, and the knobs that the steps name."""
         return {
             "method": self.method,
             "nodes": list(self.nodes),
@@ -90,11 +90,10 @@ class Graph:
 def graph_of(
     id: str, flow: Iterable[Step], prompts: Iterable[str], knobs: Mapping[str, Any], *, calls: int = 0
 ) -> Graph:
-    """The graph of the method `id`: what of its `flow` concerns its `prompts`, and the values of its `knobs`.
+    """Returns the graph of the method `id`: the steps of `flow` with `prompts`, and the values of `knobs`.
 
-    Steps of prompts that this setting of the knobs does not have are left out. A method without a flow
-    has its prompts as nodes of a graph without an order. `calls` is the most that a question takes, 0
-    where that is not known.
+    Steps of prompts that this setting of the knobs does not have are left out. A method without a flow has
+    its prompts as nodes of a graph without an order. `calls` is the most that a question takes, 0 if unknown.
     """
     have = dict.fromkeys(prompts)
     table = tuple(flow) or tuple(Step(START, name, when="as the program decides") for name in have)

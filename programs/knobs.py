@@ -2,8 +2,8 @@
 
 A method's knobs are one frozen dataclass. Each field is declared with `integer`, `real`, `switch` or
 `choice`; study, command line and docs are generated from the declaration. Knobs that several methods share
-are declared here, so that they mean the same everywhere. This module knows nothing of Optuna and imports no
-LM library, so listing knobs is quick.
+are declared here, so that they mean the same everywhere. This module does not use Optuna and imports no LM
+library, so listing knobs is quick.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The condition under which a knob matters: another knob is one of `values`, is above `greater_than`, or
-    is none of `excluded`, whichever is given, and matters itself. One of the `otherwise` does in its place.
+    """The condition under which a knob matters.
+
+    Another knob is one of `values`, is above `greater_than`, or is none of `excluded`, whichever is given,
+    and matters itself; or one of the `otherwise` holds.
     """
 
     knob: str
@@ -38,22 +40,22 @@ class When:
 
     @property
     def alternatives(self) -> tuple[When, ...]:
-        """The condition itself and those in its place; one that holds is enough."""
+        """Returns the condition itself and its alternatives, of which one must hold."""
         return (self, *(one for other in self.otherwise for one in other.alternatives))
 
     @property
     def knobs(self) -> tuple[str, ...]:
-        """The knobs that the condition looks at."""
+        """Returns the knobs that the condition reads."""
         return tuple(dict.fromkeys(one.knob for one in self.alternatives))
 
     def holds(self, value: Value) -> bool:
-        """Whether the other knob's `value` meets the condition, those in its place aside."""
+        """Returns whether the other knob's `value` meets the condition, without its alternatives."""
         if self.greater_than is not None:
             return not isinstance(value, str) and value > self.greater_than
         return value not in self.excluded if self.excluded else value in self.values
 
     def to_json(self) -> dict[str, Any]:
-        """`{"knob": ..., "is": [...]}`, or with `above` or `is not`; `or` lists what may hold instead."""
+        """Returns `{"knob": ..., "is": [...]}`, or with `above` or `is not`; `or` lists the alternatives."""
         own: dict[str, Any] = {"is not": list(self.excluded)} if self.excluded else {"is": list(self.values)}
         if self.greater_than is not None:
             own = {"above": self.greater_than}
@@ -65,13 +67,12 @@ class When:
 class Knob:
     """One declared knob.
 
-    `low` and `high` are inclusive bounds of an `int` or `float` knob, `step` its grid (None:
-    continuous). `options` lists the values of a `choice`; a `switch` has False and True.
-    `when` is the condition under which the knob matters; None means always.
-    `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
-    `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
-    `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
-    `also` are values of a `choice` that may be set and are not searched.
+    `low` and `high` are inclusive bounds of an `int` or `float` knob, `step` its grid (None: continuous).
+    `options` lists the values of a `choice`; a `switch` has False and True. `when` is the condition under
+    which the knob matters; None means always. `searched` says whether `knobs = "all"` includes it. `paper`
+    says where the default is from. `threshold` says that the number is only compared with a score that runs
+    record (`ragc.programs.trace`). `named` says that a `choice` is a name of the recipe's: any other one may
+    be set too, and is not searched. `also` are values of a `choice` that may be set and are not searched.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Knob:
         return (-math.inf if self.low is None else self.low, math.inf if self.high is None else self.high)
 
     def check(self, value: object) -> Value:
-        """`value` as this knob's type; raises UsageError saying what the range is."""
+        """Returns `value` as this knob's type; raises UsageError with the range."""
         if self.kind in ("switch", "choice"):
             options = (False, True) if self.kind == "switch" else (*self.options, *self.also)
             for option in options:
@@ -117,7 +118,7 @@ class Knob:
         return number_type(value)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with `id`, for `ragc list knobs --json`."""
+        """Returns a JSON object with `id`, for `ragc list knobs --json`."""
         out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         out["id"] = out.pop("name")
         if not self.also:
@@ -128,7 +129,7 @@ class Knob:
 
 
 def _is(number_type: type[int] | type[float], value: float) -> bool:
-    """Whether `value` is a finite number of `number_type`, or equal to one."""
+    """Returns whether `value` is finite and equal to a number of `number_type`."""
     try:
         return math.isfinite(value) and number_type(value) == value
     except OverflowError:
@@ -136,29 +137,29 @@ def _is(number_type: type[int] | type[float], value: float) -> bool:
 
 
 def integer(default: int, low: int, high: int, about: str, *, step: int = 1, **more: Any) -> Any:
-    """A field holding an integer in [low, high]."""
+    """Returns a field holding an integer in [low, high]."""
     return _field(Knob("", "int", default, about, low=low, high=high, step=step, **more))
 
 
 def real(
     default: float, low: float, high: float, about: str, *, step: float | None = None, **more: Any
 ) -> Any:
-    """A field holding a number in [low, high]."""
+    """Returns a field holding a number in [low, high]."""
     return _field(Knob("", "float", float(default), about, low=low, high=high, step=step, **more))
 
 
 def switch(default: bool, about: str, **more: Any) -> Any:
-    """A field that is on or off."""
+    """Returns a field that is on or off."""
     return _field(Knob("", "switch", default, about, **more))
 
 
 def choice(default: Value, options: tuple[Value, ...], about: str, **more: Any) -> Any:
-    """A field holding one of `options`."""
+    """Returns a field holding one of `options`."""
     return _field(Knob("", "choice", default, about, options=options, **more))
 
 
 def redeclare(knobs: type[Knobs], name: str, **changes: Any) -> Any:
-    """A field that declares the knob `name` of `knobs` once more, with `changes` to its declaration."""
+    """Declares the knob `name` of `knobs` again, with `changes` to its declaration."""
     return _field(dataclasses.replace(knobs.knob(name), **changes))
 
 
@@ -171,12 +172,12 @@ class Knobs:
 
     @classmethod
     def list_knobs(cls) -> tuple[Knob, ...]:
-        """All knobs in the order of declaration."""
+        """Returns all knobs in the order of declaration."""
         return _declared(cls)  # type: ignore[arg-type]  # mypy takes a type for unhashable here
 
     @classmethod
     def list_by_condition(cls) -> tuple[Knob, ...]:
-        """All knobs, each after those that its condition looks at, else in the order of declaration."""
+        """Returns all knobs, each after those that its condition reads, else in the order of declaration."""
         ordered: dict[str, Knob] = {}
 
         def add(knob: Knob) -> None:
@@ -191,7 +192,7 @@ class Knobs:
 
     @classmethod
     def knob(cls, name: str) -> Knob:
-        """The knob called `name`; raises UnknownName."""
+        """Returns the knob called `name`; raises UnknownName."""
         for knob in cls.list_knobs():
             if knob.name == name:
                 return knob
@@ -199,7 +200,7 @@ class Knobs:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Any:
-        """An instance with `values` over the defaults; raises UnknownName or UsageError."""
+        """Returns an instance with `values` over the defaults; raises UnknownName or UsageError."""
         return cls(**{name: cls.knob(name).check(value) for name, value in values.items()})
 
     def __post_init__(self) -> None:
@@ -208,22 +209,22 @@ class Knobs:
 
     @classmethod
     def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
-        """`values` that hold together: where they do not, one of the knobs in `free` gives way if it can."""
+        """Returns consistent `values`: in a conflict one of the knobs in `free` is changed if possible."""
         return values
 
     def to_json(self) -> dict[str, Value]:
-        """Every knob with its value."""
+        """Returns every knob with its value."""
         return {knob.name: getattr(self, knob.name) for knob in type(self).list_knobs()}
 
     def active(self) -> Iterator[Knob]:
-        """The knobs that matter under the present values of the others."""
+        """Yields the knobs that matter under the present values of the others."""
         for knob in type(self).list_knobs():
             if self.matters(knob, self.to_json()):
                 yield knob
 
     @classmethod
     def matters(cls, knob: Knob, values: Mapping[str, Value]) -> bool:
-        """Whether the condition of `knob` holds under `values`, and that of the knob it names, and so on."""
+        """Returns whether the condition of `knob` holds under `values`, and those it depends on."""
         if knob.when is None:
             return True
         return any(
@@ -290,10 +291,10 @@ class AnswerKnobs(Knobs):
 
 @dataclass(frozen=True)
 class ReadingKnobs(Knobs):
-    """How any program that reads passages has them cut and shown, so that programs compare like for like.
+    """How any program that reads passages cuts and shows them, so that programs are comparable.
 
-    A method whose paper has another default redeclares the field with it. `RagProgram` does what these
-    knobs say: `cut_source`, `reading` and `shrink_to_fit`.
+    A method whose paper has another default redeclares the field with it. `RagProgram` applies these knobs:
+    `cut_source`, `reading` and `shrink_to_fit`.
     """
 
     query_pos: str = choice(
@@ -330,7 +331,7 @@ class PassageKnobs(ReadingKnobs, AnswerKnobs):
 
 @dataclass(frozen=True)
 class EncoderKnobs(Knobs):
-    """How methods rank texts that have an encoder of their own in their papers."""
+    """How methods rank texts whose papers use an encoder of their own."""
 
     encoder: str = choice(
         "auto",

@@ -1,8 +1,8 @@
-"""How alike texts are: by an embedder where a source has one, else by their words.
+"""Similarity of texts: by an embedder if a source has one, else by their words.
 
-Methods that rank with an encoder of their own (SlimPLM, SKR, ITER-RETGEN) take that of a dense source, of a
-hybrid one, or of one that is reranked by an embedder; a recipe says which model that is. Where no source has
-one, BM25 stands in for it.
+Methods that rank with an encoder of their own (SlimPLM, SKR, ITER-RETGEN) use that of a dense source, of a
+hybrid one, or of one that is reranked by an embedder; a recipe says which model that is. If no source has
+one, BM25 replaces it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _rerankers: WeakKeyDictionary[Any, EmbedReranker] = WeakKeyDictionary()
 
 
 def embedder_in(source: Any) -> Any:
-    """The embedder of `source`, or of one inside it; None where there is none."""
+    """Returns the embedder of `source`, or of one inside it, or None."""
     if source is None:
         return None
     own = getattr(source, "embedder", None)
@@ -37,9 +37,9 @@ def embedder_in(source: Any) -> Any:
 
 
 class Likeness:
-    """Scores of passages by how alike they are to a text, with `encoder` as the knob of that name says.
+    """Scores passages by their similarity to a text, by the knob `encoder`.
 
-    `embeds` says whether an embedder gives them. Programs on the same embedder share its vectors.
+    `embeds` says whether an embedder scores. Programs on the same embedder share its vectors.
     """
 
     def __init__(self, runtime: Runtime, encoder: str) -> None:
@@ -54,7 +54,7 @@ class Likeness:
         return self
 
     async def scores(self, text: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """One number for each passage, in order; by words where the embedder fails, noted and counted."""
+        """Returns a score for each passage, in order; by words if the embedder fails, noted and counted."""
         if self._by_meaning is not None:
             try:
                 return await self._by_meaning.scores(text, passages)

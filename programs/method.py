@@ -1,4 +1,4 @@
-"""The record that describes one method: what to build, what may be tuned, what it needs."""
+"""The record that describes one method: what to build, its knobs, and its requirements."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 class Method:
     """A named way to answer a question.
 
-    `also` are other ids that mean it. `program` is `module:Class`, imported on first use because it needs
-    DSPy and listing does not.
-    `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
-    `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
-    Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the values of
-    `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) taken from
+    `also` are other ids of it. `program` is `module:Class`, imported on first use because it needs DSPy and
+    listing does not. `roles` and `sources` are the target roles and source names that must be configured;
+    `optional_roles` and `optional_sources` are roles and sources that some settings need, possibly the
+    defaults. Demonstrations are collected from runs under `demo_knobs`, which keep prompts short. The values
+    of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) come from
     the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `flow` is the control
-    flow under all settings of the knobs; empty for a program whose calls have no order that is known. `code`
-    is a digest of the code of a program of the user's own, "" for ragc's.
+    flow under all settings of the knobs; empty for a program whose calls have no known order. `code` is a
+    digest of the code of a user's own program, "" for ragc's.
     """
 
     id: str
@@ -49,7 +48,7 @@ class Method:
     code: str = ""
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
-        """The program on `runtime` with `knobs` over the defaults.
+        """Returns the program on `runtime` with `knobs` over the defaults.
 
         Raises UsageError when a role or source is missing or a knob is out of range.
         """
@@ -63,9 +62,7 @@ class Method:
 
     @property
     def call_shaping_knobs(self) -> tuple[str, ...]:
-        """The knobs that change the typed calls themselves: `demo_shaping_knobs` and how the answer is
-        worded.
-        """
+        """The knobs that change the typed calls: `demo_shaping_knobs` and those of the answer's wording."""
         has_format = any(knob.name == "answer_format" for knob in self.knobs.list_knobs())
         return (*self.demo_shaping_knobs, *(("answer_format",) if has_format else ()))
 
@@ -82,13 +79,15 @@ class Method:
         return issubclass(self.knobs, ReadingKnobs)
 
     def demo_setting(self, base: Mapping[str, Value], knobs: Mapping[str, Value]) -> dict[str, Value]:
-        """The setting under which demonstrations for `knobs` are collected, over the values of `base`."""
+        """Returns the setting under which demonstrations for `knobs` are collected, over the values of
+        `base`.
+        """
         shape = {name: knobs[name] for name in self.call_shaping_knobs}
         setting = {**base, **self.demo_knobs, **shape}
         return dict(self.narrow_demos(setting)) if self.narrow_demos else setting
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object for `ragc list programs --json`."""
+        """Returns a JSON object for `ragc list programs --json`."""
         return {
             "id": self.id,
             "also": list(self.also),

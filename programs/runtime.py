@@ -1,4 +1,4 @@
-"""What a program runs on: its targets and sources by role, and the gateway they share."""
+"""The runtime of a program: its targets and sources by role, and the gateway they share."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class Runtime:
     """Targets and sources by role. Copying a program shares its runtime.
 
-    `target_names` says which of the targets plays a role where it is not the role's own. `advice` says what
-    to do about a target or source that is missing; `{kind}` and `{name}` are filled in. A runtime that
-    `opens_itself` opens its targets at the first question, for programs that nobody opens. Raises UsageError
-    when a target names a fallback that is not among them.
+    `target_names` names the target of a role if it is not the role's own. `advice` says what to do about a
+    missing target or source; `{kind}` and `{name}` are filled in. A runtime that `opens_itself` opens its
+    targets at the first question, for programs that are not opened explicitly. Raises UsageError when a
+    target names a fallback that is not among them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Runtime:
         return self
 
     def with_targets(self, players: Mapping[str, str]) -> Runtime:
-        """The same runtime with `target_names`, a target's name by role, in their roles; the rest is shared.
+        """Returns the same runtime with other targets in roles, as `target_names` says; the rest is shared.
 
         Raises UsageError when a target is not configured.
         """
@@ -64,13 +64,13 @@ class Runtime:
         return other
 
     def with_sources(self, sources: Mapping[str, Source]) -> Runtime:
-        """The same runtime with `sources` in the place of its own by those names; the rest is shared."""
+        """Returns the same runtime with `sources` replacing its own by name; the rest is shared."""
         other = copy.copy(self)
         other.sources = {**self.sources, **sources}
         return other
 
     def with_epoch(self, epoch: str) -> Runtime:
-        """The same runtime with the replies of another `epoch` (`Gateway`); the rest is shared."""
+        """Returns the same runtime with the replies of another `epoch` (`Gateway`); the rest is shared."""
         if epoch == self.gateway.epoch:
             return self
         other = copy.copy(self)
@@ -79,10 +79,11 @@ class Runtime:
         return other
 
     async def open(self, watch: Watch | None = None) -> None:
-        """Open every target, fallbacks too; `watch` is told of downloads.
+        """Opens every target, fallbacks too; `watch` is told of downloads.
 
-        Raises TargetUnavailable, and UsageError where a fallback reads less than whom it stands in for, or
-        thoughts take the whole context.
+        Raises TargetUnavailable, and UsageError if a fallback has a smaller context than the target it
+        replaces,
+        or reasoning takes the whole context.
         """
         for target in self.targets.values():
             await target.open(watch)
@@ -102,7 +103,7 @@ class Runtime:
                 await aclose()
 
     async def ready(self) -> None:
-        """Open every target at the first call, where the runtime opens itself. Raises as `open`."""
+        """Opens every target at the first call, if the runtime opens itself. Raises as `open`."""
         if self._first_use is not None and not self._is_open:
             async with self._first_use:
                 if not self._is_open:
@@ -110,7 +111,7 @@ class Runtime:
                     self._is_open = True
 
     def target(self, role: str) -> Target:
-        """The target that plays `role`; raises UsageError naming the targets that are configured."""
+        """Returns the target of `role`; raises UsageError naming the targets that are configured."""
         name = self.target_names.get(role, role)
         if name not in self.targets:
             names = ", ".join(self.targets) or "none"
@@ -119,7 +120,7 @@ class Runtime:
         return self.targets[name]
 
     def source(self, name: str) -> Source:
-        """The source called `name`; raises UsageError naming the sources that are configured."""
+        """Returns the source called `name`; raises UsageError naming the sources that are configured."""
         if name not in self.sources:
             names = ", ".join(self.sources) or "none"
             advice = self._advice.format(kind="source", name=name)
@@ -127,7 +128,7 @@ class Runtime:
         return self.sources[name]
 
     def require(self, method: Method) -> None:
-        """Check, before anything is sent, that `method` finds what it needs."""
+        """Checks, before anything is sent, that everything `method` needs is configured."""
         for role in method.roles:
             player = self.target(role)
             for target in (player, *self.gateway.fallbacks.get(player, ())):

@@ -1,8 +1,8 @@
-"""SavedSettings: the knobs of a program and what it learned, where DSPy's `save` and `load` find them.
+"""SavedSettings: a program's knobs and learned values, as a parameter for DSPy's `save` and `load`.
 
 DSPy writes the state of every parameter of a module, and of the modules inside it. This is one such
 parameter, beside the predictors of each program of ours, so that a program inside a user's module is saved
-whole.
+completely.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class SavedSettings(Parameter):
         return program
 
     def reset(self) -> None:
-        """Nothing: optimizers reset parameters to begin anew, and a knob is no result of theirs."""
+        """Does nothing: optimizers reset parameters to start anew, and a knob is no result of theirs."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """JSON values: `method`, `knobs`, and `learned` where something was."""
+        """Returns JSON values: `method`, `knobs`, and `learned` if anything was."""
         program = self.program
         method = getattr(program, "method", None)
         state = {"method": method.id if method else "", "knobs": program.knobs.to_json()}
         return {**state, **({"learned": program.learned} if program.learned else {})}
 
     def load_state(self, state: dict[str, Any], **more: Any) -> None:
-        """Take over what was learned.
+        """Loads the learned values.
 
-        Raises UsageError when `state` is of another method, or was saved under other knobs, which are part
-        of how a program was built.
+        Raises UsageError when `state` is of another method, or was saved under other knobs, which are part of
+        how a program was built.
         """
         program = self.program
         own = getattr(program, "method", None)
@@ -76,7 +76,7 @@ _settings: WeakKeyDictionary[Any, SavedSettings] = WeakKeyDictionary()
 
 
 def settings_of(program: RagProgram) -> SavedSettings:
-    """The settings of `program`, the same object every time: DSPy tells parameters apart by identity."""
+    """Returns the settings of `program`, always the same object: DSPy compares parameters by identity."""
     held = _settings.get(program)
     if held is None:
         held = _settings[program] = SavedSettings(program)

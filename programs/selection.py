@@ -40,21 +40,21 @@ class SelectingProgram(RagProgram):
     answer: RagPredict
 
     def condensing_call(self, signature: Any) -> RagPredict:
-        """The call that shortens a document, which `signature` words."""
+        """Builds the call that shortens a document, worded by `signature`."""
         return self.predictor(signature, max_tokens=150)
 
     def selecting_call(self) -> RagPredict:
-        """The call that chooses documents of a window."""
+        """Returns the call that chooses documents of a window."""
         return self.predictor(SelectDocuments, max_tokens=100)
 
     def verifying_call(self) -> RagPredict:
-        """The call that says whether the documents suffice; it is shown pairs, not whole demonstrations."""
+        """Builds the call that judges whether the documents suffice; it shows pairs, not demonstrations."""
         call = self.predictor(verifying(examples=self.knobs.verify_demo > 0), max_tokens=30)
         call.max_demos = 0
         return call
 
     async def condensed(self, question: str, passage: Passage) -> str:
-        """What choosing calls see of `passage`; "" when it is irrelevant, all of it when nothing is said."""
+        """Returns `passage` as choosing calls see it: "" if irrelevant, all of it if the reply is empty."""
         whole = format_passage(passage)
         if not self.knobs.doc_condense:
             return whole
@@ -67,7 +67,7 @@ class SelectingProgram(RagProgram):
     async def choose(
         self, question: str, browse: Sequence[T], text_of: Callable[[T], str], fill: Sequence[T]
     ) -> list[T]:
-        """At most `k_support` of `browse`, those chosen before first; `text_of` gives what is shown of one.
+        """Returns at most `k_support` of `browse`, earlier choices first; `text_of` returns the text to show.
 
         With `top_up` a shorter choice is filled from `fill`, in its order.
         """
@@ -90,7 +90,7 @@ class SelectingProgram(RagProgram):
     def _window(
         self, question: str, chosen: Sequence[T], more: Sequence[T], text_of: Callable[[T], str]
     ) -> list[T]:
-        """`chosen`, and as many of the first of `more` as fit the call."""
+        """Returns `chosen`, and as many of the first of `more` as fit the call."""
         window = [*chosen, *more]
         while len(window) > len(chosen) and not self.select.fits(**self._inputs(question, window, text_of)):
             window.pop()
@@ -110,9 +110,9 @@ class SelectingProgram(RagProgram):
         return {"question": question, "k": self.knobs.k_support, "documents": texts}
 
     async def is_sufficient(self, question: str, texts: Sequence[str]) -> bool:
-        """Whether the model finds the documents `texts` sufficient.
+        """Returns whether the model finds the documents `texts` sufficient.
 
-        No document never is, nor is any with `verify` off, nor where the reply cannot be read.
+        False without documents, with `verify` off, and for an unreadable reply.
         """
         if not texts or not self.knobs.verify:
             return False
@@ -128,9 +128,9 @@ class SelectingProgram(RagProgram):
         return reply is not None and bool(reply.sufficient == "YES")
 
     async def answer_chosen(self, question: str, passages: Sequence[Passage]) -> dspy.Prediction:
-        """The answer from `passages`; where there are none to cite, one from memory without marks.
+        """Returns the answer from `passages`; if there are none to cite, one from memory without marks.
 
-        The call from memory is no predictor of the program, as it is for questions to which nothing is found.
+        The call from memory is no predictor of the program, as it only serves questions without hits.
         """
         if passages or self.knobs.answer_format not in UNCITED:
             return await self.answer_from(self.answer, question, passages)
@@ -141,7 +141,7 @@ class SelectingProgram(RagProgram):
         return dspy.Prediction(answer=self.hold_to_passages(reply.answer, 0), passages=())
 
     def _examples(self) -> Mapping[str, Any]:
-        """At most `verify_demo` questions with their answers, where the answering call has demonstrations."""
+        """Returns at most `verify_demo` questions with answers, from the answering call's demonstrations."""
         pairs = [
             f"{demo['question']}\n{demo['answer']}"
             for demo in map(dict, self.answer.demos)

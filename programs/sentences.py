@@ -1,9 +1,9 @@
-"""Where the sentences of a text end, without a model of the language.
+"""Finds where the sentences of a text end, without a language model.
 
-A sentence ends at a mark of its end that white space or the end of the text follows, or at the end of a
-line. A full stop after an abbreviation, an initial or a number in front of a text ends none, nor does one
-before a small letter. Of what may be both, such as `U.S.`, a sentence goes on: half a sentence is worse
-than two. Chinese and Japanese marks need no white space behind them.
+A sentence ends at an end mark before white space or the end of the text, or at the end of a line. A full stop
+after an abbreviation, an initial or a leading number ends no sentence, nor does one before a small letter.
+After an ambiguous one, such as `U.S.`, the sentence continues: half a sentence is worse than two. Chinese and
+Japanese marks need no white space behind them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LETTERS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
 
 
 def first_sentence(text: str) -> tuple[str, bool]:
-    """The first sentence of `text`, without white space around it, and whether it comes to its end."""
+    """Returns the first sentence of `text`, without white space around it, and whether it is complete."""
     text = text.strip()
     for mark in _END.finditer(text):
         if mark.group() == "\n" or _ends(text, mark):
@@ -34,7 +34,7 @@ def first_sentence(text: str) -> tuple[str, bool]:
 
 
 def all_sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, without white space around them; [] for a blank text."""
+    """Returns the sentences of `text` in order, without white space around them; [] for a blank text."""
     rest, sentences = text.strip(), list[str]()
     while rest:
         first, _ = first_sentence(rest)
@@ -44,7 +44,7 @@ def all_sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, mark: re.Match[str]) -> bool:
-    """Whether the mark ends a sentence; a full stop may stand for something else."""
+    """Returns whether the mark ends a sentence; a full stop may have another meaning."""
     if not mark.group().startswith((".", "\u2026")):
         return True
     before = _WORD.search(text[: mark.start()])

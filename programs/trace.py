@@ -1,11 +1,11 @@
 """Trace of one run: typed calls, searches and gate decisions in call-graph order.
 
-Each event has its place: its number, or the number of its branch and its number there. Concurrent branches
+Each event has its position: its number, or the number of its branch and its number there. Concurrent branches
 are numbered before they start, so the order never depends on which of them finishes first.
 
 A gate is a decision that compares a score with a threshold knob. A knob declared with `threshold=True` is
-used in no other way, and every comparison with it passes through here. The trace then holds, by the knob's
-name, what each question's scores were and which way they went, so that the knob can be fitted.
+used in no other way, and every comparison with it is recorded here. The trace then holds, by the knob's name,
+each question's scores and decisions, so that the knob can be fitted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ watching_events: ContextVar[Callable[[Event], None] | None] = ContextVar("ragc_w
 
 
 class Sent:
-    """What a typed call sent and what came back: chat messages as (role, content), and the replies.
+    """The request and the replies of a typed call: chat messages as (role, content), and the replies.
 
-    There are two replies where the first could not be read and another was asked for. `thoughts` are those
-    of each reply, shortened; "" where a model did not think. Messages are rendered when they are first looked
-    at, as most calls are never looked at.
+    There are two replies if the first was unreadable and a second was requested. `thoughts` are those of each
+    reply, shortened; "" if a model did not think. Messages are rendered when they are first read, as most
+    calls are never read.
     """
 
     __slots__ = ("_messages", "_render", "replies", "thoughts")
@@ -53,7 +53,7 @@ class Sent:
         return self._messages
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         messages = [{"role": role, "content": text} for role, text in self.messages]
         thoughts = {"thoughts": list(self.thoughts)} if any(self.thoughts) else {}
         return {"messages": messages, "replies": list(self.replies), **thoughts}
@@ -73,12 +73,12 @@ def _sent_of(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One typed call: the predictor's name, the role that answered, what went in and came out.
+    """One typed call: the predictor's name, the role that answered, inputs and outputs.
 
-    Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
-    `mended` values of the reply were not written as asked for. `sent` is the prompt with its replies; None
-    where nothing was asked for. `raised_limit` is the limit in tokens of the second request, where the first
-    reply ran out of its own; 0 elsewhere.
+    Tokens are those of prompt and reply, a repair's included; 0 if the outputs were given, not requested.
+    `mended` counts the values of the reply that were not written as requested. `sent` is the prompt with its
+    replies; None if nothing was requested. `raised_limit` is the limit in tokens of the second request, if
+    the first reply reached its own; else 0.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Call:
     raised_limit: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; inputs and outputs as DSPy would serialise them."""
+        """Returns JSON values only; inputs and outputs as DSPy would serialise them."""
         return {
             "at": list(self.at),
             "call": self.name,
@@ -113,7 +113,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One search: the source's name, the query, how many were wanted, and what was found."""
+    """One search: the source's name, the query, the number of hits wanted, and the hits."""
 
     source: str
     query: str
@@ -122,7 +122,7 @@ class Search:
     at: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; passages by id."""
+        """Returns JSON values only; passages by id."""
         hits = [{"id": h.passage.id, "score": round(h.score, 6)} for h in self.hits]
         fields = {"search": self.source, "query": self.query, "k": self.k, "hits": hits}
         return {"at": list(self.at), **fields}
@@ -130,23 +130,22 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A decision of the program worth showing: what it was about and how it went."""
+    """A decision of the program worth showing: its subject and its outcome."""
 
     about: str
     outcome: str
     at: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome}
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableReply(Note):
-    """A typed call whose reply could not be read: `about` is its predictor, `outcome` says why.
+    """A typed call whose reply was unreadable: `about` is its predictor, `outcome` the reason.
 
-    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs.
-    `raised_limit` is that of Call.
+    `calls` are its requests to the model with `role`, and tokens are theirs. `raised_limit` is as in Call.
     """
 
     role: str = "main"
@@ -157,7 +156,7 @@ class UnreadableReply(Note):
     raised_limit: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         spent = {
             name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")
         } | ({"raised_limit": self.raised_limit} if self.raised_limit else {})
@@ -166,9 +165,9 @@ class UnreadableReply(Note):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough.
+    """A score that was compared with the threshold `knob`, and whether it `passed`, being high enough.
 
-    `threshold` is the value that the knob had; None where it was not recorded.
+    `threshold` is the value of the knob; None if it was not recorded.
     """
 
     knob: str
@@ -178,7 +177,7 @@ class Gate:
     threshold: float | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
 
 
@@ -189,7 +188,7 @@ EXCERPT = 240
 
 
 def whole_json(event: Event) -> dict[str, Any]:
-    """`event` as JSON values, with prompts and replies as sent, excerpts of hits, and thresholds."""
+    """Returns `event` as JSON values, with prompts and replies as sent, excerpts of hits, and thresholds."""
     value = event.to_json()
     if isinstance(event, Search):
         for entry, hit in zip(value["hits"], event.hits, strict=True):
@@ -205,7 +204,7 @@ def whole_json(event: Event) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What the calls of one name cost in all: how many there were, and their tokens."""
+    """The total cost of the calls of one name: their number, and their tokens."""
 
     name: str
     calls: int = 0
@@ -213,12 +212,12 @@ class CallCost:
     completion_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Every amount by name."""
+        """Returns every amount by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def by_call(events: Iterable[Event]) -> tuple[CallCost, ...]:
-    """What the calls of each name cost, in the order in which the names first appear."""
+    """Sums what the calls of each name cost, in the order in which the names first appear."""
     by_name: dict[str, list[Call | UnreadableReply]] = {}
     for event in events:
         if isinstance(event, Call | UnreadableReply):
@@ -236,7 +235,7 @@ def by_call(events: Iterable[Event]) -> tuple[CallCost, ...]:
 
 
 def by_part(events: Iterable[Event]) -> dict[str, float]:
-    """Calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
+    """Returns calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
     totals: dict[str, float] = {}
     for event in events:
         if isinstance(event, Call | UnreadableReply):
@@ -261,7 +260,7 @@ class Run:
     _events: list[tuple[tuple[int, ...], Event, Any]] = field(default_factory=list)
 
     def add(self, path: tuple[int, ...], event: Event, prediction: Any = None) -> None:
-        """Record `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
+        """Records `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
         placed = event if event.at == path else replace(event, at=path)
         self._events.append((path, placed, prediction))
         if (show := watching_events.get()) is not None:
@@ -278,21 +277,21 @@ class Run:
         return [entry for _, _, entry in self._sorted_events() if entry is not None]
 
     def branch(self, path: tuple[int, ...] = ()) -> Branch:
-        """The place `path` in the call graph of this run."""
+        """Returns the position `path` in the call graph of this run."""
         return Branch(self, path)
 
     def finish(self, prediction: Any) -> None:
-        """The question was answered with `prediction`; for those that watch a run."""
+        """Notes that the question was answered with `prediction`; for classes that watch a run."""
 
     def fail(self, error: BaseException) -> None:
-        """The question was ended by `error`; for those that watch a run."""
+        """Notes that `error` ended the question; for classes that watch a run."""
 
     def _sorted_events(self) -> list[tuple[tuple[int, ...], Event, Any]]:
         return sorted(self._events, key=lambda entry: entry[0])
 
 
 class Branch:
-    """A place in the call graph that numbers its children in the order they are started."""
+    """A position in the call graph that numbers its children in the order they are started."""
 
     __slots__ = ("next", "path", "run")
 
@@ -300,7 +299,7 @@ class Branch:
         self.run, self.path, self.next = run, path, 0
 
     def child(self) -> tuple[int, ...]:
-        """The path of the next child."""
+        """Returns the path of the next child."""
         self.next += 1
         return (*self.path, self.next)
 
@@ -310,9 +309,9 @@ _here: ContextVar[Branch | None] = ContextVar("ragc_branch", default=None)
 
 @contextmanager
 def recording(watched: Run | None = None) -> Iterator[Run]:
-    """Record everything that happens inside; an enclosing recording is suspended meanwhile.
+    """Records everything until exit; an enclosing recording is suspended meanwhile.
 
-    A `watched` run takes the place of a new one, and is given an error that ends the block.
+    A `watched` run is used instead of a new one, and is told of an error that ends the block.
     """
     run = watched or Run()
     token = _here.set(Branch(run) if watched is None else watched.branch())
@@ -326,22 +325,22 @@ def recording(watched: Run | None = None) -> Iterator[Run]:
 
 
 def allocate_position() -> tuple[Run, tuple[int, ...]] | None:
-    """The run and the next free path in this context; None when nothing is recorded."""
+    """Returns the run and the next free path in this context; None when nothing is recorded."""
     branch = _here.get()
     return None if branch is None else (branch.run, branch.child())
 
 
 def record(event: Event) -> None:
-    """Add `event` at the next free path; nothing happens when nothing is recorded."""
+    """Adds `event` at the next free path; does nothing when nothing is recorded."""
     if spot := allocate_position():
         spot[0].add(spot[1], event)
 
 
 async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """Await all of `work` at once; results and trace keep the order of the arguments.
+    """Awaits all of `work` at once; results and trace keep the order of the arguments.
 
-    When one fails the others are cancelled and its error is raised. Only a reply that cannot be read lets the
-    others end first, so that what a failed question costs does not hang on who was faster; of several such
+    When one fails the others are cancelled and its error is raised. After an unreadable reply the others
+    finish first, so that the cost of a failed question does not depend on which is faster; of several such
     errors that of the first argument is raised.
     """
     branch = _here.get()
@@ -372,19 +371,19 @@ DIGITS = 6
 
 
 def at_least(knob: str, score: float, threshold: float) -> bool:
-    """Whether `score` is at least the `threshold` that the knob called `knob` sets."""
+    """Returns whether `score` is at least the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
     return _record_gate(knob, score, _plain(threshold), score >= _plain(threshold))
 
 
 def above(knob: str, score: float, threshold: float) -> bool:
-    """Whether `score` is greater than the `threshold` that the knob called `knob` sets."""
+    """Returns whether `score` is greater than the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
     return _record_gate(knob, score, _plain(threshold), score > _plain(threshold))
 
 
 def _plain(threshold: float) -> float:
-    """`threshold` without what adding up steps leaves behind; finer than scores, so it parts any two."""
+    """Returns `threshold` without rounding errors of summed steps; finer than any difference of scores."""
     return round(threshold, DIGITS + 3)
 
 

@@ -38,7 +38,7 @@ class CheckedMatch(Match):
     @model_validator(mode="before")
     @classmethod
     def _stands(cls, value: Any) -> Any:
-        """A match without a verdict stands: it was given as one."""
+        """Accepts a match without a verdict as true: it was reported as one."""
         return {"same": True, **value} if isinstance(value, dict) else value
 
 
@@ -98,7 +98,7 @@ class AlignComponent(dspy.Signature):
 
 @derived
 def alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
+    """Returns AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
     signature: Any = AlignComponent
     if not reflect:
         plain = Annotated[list[Match], Field(max_length=8)]
@@ -188,7 +188,7 @@ def _example(*, reflect: bool) -> str:
 
 @derived
 def sentence_alignment(*, reflect: bool, reword: bool) -> Any:
-    """AlignSentences with an example, with verdicts if `reflect`, with `synonyms` if `reword`."""
+    """Returns AlignSentences with an example, with verdicts if `reflect`, with `synonyms` if `reword`."""
     example = _example(reflect=reflect)
     signature: Any = with_paragraph(AlignSentences, example, brief=example)
     if not reflect:

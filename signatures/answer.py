@@ -183,9 +183,9 @@ class ClosedBookAnswer(dspy.Signature):
 
 
 def one_of(options: Sequence[str]) -> Any:
-    """The type of a text that the reply's schema limits to `options`.
+    """Returns the type of a text that the reply's schema limits to `options`.
 
-    Where no schema holds a reply, an option in other spelling (`Yes.`, `(b)`) becomes that option, and
+    If no schema constrains a reply, an option in other spelling (`Yes.`, `(b)`) becomes that option, and
     another text is still read.
     """
 
@@ -197,7 +197,7 @@ def one_of(options: Sequence[str]) -> Any:
 
 
 def option_of(text: str, options: Sequence[str]) -> str:
-    """The one of `options` that `text` is, whatever its case and the marks around it; "" when it is none."""
+    """Returns the one of `options` that `text` is, ignoring case and marks around it; "" when it is none."""
     return next((option for option in options if _bare(option) == _bare(text)), "")
 
 
@@ -206,12 +206,12 @@ def _bare(text: str) -> str:
 
 
 def limit_options(signature: Any, name: str, options: Sequence[str]) -> Any:
-    """`signature` with the output `name` limited to `options`."""
+    """Returns `signature` with the output `name` limited to `options`."""
     return redeclare_output(signature, name, one_of(options))
 
 
 def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, brief: str = "") -> Any:
-    """`signature` with the output `name` declared anew in its place, with both of its texts if given."""
+    """Returns `signature` with the output `name` declared again in place, with both texts if given."""
     described = describe(signature, name, desc, brief=brief) if desc else signature
     position, info = list(described.output_fields).index(name), described.output_fields[name]
     plain = dspy.OutputField(desc=info.json_schema_extra["desc"])
@@ -221,9 +221,9 @@ def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, br
 
 @derived
 def apply_format(signature: Any, answer_format: str, also: tuple[str, ...] = ()) -> Any:
-    """`signature`, which asks for a short answer, asking for one in `answer_format` instead.
+    """Returns `signature`, which asks for a short answer, asking for one in `answer_format` instead.
 
-    Where the format has options, an output `answer` is limited to them and to `also`.
+    If the format has options, an output `answer` is limited to them and to `also`.
     """
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
@@ -245,7 +245,7 @@ def _replace_all(text: str, phrases: Sequence[tuple[str, str]]) -> str:
 
 @derived
 def with_reasoning(signature: Any) -> Any:
-    """`signature` with a step-by-step `reasoning` before its other outputs."""
+    """Returns `signature` with a step-by-step `reasoning` before its other outputs."""
     return signature.prepend(
         "reasoning",
         output_field(
@@ -260,10 +260,10 @@ def with_reasoning(signature: Any) -> Any:
 
 @derived
 def with_knowledge(signature: Any, own: bool) -> Any:
-    """`signature` with the instructions that let the model answer from its `own` knowledge, or do not.
+    """Returns `signature` with the instructions that allow, or forbid, the model's `own` knowledge.
 
     One pair is that of its docstring, the other is declared by `otherwise` under the name `MEMORY` or
-    `ALONE`. With `own` what is shown comes first, and what the model knows fills what is missing. Raises
+    `ALONE`. With `own` the passages come first, and the model's knowledge fills what is missing. Raises
     TypeError for a signature that declares neither.
     """
     case, first = (MEMORY, ALONE) if own else (ALONE, MEMORY)
@@ -275,7 +275,7 @@ def with_knowledge(signature: Any, own: bool) -> Any:
 
 @derived
 def with_question(signature: Any, position: str) -> Any:
-    """`signature` with its `question` `before` or `after` its other inputs, or `both`.
+    """Returns `signature` with its `question` `before` or `after` its other inputs, or `both`.
 
     With `both` an input `question_again` echoes it at the end; the predictor fills it in.
     """
@@ -292,7 +292,7 @@ _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
 def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
-    """`answer` without marks of passages beyond the first `n`, and how many marks were dropped.
+    """Returns `answer` without marks of passages beyond the first `n`, and how many marks were dropped.
 
     A mark of several passages, `[1, 2]`, becomes one for each. With `single` only the first of several marks
     in a row stays, as an item of a list is to have one.
@@ -336,7 +336,7 @@ _SAYS_INVALID = re.compile(
 
 
 def _exact_refusal(value: Any) -> Any:
-    """`value` as it is; `INVALID` or `UNSURE` where all of it says so in other words."""
+    """Returns `value` as it is; `INVALID` or `UNSURE` if all of it is that in other words."""
     plain = value.replace("\u2019", "'").strip(" \n\"'.!*") if isinstance(value, str) else ""
     if _SAYS_UNSURE.fullmatch(plain):
         return UNSURE
@@ -426,7 +426,7 @@ class ReferenceAnswer(dspy.Signature):
 
 
 def normalize_refusal(text: str) -> str:
-    """`text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
+    """Returns `text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
     plain = text.replace("\u2019", "'").strip(" \n\"'.!").casefold().replace("do not know", "don't know")
     if not plain or UNSURE.casefold() in plain:
         return UNSURE
@@ -493,7 +493,7 @@ class ReadingNotes(dspy.Signature):
 
 @derived
 def limited_to(signature: Any, most: int) -> Any:
-    """`signature` whose schema allows `most` notes; a reply with more is still read."""
+    """Returns `signature` whose schema allows `most` notes; a reply with more is still read."""
     return signature.with_updated_fields("reading", type_=_notes(most))
 
 
@@ -505,9 +505,9 @@ def _notes(most: int) -> type[pydantic.BaseModel]:
 
 @derived
 def abstaining(signature: Any, *, own: bool = False) -> Any:
-    """`signature` with an answer that says `unknown` when nothing supports one.
+    """Returns `signature` with an answer that is `unknown` when nothing supports one.
 
-    With `own` what the model knows may support one too.
+    With `own` the model's knowledge may support one too.
     """
     support = "neither a passage nor what you know" if own else "no passage"
     description = f"a name, number or short phrase; {UNKNOWN} when {support} supports one"
@@ -536,12 +536,12 @@ _NO_ANSWERS = (
 
 
 def blank_if_nothing(text: str) -> str:
-    """`text` without white space around it; empty when it only says that there is nothing."""
+    """Returns `text` without white space around it; "" if it is only a word for nothing."""
     return "" if _bare(text) in _NOTHING_WORDS else text.strip()
 
 
 def or_nothing(value: Any) -> Any:
-    """`value` as it is; nothing where it is a word for that."""
+    """Returns `value` as it is; nothing if it is a word for nothing."""
     return "" if isinstance(value, str) and _bare(value) in _NOTHING_WORDS else value
 
 
@@ -550,9 +550,9 @@ OrNothing = Annotated[str, BeforeValidator(or_nothing)]
 
 
 def step_answer(text: str, answer_format: str) -> str:
-    """`text` as an answer in `answer_format`; nothing when it is none, or says that there is none.
+    """Returns `text` as an answer in `answer_format`; nothing when it is none, or a word for none.
 
-    A format with options takes one of them, whatever its case and the marks around it, as it is written.
+    A format with options accepts one of them, ignoring case and the marks around it, in its own spelling.
     """
     options = FORMATS[answer_format].options
     if not options:
@@ -561,5 +561,5 @@ def step_answer(text: str, answer_format: str) -> str:
 
 
 def text_tokens(answer_format: str) -> int:
-    """What a text takes that is a query or question as well as an answer in `answer_format`."""
+    """Returns the token limit of a text that may be a query, a question or an answer in `answer_format`."""
     return max(_SHORT_TOKENS, FORMATS[answer_format].tokens)

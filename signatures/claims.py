@@ -288,9 +288,9 @@ class Judgements:
 
 @derived
 def judgements(asks: str, by: str) -> Judgements:
-    """The judgements that ask for `asks`, one of `JUDGED`; `by` "confidence" has them say a percentage.
+    """Returns the judgements that ask for `asks`, one of `JUDGED`; with `by` "confidence" as a percentage.
 
-    Those that ask for correctness are given claims with the doubt of the draft in them.
+    Judgements of correctness get claims with the draft's words of doubt.
     """
     if asks == "style":
         drafted, labelled, split, claimed = JudgeKnown, JudgeKnown, ClaimSplit, ClaimKnown
@@ -310,7 +310,7 @@ _DOUBT = 'Where the answer is in doubt ("probably", "I think", "about"), the cla
 
 
 def _confident(signature: Any, what: str) -> Any:
-    """`signature` with a `confidence` in percent that `what` holds, in the place of `known`."""
+    """Returns `signature` with a `confidence` in percent that `what` holds, instead of `known`."""
     sure = output_field(
         f"how sure you are, in percent, that {what}; 50 where as much speaks for one as against",
         brief=f"how sure you are, in percent, that {what}",
@@ -320,10 +320,10 @@ def _confident(signature: Any, what: str) -> Any:
 
 @derived
 def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
-    """The answering calls for an answer format, without passages and with them, before they are worded.
+    """Returns the answering calls for an answer format, without and with passages, before they are worded.
 
-    Marks of passages say that these support the answer, so formats with marks leave no room for own
-    knowledge, and without passages are a paragraph or list without them.
+    Marks of passages mean that these support the answer. So formats with marks allow no knowledge of the
+    model's own, and without passages are a plain paragraph or list.
     """
     if answer_format in UNCITED:
         return apply_format(ClosedBookAnswer, UNCITED[answer_format]), ShortAnswer

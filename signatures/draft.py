@@ -38,7 +38,7 @@ _COMPLETE = re.compile(
 
 
 def _unless_complete(value: Any) -> Any:
-    """The next sentence; empty where it says in words that none is needed."""
+    """Returns the next sentence; "" if it only says that none is needed."""
     if not isinstance(value, str):
         return value
     return "" if _COMPLETE.fullmatch(value) else or_nothing(value)

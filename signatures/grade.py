@@ -210,7 +210,7 @@ class CompareSources(dspy.Signature):
 
 
 def comparison(by: str) -> Any:
-    """CompareSources with its `status`, or by `confidence` with one in percent in its place."""
+    """Returns CompareSources with its `status`, or by `confidence` with a percentage instead."""
     if by == "status":
         return CompareSources
     text = (

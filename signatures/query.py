@@ -131,7 +131,7 @@ class ChooseAction(dspy.Signature):
 
 @derived
 def choosing(kinds: tuple[str, ...]) -> Any:
-    """`ChooseAction` with no kinds of query but `kinds`."""
+    """Returns `ChooseAction` with no kinds of query but `kinds`."""
     actions = (*kinds, "answer")
     short = _describe_actions(actions, _ACTIONS)
     return describe(
@@ -202,9 +202,9 @@ UNREAD = -1
 
 @derived
 def with_confidence(signature: Any) -> Any:
-    """`signature` with the answer's `confidence` in percent as its last output.
+    """Returns `signature` with the answer's `confidence` in percent as its last output.
 
-    One that cannot be read, asked for once more, is `UNREAD`, and the answer stays.
+    If it is unreadable twice, it is `UNREAD`, and the answer stays.
     """
     field = output_field(
         "how sure you are that the answer is right, 0 to 100: 90 only where the results state it, 50 where "

@@ -55,7 +55,7 @@ _RANK = "Put the passages in order, the one that helps most to answer the questi
 
 @derived
 def ranking(n: int) -> Any:
-    """RankPassages that asks for the best `n` passages alone, where no more are kept."""
+    """Returns RankPassages that asks only for the best `n` passages."""
     task, order = (
         "Pick the passage that helps most to answer the question.",
         "the number of that passage alone",
@@ -139,17 +139,17 @@ class MissingPassage(dspy.Signature):
 
 
 def condensing(form: str) -> Any:
-    """The call that shortens a document to a `summary` or to an `answer`."""
+    """Returns the call that shortens a document to a `summary` or to an `answer`."""
     return AnswerFromDocument if form == "answer" else CondenseDocument
 
 
 def updating(form: str) -> Any:
-    """The call that writes what to search for next: a `question` or a `passage`."""
+    """Returns the call that writes the next search query: a `question` or a `passage`."""
     return MissingPassage if form == "passage" else UpdateQuestion
 
 
 def irrelevant(summary: str) -> bool:
-    """Whether a condensed document says no more than that the document is irrelevant, or says nothing."""
+    """Returns whether a condensed document is empty or only says that the document is irrelevant."""
     return _IRRELEVANT.match(summary) is not None
 
 
@@ -194,9 +194,9 @@ class VerifyDocuments(dspy.Signature):
 
 @derived
 def verifying(*, examples: bool) -> Any:
-    """VerifyDocuments; with `examples` it may be shown questions with answers such as the one that is wanted.
+    """Returns VerifyDocuments; with `examples` it may be shown questions with answers of the wanted kind.
 
-    A call that gives none says nothing of them.
+    A call without examples does not mention them.
     """
     if not examples:
         return VerifyDocuments
@@ -218,5 +218,5 @@ def pick_positions(ids: Sequence[int], n: int, k: int) -> tuple[list[int], int]:
 
 
 def with_sub_questions(question: str, sub_questions: Sequence[str]) -> str:
-    """`question` with the narrower ones that it holds listed below it."""
+    """Returns `question` with the narrower ones that it holds listed below it."""
     return "\n- ".join([f"{question}\nIn particular:", *sub_questions]) if sub_questions else question

@@ -236,7 +236,7 @@ _NOTHING = ("", "none", "null", "n/a")
 
 
 def _text(value: Any) -> str:
-    """`value` of a reply as a text; nothing for null and for words that say so."""
+    """Returns `value` of a reply as a text; "" for null and for words that mean nothing."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -258,7 +258,7 @@ class Move(NamedTuple):
 
     @classmethod
     def of(cls, values: Mapping[str, Any], tools: Sequence[str], thought: str = "") -> Move:
-        """The move that `values`, of a reply, are: an answer may be in the input of a finish.
+        """Returns the move that `values`, of a reply, are: an answer may be in the input of a finish.
 
         Where `tools` is one tool, `Search_Engine`, the name that PrefRAG gives to its own, means that tool.
         """
@@ -271,7 +271,7 @@ class Move(NamedTuple):
 
 
 def _named_tool(action: str, tools: Sequence[str]) -> str:
-    """The one of `tools` that `action` means where there is only one; else `action` itself."""
+    """Returns the one of `tools` that `action` means if there is only one; else `action` itself."""
     engine = len(tools) == 1 and re.sub(r"[\W_]", "", action) == "searchengine"
     return tools[0] if engine else action
 
@@ -282,7 +282,7 @@ def read_move(reply: Any, tools: Sequence[str]) -> Move:
 
 
 def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[str]) -> bool:
-    """Whether `value` is a search, or a finish with the fields `finish`, as it was asked for."""
+    """Returns whether `value` is a search, or a finish with the fields `finish`, exactly as requested."""
     if not all(isinstance(text, str) for text in value.values()):
         return False
     if value.keys() == {"action", "action_input"}:
@@ -291,7 +291,7 @@ def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[s
 
 
 def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
-    """What makes a search or a finish of what a reply gives for a step, whatever else stands there.
+    """Returns a reader that makes a search or a finish of a reply's step, whatever other fields it has.
 
     A search that can be made comes before an answer; an answer before a search that cannot.
     """
@@ -351,7 +351,7 @@ class GradedFinish(Finish):
 
 @cache
 def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
-    """The type of a step that searches with one of `tools`, or finishes with an answer in a format."""
+    """Returns the type of a step that searches with one of `tools` or finishes with a formatted answer."""
     options = FORMATS[answer_format].options
     kind = GradedFinish if graded else Finish
     answer: Any = one_of(options) if options else str
@@ -365,9 +365,9 @@ _STRICT = "\nThen look at the answer as a strict reader would."
 
 
 def _kinds_of_step(tool: str, graded: bool) -> tuple[str, str]:
-    """What is said of a step, a line for each kind and for each field of a grade, and an example.
+    """Returns the full and the short description of a step.
 
-    The full text and the short one. The example searches with `tool`.
+    A line for each kind of step and each field of a grade, and an example that searches with `tool`.
     """
     query = "a short query for one fact, unlike those before"
     search = f"to search: action is one of the tools, action_input {query}"
@@ -525,7 +525,7 @@ class ForcedAnswer(dspy.Signature):
 
 @derived
 def agent_step(actions: tuple[str, ...], *, graded: bool, answer_format: str = "short") -> Any:
-    """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
+    """Returns AgentStep that may take `actions` or finish with an answer, which it grades if `graded`."""
     kind = _step(actions, graded, answer_format)
     full, short = _kinds_of_step(actions[0], graded)
     signature = redeclare_output(AgentStep, "step", kind, full, brief=short)

@@ -34,7 +34,7 @@ class Brief:
 
 
 def brief(task: str, **descriptions: str) -> Callable[[S], S]:
-    """Give a signature the short instructions `task`, and its fields the short `descriptions`."""
+    """Returns a decorator that adds the short instructions `task`, and short `descriptions` of the fields."""
 
     def decorate(signature: S) -> S:
         fields = signature.model_fields
@@ -58,7 +58,7 @@ class OtherTexts:
 
 
 def otherwise(when: str, full: str, *, brief: str) -> Callable[[S], S]:
-    """Give a signature the instructions `full` and `brief` for the case called `when`."""
+    """Returns a decorator that adds the instructions `full` and `brief` for the case called `when`."""
     other = OtherTexts(when, inspect.cleandoc(full), brief)
 
     def decorate(signature: S) -> S:
@@ -70,15 +70,15 @@ def otherwise(when: str, full: str, *, brief: str) -> Callable[[S], S]:
 
 
 def other_case(signature: Any) -> str:
-    """The case that the second pair of instructions is for; "" where there is none."""
+    """Returns the case of the second pair of instructions; "" without a second pair."""
     other = _other_texts(signature)
     return other.when if other else ""
 
 
 def switched(signature: Any, case: str) -> Any:
-    """`signature` with its second pair of instructions, the first kept under the name `case`.
+    """Returns `signature` with its second pair of instructions, the first kept under the name `case`.
 
-    Raises TypeError where it has one pair only.
+    Raises TypeError if it has only one pair.
     """
     other = _other_texts(signature)
     if other is None:
@@ -97,7 +97,7 @@ def _other_texts(signature: Any) -> OtherTexts | None:
 
 
 def derived(derive: F) -> F:
-    """Makes each signature that the function gives once, for arguments that are hashable.
+    """Caches the signature that the function returns for each arguments, which must be hashable.
 
     A class takes milliseconds, and a study builds the same ones for every trial.
     """
@@ -105,7 +105,7 @@ def derived(derive: F) -> F:
 
 
 def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
-    """An input that is added to a signature, with both of its texts; `more` are marks that it bears.
+    """Returns an input that is added to a signature, with both of its texts; `more` are its marks.
 
     `echo` names the input that it repeats; an `optional` one is not described to a call that lacks it.
     """
@@ -113,9 +113,9 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
 
 
 def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
-    """An output that is added to a signature, with both of its texts; `more` are marks that it bears.
+    """Returns an output that is added to a signature, with both of its texts; `more` are its marks.
 
-    With a `default` a reply may lack it. `unread` is its value where two replies give none that can be read
+    With a `default` a reply may lack it. `unread` is its value if it is unreadable in two replies
     (`ragc.programs.calls.forgiving`).
     """
     default = {"default": more.pop("default")} if "default" in more else {}
@@ -130,7 +130,7 @@ def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:
 def change_texts(
     signature: Any, change: Callable[[str], str], *, more: str = "", names: Sequence[str] | None = None
 ) -> Any:
-    """`signature` with `change` made to its instructions and descriptions, the short ones too.
+    """Returns `signature` with `change` made to its instructions and descriptions, the short ones too.
 
     The descriptions are those of `names`, else of all outputs. `more` is a paragraph at the end of the full
     instructions, which a signature with one text does not get.
@@ -156,7 +156,7 @@ def change_texts(
 
 
 def with_texts(signature: Any, full: str, *, brief: str) -> Any:
-    """`signature` with the instructions `full` and the short ones `brief`; its descriptions stay."""
+    """Returns `signature` with the instructions `full` and the short ones `brief`; its descriptions stay."""
     fields: dict[str, Any] = {}
     for name, info in signature.fields.items():
         extra = _extra(info)
@@ -167,27 +167,27 @@ def with_texts(signature: Any, full: str, *, brief: str) -> Any:
 
 
 def with_paragraph(signature: Any, full: str, *, brief: str) -> Any:
-    """`signature` with a paragraph more at the end of its first instructions, `brief` in the short ones."""
+    """Returns `signature` with another paragraph after its first instructions, `brief` in the short ones."""
     return with_texts(
         signature, f"{signature.instructions}\n\n{full}", brief=f"{_short_task(signature)}\n\n{brief}"
     )
 
 
 def describe(signature: Any, name: str, desc: str, *, brief: str = "", kind: Any = None) -> Any:
-    """`signature` with both descriptions of the field `name` replaced, and its type where `kind` is given."""
+    """Returns `signature` with both descriptions of the field `name` replaced, and its type by `kind`."""
     short = _extra(signature.fields[name]).get(_KEY)
     both = {"desc": desc, _KEY: Brief(brief, short.task if short else "")}
     return signature.with_updated_fields(name, kind, **both)
 
 
 def description(name: str, info: Any) -> str:
-    """What is said of a field; nothing where DSPy's stand-in is all."""
+    """Returns the description of a field; "" for DSPy's placeholder."""
     desc = str(_extra(info).get("desc") or "")
     return "" if desc == f"${{{name}}}" else desc
 
 
 def output_texts(signature: Any) -> dict[str, list[str]]:
-    """What is said of each output in more than a word, in both wordings where it has both."""
+    """Returns the descriptions of each output that have more than a word, in both wordings if it has both."""
     texts: dict[str, list[str]] = {}
     for name, info in signature.output_fields.items():
         extra = _extra(info)
@@ -198,7 +198,9 @@ def output_texts(signature: Any) -> dict[str, list[str]]:
 
 @derived
 def worded(signature: Any, wording: str) -> Any:
-    """`signature` with its texts of one `wording`, `full` or `brief`; one with a single text as it is."""
+    """Returns `signature` with its texts of one `wording`, `full` or `brief`; one with a single text as it
+    is.
+    """
     extras = {name: _extra(info) for name, info in signature.fields.items()}
     if not any(_KEY in extra for extra in extras.values()):
         return signature
@@ -214,7 +216,7 @@ def worded(signature: Any, wording: str) -> Any:
 
 
 def described(signature: Any, instructions: str, descriptions: Mapping[str, str]) -> Any:
-    """`signature` with these instructions and descriptions; a field without one says only its name."""
+    """Returns `signature` with these instructions and descriptions; a field without one is only named."""
     fields = {
         name: _with_extra(info, {**_extra(info), "desc": descriptions.get(name) or f"${{{name}}}"})
         for name, info in signature.fields.items()
@@ -223,13 +225,13 @@ def described(signature: Any, instructions: str, descriptions: Mapping[str, str]
 
 
 def with_fields(signature: Any, names: Sequence[str]) -> Any:
-    """`signature` with the fields `names` alone, in that order. Raises KeyError."""
+    """Returns `signature` with the fields `names` alone, in that order. Raises KeyError."""
     fields = signature.fields
     return dspy.Signature({name: fields[name] for name in names}, signature.instructions)
 
 
 def _short_task(signature: Any) -> str:
-    """The short instructions, which the fields carry; "" where there are none."""
+    """Returns the short instructions, which the fields carry, or ""."""
     shorts = (_extra(info).get(_KEY) for info in signature.fields.values())
     return next((short.task for short in shorts if short and short.task), "")
 
@@ -239,7 +241,7 @@ def _extra(info: Any) -> dict[str, Any]:
 
 
 def _with_extra(info: Any, extra: dict[str, Any]) -> Any:
-    """A copy of the field `info` that bears `extra`."""
+    """Returns a copy of the field `info` with `extra`."""
     new = copy.copy(info)
     new.json_schema_extra = extra
     return new

@@ -16,7 +16,8 @@ METHODS = ("text", "markdown", "sections")
 
 
 def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
-    """`passage` in chunks of at most `size` tokens; each repeats at most `overlap * size` of the one before.
+    """Returns `passage` in chunks of at most `size` tokens; each repeats at most `overlap * size` of the one
+    before.
 
     A passage that fits is returned as it is. Raises UnknownName unless `by` is one of `METHODS`, UsageError
     unless `size >= 1` and `0 <= overlap < 1`.
@@ -31,12 +32,14 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
 
 
 def _fits(text: str, size: int) -> bool:
-    """Whether `text` has at most `size` tokens. No token is shorter than a byte, so few texts are counted."""
+    """Returns whether `text` has at most `size` tokens. No token is shorter than a byte, so few texts are
+    counted.
+    """
     return len(text.encode("utf-8", "surrogatepass")) <= size or tokens.count(text) <= size
 
 
 def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:
-    """The chunk settings for fingerprints; empty if passages are not cut (`size` None).
+    """Returns the chunk settings for fingerprints; empty if passages are not cut (`size` None).
 
     Raises UnknownName and UsageError as `chunk_passage` does.
     """
@@ -64,7 +67,7 @@ def check_size(size: int, overlap: float) -> None:
 
 
 def version(by: str = "text") -> list[str | int]:
-    """The versions that the chunks of a method depend on; JSON values for a fingerprint.
+    """Returns the versions that the chunks of a method depend on; JSON values for a fingerprint.
 
     For `text` it is `[text.VERSION]`. Raises UnknownName as `chunk_passage` does.
     """

@@ -1,4 +1,4 @@
-"""Cutting markdown into chunks where its structure allows: at headings, blocks, list items, table rows."""
+"""Cuts markdown into chunks where its structure allows: at headings, blocks, list items, table rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LAST = 1_000
 def chunk_markdown(
     passage: Passage, size: int, overlap: float = 0.0, *, headed: bool = False
 ) -> tuple[Passage, ...]:
-    """`passage`, more than `size` tokens of markdown, in chunks of at most `size`, in reading order.
+    """Cuts `passage`, markdown of more than `size` tokens, into chunks of at most `size`, in reading order.
 
     Ids, titles, offsets and sizes are as in `text.chunk`; only white space is lost. A chunk ends at the first
-    of these that there is:
+    possible one of these:
 
     1. before the last heading of the highest level that leaves it at least a quarter full;
     2. after the last block, else list item, else row or line of code, that leaves it at least half full;
@@ -36,11 +36,11 @@ def chunk_markdown(
     4. after the last block, item, row or line at all;
     5. where `text.chunk` would end it.
 
-    Rows and lines of a table or code block that is not alone longer than `size` count only in 5, first.
-    A heading stays with what follows it: no chunk ends right after one that leaves room for more.
+    Rows and lines of a table or code block that fits into a chunk count only in 5, first. A heading stays
+    with the text after it: no chunk ends right after a heading if more would fit.
 
-    The next chunk repeats at most `overlap * size` tokens of the one before: from its last heading where
-    there is one, else from the start of a block or of a word, and nothing before a heading.
+    The next chunk repeats at most `overlap * size` tokens of the previous one: from its last heading if there
+    is one, else from the start of a block or of a word, and nothing before a heading.
 
     With `headed`, the title of a chunk of a longer passage also names its section, as in
     `Title: Installation > Linux`.
@@ -63,7 +63,7 @@ def chunk_markdown(
 
 
 def _section_title(title: str, path: tuple[str, ...]) -> str:
-    """`title: path`, without a first heading that only says the title again."""
+    """Returns `title: path`, without a first heading that only repeats the title."""
     if path and path[0].casefold() == title.strip().casefold():
         path = path[1:]
     return ": ".join(part for part in (title, " > ".join(path)) if part)
@@ -95,28 +95,28 @@ class _MarkdownCutter(Cutter):
         self.kept_ends = [end for start, end in ends.items() if start in inner_starts and end not in glued]
 
     def _rank(self, block: Block) -> int:
-        """The rank of a cut before `block`; 1 is the best."""
+        """Returns the rank of a cut before `block`; 1 is the best."""
         if block.level and not block.depth:
             return block.level
         blank = self.text.count("\n", self._before(block.start), block.start) > 1
         return _BLOCK + 2 * block.depth - (block.kind == "line" and blank)
 
     def _inside_whole_block(self, position: int) -> bool:
-        """Whether `position` is inside a table or code block that fits into a chunk."""
+        """Returns whether `position` is inside a table or code block that fits into a chunk."""
         at = bisect_left(self.whole_starts, position) - 1
         return at >= 0 and position < self.whole[at].end
 
     def _fits(self, block: Block) -> bool:
-        """Whether a block has at most `size` tokens, counted in its context."""
+        """Returns whether a block has at most `size` tokens, counted in its context."""
         return bisect_left(self.starts, block.end) - bisect_right(self.starts, block.start) < self.size
 
     def _before(self, start: int) -> int:
-        """The end of the text before `start`, the first character after white space."""
+        """Returns the end of the text before `start`, the first character after white space."""
         at = bisect_left(self.spaces, start) - 1
         return self.spaces[at] if at >= 0 else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
-        """As in the base; 0 if the repeated text pushes out a block that would fit without it."""
+        """Returns the base's boundary; 0 if the repeated text pushes out a block that would fit alone."""
         if limit == self.length:
             return limit
         for part, ends in self.tiers:
@@ -134,12 +134,12 @@ class _MarkdownCutter(Cutter):
         return super()._boundary(start, max(done, leaf.start if leaf else 0), limit)
 
     def _leaf(self, limit: int) -> Block | None:
-        """The innermost block, row or line that a cut at `limit` would split."""
+        """Returns the innermost block, row or line that a cut at `limit` would split."""
         at = bisect_left(self.leaf_starts, limit) - 1
         return self.leaves[at] if at >= 0 and limit < self.leaves[at].end else None
 
     def _next(self, start: int, end: int) -> int:
-        """As in the base, but starting at a heading or block if one begins in the repeatable text."""
+        """Returns the base's next start, or the heading or block that begins in the repeatable text."""
         position, new = super()._next(start, end), self._skip(end)
         if position >= new:
             return new
@@ -154,7 +154,7 @@ class _MarkdownCutter(Cutter):
 
 
 def _leaves(text: str, block: Block) -> Iterator[Block]:
-    """The innermost pieces of `block`: itself, or the lines of code; none for blocks that hold others.
+    """Yields the innermost pieces of `block`: itself, or the lines of code; none for blocks that hold others.
 
     Blank lines of code are no pieces, and a fence's marks belong to the adjacent lines.
     """

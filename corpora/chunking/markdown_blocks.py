@@ -1,11 +1,11 @@
-"""The blocks of a markdown text and where they stand: headings, paragraphs, lists, tables, code, quotes.
+"""The blocks of a markdown text and their positions: headings, paragraphs, lists, tables, code, quotes.
 
 The parser is markdown-it-py, CommonMark with tables. Four of its rules are changed, so that the time grows
 with the length of any text, and every line belongs to a block:
 
     front matter     YAML between `---` lines at the very start is one block
-    tables           one block a row; cells are not looked into
-    quotes           one block; what a quote holds is not looked into
+    tables           one block a row; cells are not parsed
+    quotes           one block; the content of a quote is not parsed
     references       link definitions are paragraphs
 """
 
@@ -64,11 +64,11 @@ class Block:
 
 
 def blocks(text: str) -> tuple[Block, ...]:
-    """The blocks of any text in reading order, each before those inside it; none is empty.
+    """Returns the blocks of any text in reading order, each before those inside it; none is empty.
 
-    All that is not white space lies in blocks of depth 0, which do not overlap. A block that begins on the
-    line of its list item starts where the item does, at the marker. Lists nested deeper than
-    `DEEPEST`, and what follows those, are not told from the item around them.
+    All text except white space is in blocks of depth 0, which do not overlap. A block that begins on the line
+    of its list item starts where the item does, at the marker. Lists nested deeper than `DEEPEST`, and what
+    follows those, are not separated from the item around them.
     """
     lines = _lines(text)
     result: list[Block] = []
@@ -91,7 +91,7 @@ class Outline:
     """The headings of a text, parsed once."""
 
     def __init__(self, text: str, text_blocks: tuple[Block, ...] | None = None) -> None:
-        """`text_blocks` are the blocks of `text`, if they are parsed already."""
+        """Builds the outline of `text`; `text_blocks` are its blocks, if they are parsed already."""
         self.text = text
         known = blocks(text) if text_blocks is None else text_blocks
         self.headings = [block for block in known if block.level and not block.depth]
@@ -105,7 +105,8 @@ class Outline:
             open_.append(at)
 
     def path(self, start: int) -> tuple[str, ...]:
-        """The headings, outermost first and as plain text, of the section that holds the character `start`.
+        """Returns the headings, outermost first and as plain text, of the section that holds the character
+        `start`.
 
         A heading is part of its own section. Empty before the first heading; headings without text are
         left out. Headings inside lists and quotes begin no section.
@@ -120,14 +121,14 @@ class Outline:
 
 
 def parser_version() -> str:
-    """The version of markdown-it-py, which determines the blocks."""
+    """Returns the version of markdown-it-py, which determines the blocks."""
     from markdown_it import __version__
 
     return __version__
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
-    """The start and end of every line without surrounding white space; equal for a blank line."""
+    """Returns the start and end of every line without surrounding white space; equal for a blank line."""
     spans: list[tuple[int, int]] = []
     start = 0
     for end, after in [*((m.start(), m.end()) for m in _LINE.finditer(text)), (len(text), len(text))]:
@@ -139,7 +140,7 @@ def _lines(text: str) -> list[tuple[int, int]]:
 
 
 def _plain(heading: str) -> str:
-    """The words of a heading without its markup."""
+    """Returns the words of a heading without its markup."""
     from markdown_it.token import Token
 
     tokens: list[Token] = _inline().parse(heading[:LONGEST_HEADING])
@@ -173,7 +174,7 @@ def _parser() -> MarkdownIt:
 
 
 def _table(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """The library's rule finds the header; every line up to the next block or blank line is a row."""
+    """Parses a table: the library's rule finds the header; lines up to the next block or blank are rows."""
     from markdown_it.rules_block import table
 
     if not table(state, first, last, True):
@@ -192,7 +193,7 @@ def _table(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 def _quote(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Lines that begin with `>`, and those that carry on the paragraph of one.
+    """Parses lines that begin with `>`, and those that continue the paragraph of one.
 
     The library's own rule takes time with the square of the lines when a quote ends before its lines do.
     """
@@ -209,7 +210,7 @@ def _quote(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 
 
 def _front(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """YAML front matter: only on the first line, only when a key follows, only when it is closed."""
+    """Parses YAML front matter: only on the first line, only if a key follows, only if it is closed."""
     if silent or first or state.level or last < 3 or _line(state, 0) != "---":
         return False
     if not _KEY.match(_line(state, 1)):
@@ -229,7 +230,7 @@ def _is_quote(state: StateBlock, line: int) -> bool:
 
 
 def _ends(state: StateBlock, line: int, last: int) -> bool:
-    """Whether `line` is blank, outside the list item, or begins another block."""
+    """Returns whether `line` is blank, outside the list item, or begins another block."""
     if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
         return True
     rules = state.md.block.ruler.getRules("blockquote")

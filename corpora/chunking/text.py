@@ -19,18 +19,18 @@ _WORD = re.compile(r"(?<!\S)\S")
 
 
 def chunk(passage: Passage, size: int, overlap: float = 0.0) -> tuple[Passage, ...]:
-    """`passage`, which has more than `size` tokens, in chunks of at most `size`, in reading order.
+    """Cuts `passage`, which has more than `size` tokens, into chunks of at most `size`, in reading order.
 
     Chunk n has the id `parent#n`, the title of the passage, and a `start` with
     `passage.text[start : start + len(text)] == text`; `start` grows from chunk to chunk. Only white space
     lies between chunks and around them.
 
-    A chunk ends at the last end of a paragraph, else of a line, else of a sentence, that leaves it at
-    least half full; else after a whole word; else after a whole character. A single character of more
-    than `size` tokens (four at most) is a chunk of its own, the one way to pass `size`.
+    A chunk ends at the last end of a paragraph, else of a line, else of a sentence, that leaves it at least
+    half full; else after a whole word; else after a whole character. A single character of more than `size`
+    tokens (four at most) is a chunk of its own, the only case above `size`.
 
-    The next chunk repeats at most `overlap * size` tokens of the one before, from the start of a word
-    where there is one.
+    The next chunk repeats at most `overlap * size` tokens of the previous one, from the start of a word if
+    there is one.
     """
     text = passage.text
     return tuple(
@@ -56,7 +56,7 @@ class Cutter:
         self.words = [m.start() for m in _WORD.finditer(text)]
 
     def spans(self) -> list[tuple[int, int]]:
-        """The first and last-plus-one character of every chunk; one empty span for a blank text."""
+        """Returns the first and last-plus-one character of every chunk; one empty span for a blank text."""
         spans: list[tuple[int, int]] = []
         start, done = self._skip(0), 0
         while done < self.length:
@@ -68,7 +68,7 @@ class Cutter:
         return spans or [(0, 0)]
 
     def _end(self, start: int, done: int) -> int:
-        """The end of the chunk from `start`, after `done`; 0 if nothing after `done` fits."""
+        """Returns the end of the chunk from `start`, after `done`; 0 if nothing after `done` fits."""
         first = bisect_left(self.starts, start)
         if first == len(self.starts) or self.starts[first] > start:
             first -= 1  # the token begins in the white space before
@@ -85,7 +85,7 @@ class Cutter:
         return start + 1 if start >= done else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
-        """The best end after `start` and `done`, at most `limit`; `limit` if there is no boundary."""
+        """Returns the best end after `start` and `done`, at most `limit`; `limit` if there is no boundary."""
         if limit == self.length:
             return limit
         half = max(done, start + (limit - start) // 2)
@@ -95,7 +95,7 @@ class Cutter:
         return last_between(self.spaces, max(start, done), limit) or limit
 
     def _next(self, start: int, end: int) -> int:
-        """The start of the chunk after (start, end): before `end` if text is repeated."""
+        """Returns the start of the chunk after (start, end): before `end` if text is repeated."""
         if not self.repeated:
             return self._skip(end)
         at = bisect_left(self.starts, end)
@@ -108,12 +108,12 @@ class Cutter:
         return self._skip(end)
 
     def _skip(self, start: int) -> int:
-        """The first character from `start` on that is not white space."""
+        """Returns the first character from `start` on that is not white space."""
         match = _SPACE.match(self.text, start)
         return match.end() if match else start
 
 
 def last_between(places: Sequence[int], low: int, high: int) -> int:
-    """The last of `places` in (low, high], 0 when there is none."""
+    """Returns the last of `places` in (low, high], 0 when there is none."""
     at = bisect_right(places, high) - 1
     return places[at] if at >= 0 and places[at] > low else 0

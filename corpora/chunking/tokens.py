@@ -32,12 +32,12 @@ _loading = Lock()
 
 
 def count(text: str) -> int:
-    """The number of tokens of `text`; markers such as `<|endoftext|>` count as plain text."""
+    """Returns the number of tokens of `text`; markers such as `<|endoftext|>` count as plain text."""
     return len(_encode(text))
 
 
 def starts(text: str) -> list[int]:
-    """The character offset at which each token of `text` begins, in order, not decreasing.
+    """Returns the character offset at which each token of `text` begins, in order, not decreasing.
 
     A token that begins inside a character has the offset of that character.
     """
@@ -49,14 +49,14 @@ def starts(text: str) -> list[int]:
 
 
 def _encode(text: str) -> list[int]:
-    """The tokens of `text`, half surrogate pairs read as U+FFFD so that offsets still hold."""
+    """Returns the tokens of `text`, half surrogate pairs read as U+FFFD so that offsets still hold."""
     if not text.isascii():
         text = _SURROGATE.sub("\ufffd", text)
     return encoding().encode_ordinary(text)
 
 
 def encoding() -> Encoding:
-    """The encoding, loaded by the first call. Thread-safe.
+    """Returns the encoding, loaded by the first call. Thread-safe.
 
     Raises UsageError if the installed litellm does not have its unchanged file.
     """

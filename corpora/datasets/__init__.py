@@ -31,13 +31,16 @@ FILES = {
 
 
 def card(id: str) -> Card:
-    """The card of a data set. Raises UnknownName."""
+    """Returns the card of a data set. Raises UnknownName."""
     result: Card = _module(id).CARD
     return result
 
 
 def load(id: str, path: Path) -> Dataset:
-    """Everything in an official file of a data set. Raises UnknownName, or DataError with all problems."""
+    """Returns everything in an official file of a data set.
+
+    Raises UnknownName, or DataError with all problems.
+    """
     return load_file(card(id), _module(id).read, path)
 
 

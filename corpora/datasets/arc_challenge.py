@@ -27,12 +27,12 @@ _READ = ("id", "question", "question_stem", "choices", "answerKey", "ctxs")
 
 
 def read(row: Row) -> Item:
-    """A question with its options below it; see `with_options`."""
+    """Returns a question with its options below it; see `with_options`."""
     return with_options(row, CARD.id)
 
 
 def with_options(row: Row, dataset: str) -> Item:
-    """A question whose text ends in its options, one a line as `A. text`; the answer is a letter.
+    """Returns a question whose text ends in its options, one a line as `A. text`; the answer is a letter.
 
     The official form has `stem` and `choices` in the object `question`. That of Hugging Face, with lists of
     `text` and `label` in `choices`, is read too. Passages come from `ctxs`, as in Self-RAG's files. `extra`

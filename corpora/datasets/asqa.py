@@ -32,7 +32,8 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose answers are the short answers of all its readings, without duplicates, in order.
+    """Returns a question whose answers are the short answers of all its readings, without duplicates, in
+    order.
 
     `extra` has `qa_pairs` unchanged, from which programs read the sub-questions, and the annotators'
     `long_answers`. ALCE's `docs` become the passages that come with the question.

@@ -40,7 +40,7 @@ class Card:
     under: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object for `ragc list datasets --json`."""
+        """Returns a JSON object for `ragc list datasets --json`."""
         return {name: getattr(self, name) for name in self.__slots__} | {
             "splits": dict(self.splits),
             "metrics": list(self.metrics),
@@ -68,13 +68,15 @@ class Dataset:
 
 
 def passage_of(dataset: str, title: str, text: str) -> Passage:
-    """A passage with an id derived from its content, so that equal passages of several questions are one."""
+    """Returns a passage with an id derived from its content, so that equal passages of several questions are
+    one.
+    """
     mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return Passage(f"{dataset}-{mark}", title, text)
 
 
 def load(card: Card, read: ReadRow, path: Path) -> Dataset:
-    """Everything in the official file at `path`. Raises DataError with every problem of the file."""
+    """Returns everything in the official file at `path`. Raises DataError with every problem of the file."""
     questions: dict[str, Question] = {}
     passages: dict[str, Passage] = {}
     problems: list[str] = []
@@ -108,7 +110,7 @@ _Part = TypeVar("_Part")
 
 
 def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _Part | None:
-    """The result of `read` on the object `value`, at `name` in `row`; None if it is no object.
+    """Returns the result of `read` on the object `value`, at `name` in `row`; None if it is no object.
 
     Its problems are added to `row`, prefixed with `name`.
     """
@@ -122,14 +124,14 @@ def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) 
 
 
 def read_parts(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
-    """The results of `read` on every object in the list `name`; at least one object if `needed`."""
+    """Returns the results of `read` on every object in the list `name`; at least one object if `needed`."""
     values = row.enumerate_items(row.items(name, needed=needed))
     parts = [read_part(row, f"{name}[{at}]", value, read) for at, value in values]
     return [item for item in parts if item is not None]
 
 
 def read_texts(row: Row, name: str) -> list[str]:
-    """The texts of a field with a text, a list of texts or a list of lists; blank texts are left out."""
+    """Returns the texts of a field with a text, a list of texts or a list of lists, without blank texts."""
     if name not in row.values:
         row.text(name)
         return []
@@ -142,7 +144,7 @@ def read_texts(row: Row, name: str) -> list[str]:
 
 
 def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
-    """The passages in the list `name` of objects with `title` and `text`.
+    """Returns the passages in the list `name` of objects with `title` and `text`.
 
     A title may be missing or blank. Documents without text and duplicates are left out.
     """

@@ -30,7 +30,8 @@ TYPES = ("yesno", "factoid", "list", "summary")
 
 
 def read(row: Row) -> Item:
-    """A question; its snippets are its gold and its context, each titled with the PMID of its document.
+    """Returns a question; its snippets are its gold and its context, each titled with the PMID of its
+    document.
 
     The answers are all texts of `exact_answer`: `yes` or `no`, the names of a factoid, or the items of a list
     with their synonyms, whose grouping is in `extra` as `exact_answer`. Summaries have none; their answers
@@ -81,5 +82,5 @@ def _snippet(row: Row) -> Passage:
 
 
 def _pmid(url: str) -> str:
-    """The last part of a document's URL, which for PubMed is its PMID."""
+    """Returns the last part of a document's URL, which for PubMed is its PMID."""
     return url.rstrip("/").rpartition("/")[2]

@@ -36,11 +36,11 @@ LONGEST_LIST = 100_000
 
 
 def read(row: Row) -> Item:
-    """A question whose passages are the pages found for it, as text, or their snippets where a page is empty.
+    """Reads a question with the pages found for it as passages; an empty page is replaced by its snippet.
 
-    The answers are `answer` and its alternatives, `invalid question` among them; a question none of whose
-    answers says anything (null, `nan`) is left out. `extra` keeps the domain and types, and of every
-    page its passage's id, address and date. Raises UsageError when the extra for HTML is not installed.
+    The answers are `answer` and its alternatives, `invalid question` among them; a question whose answers are
+    all empty (null, `nan`) is left out. `extra` keeps the domain and types, and of every page its passage's
+    id, address and date. Raises UsageError when the extra for HTML is not installed.
     """
     answers = _answers(row)
     results = read_parts(row, "search_results", _page) if answers and not row.problems else []
@@ -63,7 +63,7 @@ def read(row: Row) -> Item:
 
 
 def page_text(page: str, url: str = "") -> str:
-    """The text of the HTML `page` in markdown; `url` is where it came from."""
+    """Returns the text of the HTML `page` in markdown; `url` is where it came from."""
     from ragc.corpora.sources.web.html import markdown
 
     return markdown(page, url=url)
@@ -89,7 +89,7 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 
 def _stated_texts(row: Row, fields: Iterable[tuple[str, object]]) -> Iterable[str]:
-    """The values that say something, as texts; numbers count as texts."""
+    """Returns the non-empty values as texts; numbers count as texts."""
     for name, value in fields:
         if len(row.problems) >= MOST_PROBLEMS:
             return
@@ -100,7 +100,7 @@ def _stated_texts(row: Row, fields: Iterable[tuple[str, object]]) -> Iterable[st
 
 
 def _alternatives(row: Row, name: str) -> list[object]:
-    """A list, also one that is spelled in a string, as `"[]"` in the example data."""
+    """Returns a list, also one that is spelled in a string, as `"[]"` in the example data."""
     value = row.values.get(name)
     if isinstance(value, str) and value.strip().lower() in _NONE:
         return []
@@ -111,7 +111,9 @@ def _alternatives(row: Row, name: str) -> list[object]:
 
 
 def _spelled_list(text: str) -> list[object] | None:
-    """The list of JSON values that `text` spells as Python or JSON does; None when it is no such list."""
+    """Returns the list of JSON values that `text` spells as Python or JSON does; None when it is no such
+    list.
+    """
     if not text.strip().startswith("[") or len(text) > LONGEST_LIST:
         return None
     try:

@@ -32,7 +32,7 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose only answer is the forum's; `extra` has its `claims` and `question_ctx`.
+    """Returns a question whose only answer is the forum's; `extra` has its `claims` and `question_ctx`.
 
     A missing id is derived from the question. ALCE's `docs` become the passages that come with it.
     """

@@ -27,7 +27,7 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """The question of `row` and its passages, whose sentences are concatenated.
+    """Returns the question of `row` and its passages, whose sentences are concatenated.
 
     `gold_ids` are all supporting passages, or none if the row lacks any of them, because recall over a part
     would look like recall over all. `extra` has `type`, `level` and `supporting_facts`.
@@ -45,7 +45,8 @@ def read(row: Row) -> Item:
 
 
 def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]:
-    """The passages of the field `context`, a list of [title, sentences], without duplicates, in order.
+    """Returns the passages of the field `context`, a list of [title, sentences], without duplicates, in
+    order.
 
     The field is required and may be an empty list. `glue` joins the sentences of a passage.
     """
@@ -60,7 +61,8 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
 
 
 def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
-    """The ids of the passages whose titles are in `supporting_facts`, a list of [title, sentence number].
+    """Returns the ids of the passages whose titles are in `supporting_facts`, a list of [title, sentence
+    number].
 
     In the order of the facts, without duplicates; all passages with a named title are included. Empty if a
     title belongs to none of the `passages`.
@@ -82,6 +84,6 @@ def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
 
 
 def read_nonblank(row: Row, *names: str) -> dict[str, object]:
-    """The string fields `names` of `row` that are present and not blank."""
+    """Returns the string fields `names` of `row` that are present and not blank."""
     values = {name: row.text(name, needed=False, blank=True) for name in names}
     return {name: value for name, value in values.items() if value.strip()}

@@ -48,8 +48,8 @@ ELI5 = Card(
 
 
 def read(row: Row) -> Item:
-    """The question of `row`, in `input` or else `question`; its answers are those of `output`, without
-    duplicates.
+    """Returns the question of `row`, in `input` or else `question`; its answers are those of `output`,
+    without duplicates.
 
     `extra` has `provenance`, all entries of the row in order, `titles`, their pages without duplicates, and
     `meta` if it is not empty.
@@ -74,7 +74,7 @@ def read(row: Row) -> Item:
 
 
 def _output(output: Row) -> tuple[str, list[dict[str, Any]]]:
-    """The answer, "" if an entry only adds provenance, and its provenance entries."""
+    """Returns the answer, "" if an entry only adds provenance, and its provenance entries."""
     answer = output.text("answer", needed=False, blank=True)
     return answer, read_parts(output, "provenance", _entry)
 

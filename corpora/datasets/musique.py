@@ -24,7 +24,7 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """The question of `row` and its paragraphs; the answer comes first, then its aliases.
+    """Returns the question of `row` and its paragraphs; the answer comes first, then its aliases.
 
     `gold_ids` are the supporting paragraphs. `extra` has `question_decomposition`. Raises Skip if
     `answerable` is false.
@@ -49,7 +49,8 @@ def read(row: Row) -> Item:
 def paragraphs(
     row: Row, dataset: str, *, text: str, needed: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Passage, ...]]:
-    """The ids of all passages in the field `paragraphs`, the ids of the supporting ones, and the passages.
+    """Returns the ids of all passages in the field `paragraphs`, the ids of the supporting ones, and the
+    passages.
 
     Each is an object with `title`, the field `text` and `is_supporting`; at least one when `needed`. Title
     and text may be blank.

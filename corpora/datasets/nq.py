@@ -23,7 +23,7 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """The question of `row`; its id is derived from its text, because the files have none."""
+    """Returns the question of `row`; its id is derived from its text, because the files have none."""
     question = row.text("question")
     mark = hashlib.sha256(question.encode("utf-8")).hexdigest()[:12]
     answers = tuple(dict.fromkeys(row.texts("answer", needed=True)))

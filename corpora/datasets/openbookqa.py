@@ -21,5 +21,5 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question with its options below it, in the form of ARC; `extra` has `fact1` if it is present."""
+    """Returns a question with its options below it, in ARC's form; `extra` has `fact1` if it is present."""
     return with_options(row, CARD.id)

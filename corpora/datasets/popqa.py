@@ -33,7 +33,8 @@ NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title"
 
 
 def read(row: Row) -> Item:
-    """The question of `row` and its passages, if it has `paragraphs`; `gold_ids` are the supporting ones.
+    """Returns the question of `row` and its passages, if it has `paragraphs`; `gold_ids` are the supporting
+    ones.
 
     `extra` has the present fields of `NAMES` and `COUNTS`, monthly page views as integers.
     """
@@ -51,7 +52,7 @@ def read(row: Row) -> Item:
 
 
 def _count(row: Row, name: str) -> int:
-    """The integer in the field `name`; in a table it is text."""
+    """Returns the integer in the field `name`; in a table it is text."""
     value = row.values[name]
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_COUNT:
         return int(value)

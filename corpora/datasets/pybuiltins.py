@@ -1,6 +1,6 @@
 """`pybuiltins`: questions that the name of a Python built-in answers, easy enough for very small models.
 
-The corpus is what the running interpreter says of its built-in functions, types and exceptions and of the
+The corpus are the docstrings of the running interpreter's built-in functions, types and exceptions and of the
 methods of str, list, dict and set: one short passage each. Nothing is downloaded or copied. The questions are
 ours, in `pybuiltins/questions.jsonl`. Docstrings vary slightly between versions; the names do not.
 """
@@ -28,7 +28,8 @@ _METHODS_OF = (str, list, dict, set)
 
 @cache
 def passages() -> tuple[Passage, ...]:
-    """The corpus, by name: the beginning of each docstring, at most `MAX_WORDS` words, after the name.
+    """Returns the corpus, by name: the beginning of each docstring, at most `MAX_WORDS` words, after the
+    name.
 
     The title of a function or method has parentheses.
     """
@@ -39,7 +40,7 @@ def passages() -> tuple[Passage, ...]:
 
 
 def _docstrings() -> Iterator[tuple[str, str, bool]]:
-    """Name, docstring, and whether it is a function or method."""
+    """Yields name, docstring, and whether it is a function or method."""
     for name, value in vars(builtins).items():
         if isinstance(value, BuiltinFunctionType) and not name.startswith("_"):
             yield name, value.__doc__ or "", True
@@ -54,7 +55,7 @@ def _docstrings() -> Iterator[tuple[str, str, bool]]:
 
 
 def _beginning(docstring: str) -> str:
-    """The first paragraphs, as one line, until `ENOUGH_WORDS` words are reached."""
+    """Returns the first paragraphs, as one line, until `ENOUGH_WORDS` words are reached."""
     words: list[str] = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(docstring)):
         new = paragraph.split()
@@ -66,9 +67,9 @@ def _beginning(docstring: str) -> str:
 
 @cache
 def questions() -> tuple[Question, ...]:
-    """All questions, in file order; the gold passage is that of the built-in whose name is the answer.
+    """Returns all questions, in file order; the gold passage is that of the built-in named in the answer.
 
-    Answers are the name as the passage has it, and that with parentheses, and both without the type. Raises
+    Answers are the name as in the passage, the name with parentheses, and both without the type. Raises
     `DataError` with every name that this Python lacks.
     """
     titles = {passage.id: passage.title for passage in passages()}

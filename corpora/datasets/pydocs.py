@@ -44,7 +44,7 @@ class _Block:
 
 
 def normalise(text: str) -> str:
-    """`text` as lower-case words: case, spacing, footnote marks, quotes and punctuation dropped."""
+    """Returns `text` as lower-case words: case, spacing, footnote marks, quotes and punctuation dropped."""
     return " ".join(re.findall(r"\w+", re.sub(r"(^|\s)\[\d+\]", " ", text).casefold()))
 
 
@@ -53,13 +53,13 @@ def _indent(line: str) -> int:
 
 
 def _reflow(lines: Iterable[str]) -> str:
-    """The lines joined into one; words broken at a hyphen are joined."""
+    """Returns the lines joined into one; words broken at a hyphen are joined."""
     joined = re.sub(r"(?<=\w-)\n(?=\w)", "", "\n".join(line.strip() for line in lines))
     return re.sub(r"\s+", " ", joined)
 
 
 def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The sections of a topic, each with its headings, outermost first."""
+    """Yields the sections of a topic, each with its headings, outermost first."""
     path: tuple[str, ...] = ()
     start = 0
     for heading in _HEADING.finditer(topic):
@@ -71,7 +71,7 @@ def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _table(chunk: Sequence[str]) -> Iterator[str]:
-    """The rows of a drawn table, each on one line, cells separated by ` | `."""
+    """Yields the rows of a drawn table, each on one line, cells separated by ` | `."""
     edges = [i for i, char in enumerate(chunk[0]) if char == "+"]
     row: list[str] = []
     for line in chunk[1:]:
@@ -84,7 +84,7 @@ def _table(chunk: Sequence[str]) -> Iterator[str]:
 
 
 def _prose(chunk: Sequence[str]) -> Iterator[str]:
-    """The items of a list, the entries of a definition list, or the one paragraph of a chunk."""
+    """Yields the items of a list, the entries of a definition list, or the one paragraph of a chunk."""
     base = _indent(chunk[0])
     entries: list[list[str]] = []
     defined = len(chunk) > 1 and _indent(chunk[1]) == base + 3 and not _MARKER.match(chunk[0])
@@ -98,7 +98,7 @@ def _prose(chunk: Sequence[str]) -> Iterator[str]:
 
 
 def _split_long(text: str) -> list[str]:
-    """A paragraph, split into sentences (a code block: into lines) if it is too long."""
+    """Returns a paragraph, split into sentences (a code block: into lines) if it is too long."""
     if len(text.split()) <= MAX_WORDS:
         return [text]
     if text.startswith("    "):
@@ -107,7 +107,7 @@ def _split_long(text: str) -> list[str]:
 
 
 def _is_term(chunk: Sequence[str], following: Sequence[str]) -> bool:
-    """Whether the chunk is a signature, or another short term, that the next chunk describes."""
+    """Returns whether the chunk is a signature, or another short term, that the next chunk describes."""
     return (
         _indent(following[0]) == _indent(chunk[0]) + 3
         and not following[0].strip().startswith(">>>")
@@ -117,7 +117,7 @@ def _is_term(chunk: Sequence[str], following: Sequence[str]) -> bool:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The pieces of a section, in order. Code is indented at least three columns more than prose."""
+    """Yields the pieces of a section, in order. Code is indented at least three columns more than prose."""
     left, code_left, term, term_left, lead = 0, -1, "", 0, _FREE
     chunks = [run.split("\n") for run in re.split(r"\n\s*\n", text.strip("\n")) if run]
     for chunk, following in zip_longest(chunks, chunks[1:], fillvalue=[""]):
@@ -156,7 +156,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _pack(blocks: Sequence[_Block]) -> Iterator[Sequence[_Block]]:
-    """The blocks in groups of at most `MAX_WORDS` words, near `TARGET_WORDS`, cut at the least cost."""
+    """Yields the blocks in groups of at most `MAX_WORDS` words, near `TARGET_WORDS`, at the least cost."""
     best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     for end in range(1, len(blocks) + 1):
         options: list[tuple[int, tuple[int, ...]]] = []
@@ -178,13 +178,15 @@ def _slug(text: str) -> str:
 
 
 def _name(term: str) -> str:
-    """A signature without its arguments; a debugger command such as `b(reak) [...]` in full."""
+    """Returns a signature without its arguments; a debugger command such as `b(reak) [...]` in full."""
     name = re.sub(r"^(\w+)\((\w+)\)(?= \[)", r"\1\2", term).partition(" [")[0]
     return re.sub(r"\(.*", "()", name.removeprefix("class").removeprefix("method").strip())
 
 
 def _drafts(topic: str, text: str) -> Iterator[Passage]:
-    """The passages of one topic; ids are counted within it, so that merging topics does not change them."""
+    """Yields the passages of one topic; ids are counted within it, so that merging topics does not change
+    them.
+    """
     named: list[tuple[tuple[str, ...], str, str]] = []
     for path, section in _sections(text):
         for run in _pack(list(_blocks(section))):
@@ -203,7 +205,7 @@ def _drafts(topic: str, text: str) -> Iterator[Passage]:
 
 @cache
 def passages() -> tuple[Passage, ...]:
-    """The corpus, by topic and in reading order: titled passages of at most `MAX_WORDS` words.
+    """Returns the corpus, by topic and in reading order: titled passages of at most `MAX_WORDS` words.
 
     A passage repeated in several topics is included once, with its id in the shortest of them and its title
     in the longest. A passage contained in another one is left out.
@@ -223,13 +225,13 @@ def passages() -> tuple[Passage, ...]:
 
 
 def fingerprint() -> str:
-    """A SHA-256, in hex, of all ids, titles and texts: equal for equal corpora."""
+    """Returns a SHA-256, in hex, of all ids, titles and texts: equal for equal corpora."""
     return hashlib.sha256(json.dumps([[p.id, p.title, p.text] for p in passages()]).encode()).hexdigest()
 
 
 @cache
 def questions() -> tuple[Question, ...]:
-    """All questions, in file order, with the passages that contain their evidence as gold.
+    """Returns all questions, in file order, with the passages that contain their evidence as gold.
 
     `extra` has the `kind`: `one` passage answers it, `two` are needed, or a `false_premise` makes it
     unanswerable. Raises `DataError` with every quote that no passage contains.

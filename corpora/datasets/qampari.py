@@ -31,7 +31,7 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose answers are all aliases of all its answers, without duplicates, in order.
+    """Returns a question whose answers are all aliases of all its answers, without duplicates, in order.
 
     `extra` has the list of alias lists as `answers`. ALCE's `docs` become the passages that come with the
     question.

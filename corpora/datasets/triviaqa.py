@@ -35,7 +35,7 @@ SPELLINGS = ("Aliases", "NormalizedAliases", "HumanAnswers")
 
 
 def read(row: Row) -> Item:
-    """The question of `row`; its answers are `Value`, then the `SPELLINGS`, without blanks.
+    """Returns the question of `row`; its answers are `Value`, then the `SPELLINGS`, without blanks.
 
     `extra` has `QuestionSource`, `EntityPages` and the answer's `Type`, if present.
     """
@@ -56,13 +56,13 @@ def read(row: Row) -> Item:
 
 
 def _answers(answer: Row) -> tuple[str, ...]:
-    """All spellings of the answer, without duplicates."""
+    """Returns all spellings of the answer, without duplicates."""
     spelled = [text for name in SPELLINGS for text in _spellings(answer, name)]
     return tuple(dict.fromkeys([answer.text("Value"), *spelled]))
 
 
 def _spellings(answer: Row, name: str) -> list[str]:
-    """The strings of the list field `name`, without blanks."""
+    """Returns the strings of the list field `name`, without blanks."""
     texts = []
     for at, text in answer.enumerate_items(answer.items(name)):
         if not isinstance(text, str):

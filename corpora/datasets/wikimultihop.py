@@ -29,7 +29,7 @@ NESTED = ("context", "supporting_facts", "evidences", "evidences_id")
 
 
 def read(row: Row) -> Item:
-    """The question of `row` and its passages, sentences joined with a space.
+    """Returns the question of `row` and its passages, sentences joined with a space.
 
     `extra` has `type`, `supporting_facts`, `evidences` and, in the later releases, `entity_ids`,
     `evidences_id` and `answer_id`. Raises Skip for a row without passages.

@@ -24,8 +24,8 @@ class UnreadableDocument(RagcError):
 class Page:
     """A part of a document that a citation can name.
 
-    `text` is Markdown. `label` is what a citation says beside the file, such as `page 3`, `slide 2` or
-    `sheet Prices`; "" where the file has no such parts. `section` is the path of headings at its beginning.
+    `text` is Markdown. `label` is the part's name in a citation, such as `page 3`, `slide 2` or
+    `sheet Prices`; "" if the file has no such parts. `section` is the path of headings at its beginning.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Reads documents in a process of its own, so that a file can cost no more than its own turn.
+"""Reads documents in a separate process, so that a bad file can only fail itself.
 
 The process reads one JSON object a line, `{"path", "reader"}`, and answers each with one line: `{"document"}`
 or `{"reason"}`. What readers print goes to stderr. Its memory is limited, and the caller ends it when a file

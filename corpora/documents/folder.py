@@ -1,9 +1,9 @@
-"""A folder of documents as a corpus: which files are read, what was read of each, and the passages.
+"""A folder of documents as a corpus: the files, the text read from each, and the passages.
 
-    <work>/parts/<digest of the path>.json   what one file holds, with its size, time and digest
+    <work>/parts/<digest of the path>.json   the content of one file, with its size, time and digest
 
 A file is read again when its content, its reader or the version of the readers changed. Each part is written
-when its file was read, so that a killed run goes on with the next file.
+when its file was read, so that a killed run continues with the next file.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was read of one file. `reason` says why it was not read, "" where it was.
+    """The result of reading one file. `reason` says why it was not read, "" if it was.
 
     `title` and `pages` are those of its `Document`, the pages as JSON objects with `text`, `label` and
-    `section`. `fresh` is False where an earlier run had read it.
+    `section`. `fresh` is False if an earlier run had read it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Part:
     fresh: bool = field(default=True, compare=False)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yields a row of the corpus for each page with text; its id is what a citation says."""
+        """Yields a row of the corpus for each page with text; its id is the text of a citation."""
         seen: dict[str, int] = {}
         for page in self.pages:
             if not page["text"].strip():
@@ -81,8 +81,8 @@ def files_in(
 ) -> tuple[list[DocumentFile], list[str]]:
     """Returns the files below `folder`, by name, and a sentence on each link that leads out.
 
-    `readers` has readers of the user's own by suffix. Hidden files and folders, and those in `skip`, are left
-    out. Raises UsageError where `folder` is none.
+    `readers` has the user's own readers by suffix. Hidden files and folders, and those in `skip`, are left
+    out. Raises UsageError if `folder` is none.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "is not there"
@@ -106,9 +106,9 @@ def files_in(
 
 
 def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[Part]:
-    """Yields what each of `files` holds, in their order; what earlier runs read is taken from `work`.
+    """Yields the part of each of `files`, in their order; parts of earlier runs are taken from `work`.
 
-    Raises UsageError where a library is missing.
+    Raises UsageError if a library is missing.
     """
     parts = work / "parts"
     parts.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) ->
 
 
 def forget_others(files: Sequence[DocumentFile], work: Path) -> None:
-    """Removes from `work` what was read of files that are no longer there."""
+    """Removes from `work` the parts of files that no longer exist."""
     names = {_part_name(file.name) for file in files}
     for path in (work / "parts").glob("*.json"):
         if path.name not in names:
@@ -135,7 +135,7 @@ def _part(file: DocumentFile, parts: Path, reader: DocumentReader) -> Part:
 
 
 def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> Part:
-    """Returns what `file` holds, as stored at `where` or read anew. Raises OSError."""
+    """Returns the part of `file`, as stored at `where` or read again. Raises OSError."""
     state, stored = file.path.stat(), _stored(where)
     if stored is not None and (stored.version, stored.reader) != (VERSION, file.reader):
         stored = None
@@ -169,7 +169,7 @@ def _fields(part: Part) -> dict[str, Any]:
 
 
 def _stored(path: Path) -> Part | None:
-    """Returns the part at `path`; None where there is none that can be read."""
+    """Returns the part at `path`, or None if it is missing or unreadable."""
     try:
         values = json.loads(path.read_text("utf-8"))
         part = Part(

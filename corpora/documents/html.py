@@ -1,4 +1,4 @@
-"""Web pages: lxml takes off what is no content, markdownify writes Markdown."""
+"""Web pages: lxml removes everything but the content, markdownify writes Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of LlamaIndex and LangChain, told by what they have: text, and a mapping `metadata`."""
+"""Documents of LlamaIndex and LangChain, recognized by their attributes: text, and a mapping `metadata`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PAGES = ("page_label", "page", "page_number")
 
 
 def parts_of(documents: Iterable[Any]) -> list[Part]:
-    """Returns what `documents` hold, one part a source, in the order in which the sources first occur.
+    """Returns the content of `documents`, one part a source, in the order in which the sources first occur.
 
     The source is `file_path`, `source`, `file_name` or `url` of the metadata, the page `page_label`, or
-    `page`, which LangChain counts from 0. Raises UsageError for what is no document.
+    `page`, which LangChain counts from 0. Raises UsageError for anything that is no document.
     """
     pages: dict[str, list[dict[str, Any]]] = {}
     titles: dict[str, str] = {}
@@ -45,7 +45,7 @@ def _content(document: Any, number: int) -> tuple[str, Mapping[str, Any]]:
 
 
 def _label(metadata: Mapping[str, Any]) -> str:
-    """Returns what a citation says beside the source."""
+    """Returns the name of the page in a citation, beside the source."""
     for key in _PAGES:
         value = metadata.get(key)
         if isinstance(value, int) and key == "page" and "page_label" not in metadata:

@@ -1,9 +1,9 @@
-"""PDF files, by pypdfium2 and rules of ours: headings, paragraphs, and no heads, feet or page numbers.
+"""PDF files, by pypdfium2 and our rules: headings, paragraphs, no page headers, footers and page numbers.
 
-Headings are the entries of the outline where the file has one. Else a line is a heading that is larger than
-the running text; a larger size is a higher level. Lines that stand at the top or bottom of many pages with
-the same words, numbers apart, are heads and feet. A word that was broken at the end of a line is joined.
-Tables with rules are tables (`pdf_tables`), others lines of text.
+Headings are the entries of the outline if the file has one. Else a line is a heading if it is larger than the
+running text; a larger size is a higher level. Lines at the top or bottom of many pages with the same words,
+numbers ignored, are page headers and footers. A word that was broken at the end of a line is joined. Tables
+are read as lines of text.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Entry:
 
 
 def read(path: Path, *, outlined: bool = True) -> Document:
-    """Reads all pages, the headings by the outline where there is one and `outlined` allows it.
+    """Reads all pages; headings come from the outline if there is one and `outlined` allows it.
 
     Raises UnreadableDocument for a file that is encrypted, damaged or without text.
     """
@@ -130,13 +130,13 @@ def _lines(page: Any) -> list[_Line]:
 
 
 def outline_words(text: str) -> str:
-    """Returns a heading in the form in which outline and page are compared: words, without their number."""
+    """Returns a heading in the form in which outline and page are compared: words, without its number."""
     unnumbered = re.sub(r"^(?:(?i:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
     return re.sub(r"[\W_]+", " ", unnumbered).strip().casefold()
 
 
 def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Returns the lines without heads, feet and page numbers."""
+    """Returns the lines without page headers, footers and page numbers."""
     places: dict[tuple[str, int], set[int]] = defaultdict(set)
     for number, page in enumerate(pages):
         for line in _edges(page):
@@ -161,7 +161,7 @@ def _edges(page: Sequence[_Line]) -> list[_Line]:
 
 
 def _shape(line: _Line) -> tuple[str, int]:
-    """Returns what the heads of several pages have in common: the words without numbers, and the height."""
+    """Returns the key that equal page headers share: the words without numbers, and the height."""
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.top / 6)
 
 
@@ -236,13 +236,13 @@ class _Writer:
         return level, taken
 
     def _goes_on(self, at: int) -> bool:
-        """Whether the heading in line `at` goes on in the next one: as large, close, without a number."""
+        """Returns whether the heading in line `at` continues in the next: as large, close, unnumbered."""
         line, after = self.lines[at], self.lines[at + 1]
         near = 0 <= line.bottom - after.top <= line.size
         return line.size == after.size and near and not _NUMBERED.match(after.text) and len(line.text) > 30
 
     def _begins(self, before: _Line, line: _Line) -> bool:
-        """Whether `line` begins a paragraph after the line `before`."""
+        """Returns whether `line` begins a paragraph after the line `before`."""
         gap = before.bottom - line.top
         return (
             gap > min(self.usual_gap, 0.8 * line.size) + 0.35 * line.size
@@ -256,7 +256,7 @@ class _Writer:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Returns lines as one, words that were broken at the end of a line joined."""
+    """Returns lines as one; words that were broken at the end of a line are joined."""
     return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(lines))
 
 

@@ -12,7 +12,7 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff",
 
 
 def read(path: Path) -> Document:
-    """Reads Markdown as it stands, other text with lines that Markdown would read as marks escaped."""
+    """Reads Markdown as it is, and other text with lines escaped that Markdown would read as markup."""
     text = decoded(path.read_bytes())
     if path.suffix.lower() in (".md", ".markdown"):
         heading = _HEADING.search(text)

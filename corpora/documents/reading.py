@@ -20,7 +20,7 @@ SECONDS = 120.0
 
 
 class DocumentReader:
-    """A child process that reads one document after another; it is started anew when a file ends it."""
+    """A child process that reads one document after another; it is started again when a file ends it."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -36,7 +36,7 @@ class DocumentReader:
     def read(self, path: Path, reader: str) -> Document:
         """Returns the document at `path`, read by `reader`: a module of this package, or `module:function`.
 
-        Raises UnreadableDocument with the reason, and UsageError where a library is missing.
+        Raises UnreadableDocument with the reason, and UsageError if a library is missing.
         """
         size = path.stat().st_size
         if not size:

@@ -13,7 +13,7 @@ ROWS = 40
 
 
 def read(path: Path) -> Document:
-    """Reads the visible sheets; hidden ones are told. Raises UnreadableDocument."""
+    """Reads the visible sheets and notes the hidden ones. Raises UnreadableDocument."""
     import python_calamine as calamine
 
     if path.suffix.lower() in (".xlsx", ".xlsm"):

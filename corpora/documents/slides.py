@@ -12,7 +12,7 @@ from ragc.corpora.documents.word import check_package
 
 
 def read(path: Path) -> Document:
-    """Reads all slides but hidden ones, which are told. Raises UnreadableDocument."""
+    """Reads all slides except hidden ones, which are noted. Raises UnreadableDocument."""
     import pptx
     from pptx.exc import PackageNotFoundError
 

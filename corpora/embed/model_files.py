@@ -20,17 +20,17 @@ TOKENIZER = "tokenizer.json"
 
 
 def model_file(folder: Path) -> Path:
-    """The path of the ONNX model in `folder`, existing or expected."""
+    """Returns the path of the ONNX model in `folder`, existing or expected."""
     return next((folder / name for name in ONNX if (folder / name).is_file()), folder / ONNX[0])
 
 
 def has_onnx(folder: Path) -> bool:
-    """Whether `folder` has a model in ONNX form."""
+    """Returns whether `folder` has a model in ONNX form."""
     return model_file(folder).is_file()
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
-    """The id of the padding token."""
+    """Returns the id of the padding token."""
     if tokenizer.padding:
         return int(tokenizer.padding["pad_id"])
     ids = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
@@ -38,8 +38,8 @@ def pad_id(tokenizer: Tokenizer) -> int:
 
 
 def settings(path: Path) -> dict[str, Any]:
-    """The JSON object in the file `path`; empty if the file is missing. Raises UsageError if it cannot be
-    read.
+    """Returns the JSON object in the file `path`; empty if the file is missing. Raises UsageError if it
+    cannot be read.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -51,7 +51,8 @@ def settings(path: Path) -> dict[str, Any]:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of the tokenizer, the ONNX model and the model's external data beside it, by file name.
+    """Returns the SHA-256 of the tokenizer, the ONNX model and the model's external data beside it, by file
+    name.
 
     Raises UsageError when one cannot be read.
     """

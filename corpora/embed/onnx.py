@@ -31,14 +31,13 @@ _TOKENS = 512
 class OnnxEmbedder:
     """The model in `folder`: `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`.
 
-    `model` is its id (default: the folder's name); it decides prefixes and pooling where they are not
-    given and the folder does not say (`1_Pooling/config.json`). Texts are cut to `max_tokens` (default:
+    `model` is its id (default: the folder's name); it decides prefixes and pooling unless they are given or
+    the folder sets them (`1_Pooling/config.json`). Texts are cut to `max_tokens` (default:
     `sentence_bert_config.json`, else 512). `threads` of 0 leaves their number to onnxruntime.
 
-    `files` are the SHA-256 sums of the model's files by name where they are known beforehand, and
-    `prepare` brings the files before the first use; without it the folder must be complete now.
-    Raises UsageError when it is not, when it names a pooling other than mean and cls, and when a library
-    is missing.
+    `files` are the SHA-256 sums of the model's files by name, if they are known beforehand, and `prepare`
+    provides the files before the first use; without it the folder must be complete now. Raises UsageError
+    when it is not, when it names a pooling other than mean and cls, and when a library is missing.
     """
 
     def __init__(
@@ -80,7 +79,8 @@ class OnnxEmbedder:
         return self._ready().dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """`texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of length 1.
+        """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
+        length 1.
 
         Raises SourceError when the model cannot be loaded or run.
         """
@@ -121,7 +121,7 @@ class _OnnxModel:
         self.dimensions = int(self._run([[self.pad]]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text."""
+        """Returns one row of length 1 for each text."""
         clean = [replace_surrogates(text) for text in texts]
         ids = [encoding.ids for encoding in self.tokenizer.encode_batch(clean)]
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
@@ -177,7 +177,7 @@ def _pool(out: Any, mask: Any, pooling: Pooling) -> Any:
 
 
 def _takes(model: str) -> bool:
-    """Whether `model` is a folder in ONNX form, or one that is not of sentence-transformers."""
+    """Returns whether `model` is a folder in ONNX form, or one that is not of sentence-transformers."""
     folder = Path(model).expanduser()
     return folder.is_dir() and (has_onnx(folder) or not (folder / "modules.json").is_file())
 

@@ -38,7 +38,7 @@ class OnnxSession:
         self._pad = pad
 
     def run(self, batch: Sequence[Encoded]) -> tuple[Any, Any]:
-        """The output for `batch`, and the attention mask."""
+        """Returns the output for `batch`, and the attention mask."""
         width = max((len(ids) for ids, _ in batch), default=0) or 1
         tokens = np.full((len(batch), width), self._pad, dtype=np.int64)
         mask, types = np.zeros_like(tokens), np.zeros_like(tokens)

@@ -1,4 +1,4 @@
-"""Embedding with models of sentence-transformers, where that library is installed."""
+"""Embedding with models of sentence-transformers, if that library is installed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class SentenceTransformersEmbedder:
         return int(self._ready().get_sentence_embedding_dimension())
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """`texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of length 1.
+        """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
+        length 1.
 
         Raises SourceError when the model cannot be loaded or run.
         """

@@ -46,7 +46,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def unreadable(error: UnicodeDecodeError, offset: int) -> str:
-    """The problem of bytes that are not UTF-8; they begin at `offset` of the file."""
+    """Returns the problem of bytes that are not UTF-8; they begin at `offset` of the file."""
     at = error.start
     return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
@@ -60,7 +60,7 @@ def decode_lines(
     longest: int,
     label: str,
 ) -> Iterator[str]:
-    """The lines of `stream`, which begins with `start`, in `encoding`; "" detects the encoding.
+    """Returns the lines of `stream`, which begins with `start`, in `encoding`; "" detects the encoding.
 
     `numbered` are its lines as bytes, each with its location and offset; no line is longer than `longest`.
     "utf-8" allows nothing else. `label` names the file in logs. Raises Stop if it cannot be decoded.
@@ -82,7 +82,7 @@ def decode_lines(
 
 
 def _detect(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bool) -> Iterator[str]:
-    """The lines as UTF-8, or as cp1252 from the first invalid line on, if all lines before are ASCII.
+    """Yields the lines as UTF-8, or as cp1252 from the first invalid line on, if all lines before are ASCII.
 
     `alone` allows UTF-8 only.
     """
@@ -111,7 +111,7 @@ def _detect(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bo
 
 
 def _decode_cp1252(line: bytes) -> str | None:
-    """`line` as cp1252; None if it is invalid, or if its words look unlike a Western language."""
+    """Returns `line` as cp1252; None if it is invalid, or if its words look unlike a Western language."""
     try:
         text = line.decode("cp1252")
     except UnicodeDecodeError:
@@ -125,7 +125,7 @@ def _decode_cp1252(line: bytes) -> str | None:
 def _decode_blocks(
     stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, longest: int
 ) -> Iterator[str]:
-    """The lines of `stream` in an encoding whose lines cannot be split as bytes."""
+    """Yields the lines of `stream` in an encoding whose lines cannot be split as bytes."""
     begun: list[str] = []  # the pieces of the unfinished line
     length, number, first = 0, 0, True
     while True:
@@ -156,7 +156,7 @@ def _decode_blocks(
 
 
 def lines_of(lines: Iterator[str]) -> Iterator[str]:
-    """`lines`, also split at single carriage returns, the line ends of old Macs."""
+    """Yields `lines`, also split at single carriage returns, the line ends of old Macs."""
     for line in lines:
         start = 0
         for end in _RETURN.finditer(line) if "\r" in line else ():
@@ -167,7 +167,7 @@ def lines_of(lines: Iterator[str]) -> Iterator[str]:
 
 
 def detect_delimiter(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterator[str], str, int]:
-    """`lines` of a table, the delimiter of its columns, and the number of leading lines left out.
+    """Returns `lines` of a table, the delimiter of its columns, and the number of leading lines left out.
 
     The delimiter is `delimiter`, or else that of Excel's line `sep=;`, or else the one of `SEPARATORS` that
     splits the first records most evenly, or else `usual`.
@@ -201,7 +201,9 @@ def _sniff(sample: Sequence[str], usual: str, *, whole: bool) -> str:
 
 
 def _widths(sample: Sequence[str], delimiter: str, *, whole: bool) -> list[int]:
-    """The number of values of each record in `sample`; empty if quoting shows that they are no records."""
+    """Returns the number of values of each record in `sample`; empty if quoting shows that they are no
+    records.
+    """
     widths: list[int] = []
     reader = csv.reader(sample, delimiter=delimiter, strict=True)
     try:

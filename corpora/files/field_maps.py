@@ -18,7 +18,7 @@ class _Delimiter(Checked):
     expected = 'one character, or "tab"'
 
     def schema(self) -> CoreSchema:
-        """A text."""
+        """Returns a text."""
         return core_schema.str_schema(strict=True, pattern=r"^(.|\t|tab)$", regex_engine="python-re")
 
     def accept(self, value: object) -> object:
@@ -34,7 +34,7 @@ class _FieldPath(Checked):
     expected = "a text that is not empty"
 
     def schema(self) -> CoreSchema:
-        """A text."""
+        """Returns a text."""
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
@@ -50,7 +50,7 @@ class _GroupPath(_FieldPath):
     expected = 'a text; "" divides groups'
 
     def schema(self) -> CoreSchema:
-        """A text."""
+        """Returns a text."""
         return core_schema.str_schema(strict=True, pattern=r"^(.*\S.*)?$")
 
 

@@ -46,7 +46,7 @@ class Where:
         return bool(self._conditions)
 
     def keeps(self, values: Mapping[str, object]) -> bool:
-        """Whether a row with these `values` meets every condition."""
+        """Returns whether a row with these `values` meets every condition."""
         self._rows += 1
         met = [self._meets(values, path) for path in self._conditions]  # all must count their values
         matches = all(met)
@@ -56,7 +56,7 @@ class Where:
         return matches
 
     def problems(self) -> list[str]:
-        """The problems of the filter after all rows: a path that no row has, or no row left."""
+        """Returns the problems of the filter after all rows: a path that no row has, or no row left."""
         if not self._rows:
             return []
         if never := [path for path in self._conditions if path not in self._seen_paths]:
@@ -98,7 +98,7 @@ class Where:
 def filter_questions(
     questions: Iterable[Question], conditions: Conditions, name: str
 ) -> tuple[Question, ...]:
-    """The questions that meet the `conditions` on `extra`, `split`, `id` and `query_time`.
+    """Returns the questions that meet the `conditions` on `extra`, `split`, `id` and `query_time`.
 
     `name` is the origin of the questions in errors. Raises DataError if a path occurs in no question or no
     question is left, UsageError as `Where` does.
@@ -111,7 +111,7 @@ def filter_questions(
 
 
 def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
-    """Nested tables in `conditions` as dotted paths: TOML parses `meta.level = 1` as a table `meta`."""
+    """Returns nested tables in `conditions` as dotted paths: in TOML `meta.level = 1` is a table `meta`."""
     out: dict[str, object] = {}
     for name, value in conditions.items():
         out |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}

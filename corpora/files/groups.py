@@ -19,7 +19,7 @@ _CHUNK = re.compile(r"(.+)#\d+")
 
 
 def connected(keys: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The group of each question, by id: the least of all `keys` of its connected component.
+    """Returns the group of each question, by id: the least of all `keys` of its connected component.
 
     `keys` has the values of each question by id. "" for a question that shares no value with another.
     """
@@ -55,7 +55,8 @@ def gold_documents(gold_ids: Iterable[str], *, whole: bool) -> tuple[str, ...]:
 def group_values(
     values: object, path: str, *, cells: bool = False, separator: str = ""
 ) -> tuple[str, ...] | None:
-    """The values at `path` of a row as texts, () for null and blank ones; None if the row has no such path.
+    """Returns the values at `path` of a row as texts, () for null and blank ones; None if the row has no such
+    path.
 
     `cells` and `separator` say how a text may spell a list (`values.as_list`).
     """
@@ -68,7 +69,7 @@ def group_values(
 
 
 def question_values(question: Question) -> dict[str, object]:
-    """What a path of groups may name in a question of a data set with a reader of its own."""
+    """Returns the values that a group path may name, for a data set with a reader of its own."""
     own = {
         "id": question.id,
         "split": question.split,

@@ -108,7 +108,7 @@ class HubRows:
                 library.enable_progress_bars()
 
     def _parts(self, library: Any) -> Mapping[str, Any]:
-        """The splits to read, by their names on the Hub."""
+        """Returns the splits to read, by their names on the Hub."""
         if self.dataset.is_folder:
             splits = self._folder(library)
         else:
@@ -143,7 +143,7 @@ class HubRows:
         return self._load(library, str(folder))
 
     def _commit(self) -> str:
-        """The present commit of the revision, from one request to the Hub with the timeout `TIMEOUT`."""
+        """Returns the present commit of the revision: one request to the Hub with the timeout `TIMEOUT`."""
         import httpx
         from huggingface_hub import HfApi, errors
 
@@ -169,7 +169,7 @@ class HubRows:
         return commit
 
     def _load(self, library: Any, path: str) -> Any:
-        """The splits, or the requested one, of a repository or folder of data files."""
+        """Returns the splits, or the requested one, of a repository or folder of data files."""
         import httpx
 
         split = self.dataset.split or None
@@ -193,7 +193,7 @@ class HubRows:
             raise self._error(f"the library `datasets` cannot read it: {first_line(error, None)}") from error
 
     def _rows(self, split: str, part: Any) -> Iterator[Row]:
-        """The rows of `part` as stored: the Arrow format decodes no images and no audio."""
+        """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
         labels = {
             name: feature.names
             for name, feature in (part.features or {}).items()
@@ -234,7 +234,7 @@ def _library() -> Any:
 
 
 def _label(names: list[str], value: object) -> object:
-    """The name of a class label; None for the unknown labels -1 and null."""
+    """Returns the name of a class label; None for the unknown labels -1 and null."""
     if not isinstance(value, int):
         return value
     return names[value] if 0 <= value < len(names) else None

@@ -34,7 +34,7 @@ def find_outside_path(folder: Path) -> str:
 
 
 def files_outside(folder: Path, data_files: Mapping[str, Iterable[str]] | None) -> str:
-    """The first of `data_files`, by split, that is not in `folder`; "" when all are."""
+    """Returns the first of `data_files`, by split, that is not in `folder`; "" when all are."""
     root = folder.resolve()
     for files in (data_files or {}).values():
         for file in map(str, files):
@@ -44,7 +44,7 @@ def files_outside(folder: Path, data_files: Mapping[str, Iterable[str]] | None) 
 
 
 def leads_out(path: str) -> bool:
-    """Whether `path` may lead out of the folder of the file that names it."""
+    """Returns whether `path` may lead out of the folder of the file that names it."""
     return "://" in path or "::" in path or path.startswith(("/", "~", "\\")) or _UP.search(path) is not None
 
 
@@ -54,7 +54,7 @@ def _symlinks(folder: Path) -> Iterator[Path]:
 
 
 def _named_paths(folder: Path) -> Iterator[tuple[str, str]]:
-    """The paths named by the folder's own files, each with the naming file."""
+    """Yields the paths named by the folder's own files, each with the naming file."""
     for name, configs in _configs(folder):
         for key, text in _texts(configs, ""):
             if key in _PATHS or "://" in text or "::" in text:
@@ -82,7 +82,7 @@ def _configs(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Every text in `value`, with its key, or with the enclosing key of a path."""
+    """Yields every text in `value`, with its key, or with the enclosing key of a path."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
@@ -94,7 +94,7 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_list(path: Path, key: str) -> list[Any]:
-    """The list under `key` of a JSON file; [] if it is missing, which the library reports."""
+    """Returns the list under `key` of a JSON file; [] if it is missing, which the library reports."""
     try:
         read = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -77,11 +77,11 @@ class FieldReader:
         self._numbered, self._cells = numbered, cells
 
     def id(self, row: Row, number: int) -> str:
-        """The id, or the prefixed row number if the map says so."""
+        """Returns the id, or the prefixed row number if the map says so."""
         return f"{self._numbered}-{number}" if self._paths["id"] == ROW_NUMBER else self.text(row, "id")
 
     def text(self, row: Row, name: str, *, needed: bool = True, blank: bool = False) -> str:
-        """A single value as text; blank or null ones are refused if `needed`, unless `blank`."""
+        """Returns a single value as text; blank or null ones are refused if `needed`, unless `blank`."""
         value = self._value(row, name, needed)
         if value is NOWHERE or (is_nothing(value) and (blank or not needed)):
             return ""
@@ -93,7 +93,7 @@ class FieldReader:
         return text or ""
 
     def texts(self, row: Row, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
-        """A list of texts, or a single value as a list of one; nulls, NaN and blanks are skipped."""
+        """Returns a list of texts, or a single value as a list of one; nulls, NaN and blanks are skipped."""
         value = self._value(row, name, needed)
         if value is NOWHERE:
             return ()
@@ -107,7 +107,7 @@ class FieldReader:
         return tuple(texts)
 
     def group(self, row: Row) -> tuple[str, ...]:
-        """The values that name the group; lists in cells are those of ids."""
+        """Returns the values that name the group; lists in cells are those of ids."""
         path = self._options.get(GROUP, "")
         separator = self._options.get("split_ids", "")
         values = group_values(row.values, path, cells=self._cells, separator=separator) if path else ()
@@ -116,14 +116,14 @@ class FieldReader:
         return values or ()
 
     def rest(self, row: Row) -> dict[str, object]:
-        """The values that no field is read from, as JSON."""
+        """Returns the values that no field is read from, as JSON."""
         values: Any = row.values
         for path in self._paths.values():
             values = drop_path(values, path)
         return {str(name): as_json(value) for name, value in values.items()}
 
     def never(self) -> list[str]:
-        """A problem for every path that the map names and no row has."""
+        """Returns a problem for every path that the map names and no row has."""
         if self._last is None:
             return []
         end = self._last.values
@@ -184,7 +184,7 @@ def read_questions(
     numbered: str = "row",
     groups: dict[str, tuple[str, ...]] | None = None,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions of a file, and the location and reason of each row left out; see `questions_of`.
+    """Returns the questions of a file, and the location and reason of each row left out; see `questions_of`.
 
     A `.json` file is read as a whole, every other file row by row.
     """
@@ -205,7 +205,7 @@ def read_questions(
 def read_corpus(
     path: str | Path, *, fields: Mapping[str, str], limit: int | None = None, numbered: str = "row"
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """The passages of a file, and the location and reason of each row left out; see `passages_of`."""
+    """Returns the passages of a file, and the location and reason of each row left out; see `passages_of`."""
     path = Path(path)
     return passages_of(_rows(path, fields), str(path), fields=fields, limit=limit, numbered=numbered)
 
@@ -222,7 +222,8 @@ def questions_of(
     cells: bool = False,
     groups: dict[str, tuple[str, ...]] | None = None,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions in `rows` that pass `where`, in order, and the location and reason of each row left out.
+    """Returns the questions in `rows` that pass `where`, in order, and the location and reason of each row
+    left out.
 
     `name` is the origin of the rows in errors; only the first `limit` rows are read. `numbered` is the prefix
     of ids made from row numbers. With `cells`, texts that spell a list are parsed. What the column of groups
@@ -258,7 +259,7 @@ def passages_of(
     limit: int | None = None,
     numbered: str = "row",
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """The passages in `rows`, in order, and the location and reason of each row left out.
+    """Returns the passages in `rows`, in order, and the location and reason of each row left out.
 
     A missing title is "". A row whose title and text are both blank or null is left out and counted. Raises
     as `questions_of` does.
@@ -321,8 +322,8 @@ def _collect(
     make: Callable[[Row, int], _Record | None],
     after: Callable[[], list[str]],
 ) -> tuple[tuple[_Record, ...], tuple[str, ...]]:
-    """The records that `make` makes of the rows, without None; `after` returns the problems of the whole
-    file.
+    """Returns the records that `make` makes of the rows, without None; `after` returns the problems of the
+    whole file.
     """
     records: dict[str, _Record] = {}
     places: dict[str, str] = {}

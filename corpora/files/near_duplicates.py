@@ -24,7 +24,9 @@ Trigrams = frozenset[str]
 
 
 def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -> dict[str, str]:
-    """The id of the most similar near duplicate among `others`, by the ids of `questions` that have one."""
+    """Returns the id of the most similar near duplicate among `others`, by the ids of `questions` that have
+    one.
+    """
     known = [trigrams(other.question) for other in others]
     counts = Counter(gram for grams in known for gram in grams)
     postings: dict[str, list[int]] = {}
@@ -45,22 +47,22 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
 
 
 def trigrams(text: str) -> Trigrams:
-    """The character trigrams of the normalised `text`, with two spaces before it and one behind."""
+    """Returns the character trigrams of the normalised `text`, with two spaces before it and one behind."""
     padded = f"  {normalise(text)} "
     return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
 
 
 def _numbers(text: str) -> list[str]:
-    """The numbers in `text`, in order: questions with other years or counts are other questions."""
+    """Returns the numbers in `text`, in order: questions with other years or counts are other questions."""
     return re.findall(r"\d+", text)
 
 
 def overlap(one: Trigrams, other: Trigrams) -> float:
-    """The Jaccard similarity of two sets, from 0 to 1."""
+    """Returns the Jaccard similarity of two sets, from 0 to 1."""
     return len(one & other) / len(one | other)
 
 
 def _rarest(grams: Trigrams, counts: Mapping[str, int]) -> list[str]:
-    """So many of the rarest of `grams` that any set with enough overlap has one of its own among them."""
+    """Returns enough of the rarest `grams` that every set with the required overlap contains one of them."""
     needed = -int(-THRESHOLD * len(grams) // 1)
     return sorted(grams, key=lambda gram: (counts.get(gram, 0), gram))[: len(grams) - needed + 1]

@@ -30,19 +30,19 @@ _Record = TypeVar("_Record", Passage, Question)
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is the address of a data set on the Hub, rather than a file."""
+    """Returns whether `text` is the address of a data set on the Hub, rather than a file."""
     return text.startswith(HUB)
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file at `path` is CSV or TSV by its name, compressed or not."""
+    """Returns whether the file at `path` is CSV or TSV by its name, compressed or not."""
     return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
 
 
 def read_questions(
     path: str | Path, *, corpus_ids: Container[str] | None = None, limit: int | None = None
 ) -> tuple[Question, ...]:
-    """The questions of a file, in order; with `limit`, only the first rows are read.
+    """Returns the questions of a file, in order; with `limit`, only the first rows are read.
 
     A row needs `id`, `question` and `answers` (at least one, none empty), and may have `gold_ids`,
     `context_ids`, `query_time` and `split`, where null means absent. All other fields go to `extra`. With
@@ -54,7 +54,7 @@ def read_questions(
 
 
 def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
-    """The passages of a file, in order; with `limit`, only the first rows are read.
+    """Returns the passages of a file, in order; with `limit`, only the first rows are read.
 
     A row needs `id`, `title` and `text`; title and text may be empty, other fields are ignored. A table may
     lack titles. No id may end in `#0`, which marks the first chunk of a passage.
@@ -65,7 +65,7 @@ def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage,
 
 
 def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
-    """The passages of a file, read lazily; problems are added to `problems`, except duplicate ids."""
+    """Yields the passages of a file, read lazily; problems are added to `problems`, except duplicate ids."""
     for row in rows(path):
         if not row.problems:
             passage = _passage(row)
@@ -77,7 +77,7 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
 
 
 def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[Passage, ...]:
-    """The passages of `items` in memory: `Passage` records, mappings with `text`, or texts.
+    """Returns the passages of `items` in memory: `Passage` records, mappings with `text`, or texts.
 
     A mapping may have `id` and `title`, other keys are ignored. A missing id becomes the item's number, from
     0. Raises DataError with every problem.
@@ -103,7 +103,7 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
 
 
 def content_fingerprint(records: Iterable[Passage | Question]) -> str:
-    """The SHA-256 of the records in their order, 64 hexadecimal digits; reads them one at a time."""
+    """Returns the SHA-256 of the records in their order, 64 hexadecimal digits; reads them one at a time."""
     sha = hashlib.sha256()
     for record in records:
         sha.update(record_line(record))
@@ -111,7 +111,7 @@ def content_fingerprint(records: Iterable[Passage | Question]) -> str:
 
 
 def record_line(record: Passage | Question) -> bytes:
-    """One line of canonical JSON, the record's contribution to the fingerprint: a group only if it is
+    """Returns one line of canonical JSON, the record's contribution to the fingerprint: a group only if it is
     named.
     """
     names = [name for name in type(record).__slots__ if name != "group" or getattr(record, name)]
@@ -121,7 +121,7 @@ def record_line(record: Passage | Question) -> bytes:
 
 
 def data_error(where: str, problems: Sequence[str]) -> DataError:
-    """The error with all `problems`, whose message spells out the first `LISTED`."""
+    """Returns the error with all `problems`, whose message spells out the first `LISTED`."""
     error = DataError(where, problems)
     if len(problems) > LISTED:
         shown = "\n".join(f"  {problem}" for problem in problems[:LISTED])

@@ -45,7 +45,7 @@ class Row:
     absent: list[str] = field(default_factory=list)
 
     def text(self, name: str, *, needed: bool = True, blank: bool = False, number: bool = False) -> str:
-        """A string field; blank strings are refused unless `blank`, integers unless `number`."""
+        """Returns a string field; blank strings are refused unless `blank`, integers unless `number`."""
         if self._absent(name, needed):
             return ""
         value = self.values[name]
@@ -60,7 +60,7 @@ class Row:
         return ""
 
     def texts(self, name: str, *, needed: bool = False, number: bool = False) -> tuple[str, ...]:
-        """A list of strings that are not blank; at least one if `needed`."""
+        """Returns a list of strings that are not blank; at least one if `needed`."""
         value = self.items(name, needed=needed)
         for at, item in self.enumerate_items(value):
             if isinstance(item, str) and not item.strip():
@@ -70,7 +70,7 @@ class Row:
         return tuple(map(str, value))
 
     def items(self, name: str, *, needed: bool = False) -> list[Any]:
-        """A list field; at least one item if `needed`."""
+        """Returns a list field; at least one item if `needed`."""
         if self._absent(name, needed):
             return []
         value = self.values[name]
@@ -82,7 +82,7 @@ class Row:
         return value
 
     def enumerate_items(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
-        """`items` with their numbers from 0; ends early after `MOST_PROBLEMS` problems."""
+        """Yields `items` with their numbers from 0; ends early after `MOST_PROBLEMS` problems."""
         for at, item in enumerate(items):
             if len(self.problems) >= MOST_PROBLEMS:
                 return
@@ -100,7 +100,7 @@ class Row:
 
 
 def no_columns(row: Row, noun: str = "") -> str:
-    """The problem of a table without its `absent` columns, with its columns and similar names.
+    """Returns the problem of a table without its `absent` columns, with its columns and similar names.
 
     `noun` says what its rows are: "question", "passage", or "" for rows of both.
     """
@@ -126,12 +126,12 @@ def no_columns(row: Row, noun: str = "") -> str:
 
 
 def kind(value: object) -> str:
-    """The type of a JSON `value`, in words."""
+    """Returns the type of a JSON `value`, in words."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
 def short_repr(value: object) -> str:
-    """The `repr` of a value for a message, truncated."""
+    """Returns the `repr` of a value for a message, truncated."""
     text = repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
@@ -145,12 +145,12 @@ class Stop(Exception):
 
 
 def problem_row(problem: str, location: str = "") -> Row:
-    """A row with only a problem, of the whole file or at `location`."""
+    """Returns a row with only a problem, of the whole file or at `location`."""
     return Row(location, {}, [problem])
 
 
 def is_flat(value: object) -> bool:
-    """Whether lists and objects in `value` are nested at most `DEEPEST` deep."""
+    """Returns whether lists and objects in `value` are nested at most `DEEPEST` deep."""
     level: list[Any] = [value]
     for _ in range(DEEPEST + 1):
         level = [

@@ -38,7 +38,7 @@ _NULL = r"\N"
 
 
 def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[Row]:
-    """One row a record of a table with a header, no value longer than `longest` characters.
+    """Yields one row a record of a table with a header, no value longer than `longest` characters.
 
     Values are strings; a backslash and an N, as databases export null, are null. Values are separated by
     `delimiter`; "" detects it, with `usual` as the default. Trailing empty columns, which spreadsheets write,
@@ -70,17 +70,17 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
 
 
 def _says(values: list[str]) -> bool:
-    """Whether one of `values` is not blank."""
+    """Returns whether one of `values` is not blank."""
     return any(map(str.strip, values))
 
 
 def _twice(names: Iterable[str]) -> str | None:
-    """The first duplicate of `names`; None if there is none."""
+    """Returns the first duplicate of `names`; None if there is none."""
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def _trim_empty(values: list[str], least: int) -> list[str]:
-    """`values` without trailing empty ones, but at least `least` values."""
+    """Returns `values` without trailing empty ones, but at least `least` values."""
     end = len(values)
     while end > least and not values[end - 1]:
         end -= 1
@@ -88,7 +88,7 @@ def _trim_empty(values: list[str], least: int) -> list[str]:
 
 
 def parquet(stream: BinaryIO) -> Iterator[Row]:
-    """One row a record of a Parquet file, read in batches.
+    """Yields one row a record of a Parquet file, read in batches.
 
     NaN becomes null; a date or a decimal becomes text.
     """
@@ -126,7 +126,7 @@ def _record(location: str, value: dict[str, Any]) -> Row:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """`value` of the column `name` as JSON. Raises TypeError if JSON has no such value."""
+    """Returns `value` of the column `name` as JSON. Raises TypeError if JSON has no such value."""
     if isinstance(value, dict):
         return {key: _plain(name, item) for key, item in value.items()}
     if isinstance(value, Decimal | date | time):
@@ -187,7 +187,7 @@ _OFFICE = {
 
 
 def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[Row]:
-    """Every row of the file at `path`, in order, each with its problems.
+    """Yields every row of the file at `path`, in order, each with its problems.
 
     A `.json` file is a list, an object with a list `under` that key, one object a line, or objects by id. A
     row with problems has no values. Problems of the whole file have the location "". `delimiter` and
@@ -242,7 +242,7 @@ def _read(
 
 
 def _foreign(start: bytes, suffix: str) -> str:
-    """The type of a file that holds no rows, by its first bytes and its name; "" for others."""
+    """Returns the type of a file that holds no rows, by its first bytes and its name; "" for others."""
     if start.startswith(b"%PDF-"):
         return "a PDF"
     if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
@@ -278,7 +278,7 @@ def _unpack(plain: BufferedReader) -> BufferedReader:
 
 
 def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
-    """The location, offset and bytes of every line."""
+    """Yields the location, offset and bytes of every line."""
     number, offset = 0, 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -291,7 +291,9 @@ def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
 
 
 def _lines(stream: BinaryIO) -> Iterator[Row]:
-    """One object a line; a file without one in its first `_SNIFFED` lines has one problem, not one a line."""
+    """Yields one object a line; a file without one in its first `_SNIFFED` lines has one problem, not one a
+    line.
+    """
     wrong: list[Row] | None = []
     for location, offset, line in _numbered_lines(stream):
         if not (text := line.strip()):
@@ -314,7 +316,7 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
+    """Returns the items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
 
     A damaged list of objects has one problem, not one for each of its lines.
     """
@@ -328,14 +330,14 @@ def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
 
 
 def _has_json_lines(text: bytes) -> bool:
-    """Whether at least half of the first lines of `text` are JSON by themselves."""
+    """Returns whether at least half of the first lines of `text` are JSON by themselves."""
     lines = [line.strip() for line in text.split(b"\n", _SNIFFED)[:_SNIFFED]]
     values = [_decode(line, 0) for line in lines if line]
     return 2 * sum(isinstance(value, dict | list) for value in values) >= len(values)
 
 
 def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a list or of the list `under` a key, objects by id, or one object a line."""
+    """Yields the items of a list or of the list `under` a key, objects by id, or one object a line."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
         raise Stop(problem_row(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
@@ -375,7 +377,7 @@ class _NotFinite(ValueError):
 
 
 def _row(location: str, value: object, escapes: bool) -> Row:
-    """The row of `value`; `escapes` says whether it may hold lone surrogates."""
+    """Returns the row of `value`; `escapes` says whether it may hold lone surrogates."""
     if isinstance(value, _Wrong):
         return problem_row(value, location)
     if not isinstance(value, dict):
@@ -393,7 +395,7 @@ def _escapes(text: bytes) -> bool:
 
 
 def _decode(text: bytes, offset: int) -> Any:
-    """The JSON value of `text`, or its problem; `offset` is its position in the file."""
+    """Returns the JSON value of `text`, or its problem; `offset` is its position in the file."""
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -33,7 +33,7 @@ _HELD_OUT_FIRST = ("test", "dev", "train")
 
 @lru_cache(maxsize=16_384)  # a draw and the check after it normalise the same texts
 def normalise(text: str) -> str:
-    """`text` in lower case, without punctuation and articles, white space collapsed.
+    """Returns `text` in lower case, without punctuation and articles, white space collapsed.
 
     If nothing would be left, only the white space is collapsed.
     """
@@ -45,20 +45,20 @@ def normalise(text: str) -> str:
 def draw(
     questions: Iterable[Question], sizes: Mapping[str, int], seed: int
 ) -> dict[str, tuple[Question, ...]]:
-    """`sizes[name]` questions for every name, no two splits sharing an id or a normalised text.
+    """Draws `sizes[name]` questions for every name, no two splits sharing an id or a normalised text.
 
-    A split that some question names is drawn from the questions that name it. The others are drawn from
-    the rest, test before dev before train: first from questions that name no split, then from what the
-    named splits left over, last from splits that were not asked for. So a larger train changes neither
-    dev nor test. A question that repeats the text of a drawn one goes to the same split or to none. Each
-    question is returned as it is, whatever split it names.
+    A split that some question names is drawn from the questions that name it. The others are drawn from the
+    rest, test before dev before train: first from questions that name no split, then from the rest of the
+    named splits, last from splits that are not wanted. So a larger train changes neither dev nor test. A
+    question that repeats the text of a drawn one goes to the same split or to none. Each question is returned
+    as it is, whatever split it names.
 
-    A group that does not fit what is left of a split is left out of it; the next take its place. Where groups
-    cannot make up a size, the split is the largest below it.
+    A group that does not fit the rest of a split is left out of it; the next groups are taken instead. If
+    groups cannot make up a size, the split is the largest below it.
 
-    The same questions and seed give the same splits in the same order. Raises DataError when there are
-    fewer questions than asked for, whole groups fill less than `MIN_FILLED_SHARE` of a split, an id appears
-    twice, or splits named in the file share a question or a group; UsageError for a negative size.
+    The same questions and seed give the same splits in the same order. Raises DataError when there are fewer
+    questions than wanted, whole groups fill less than `MIN_FILLED_SHARE` of a split, an id appears twice, or
+    splits named in the file share a question or a group; UsageError for a negative size.
     """
     return draw_groups(questions, sizes, seed)[0]
 
@@ -66,7 +66,7 @@ def draw(
 def draw_groups(
     questions: Iterable[Question], sizes: Mapping[str, int], seed: int
 ) -> tuple[dict[str, tuple[Question, ...]], dict[str, int]]:
-    """The splits of `draw`, and the number of groups that did not fit each, by split."""
+    """Returns the splits of `draw`, and the number of groups that did not fit each, by split."""
     for name, size in sizes.items():
         if size < 0:
             raise UsageError(f"A split has at least 0 questions, got {name} = {size}.")
@@ -99,7 +99,7 @@ def draw_groups(
 
 
 def _shortfall(name: str, size: int, drawn: Group, free: int, few: str) -> list[str]:
-    """What is wrong with a split that got less than its `size`: `few` says that too little was `free`."""
+    """Returns the problem of a split that got less than its `size`: `few` if fewer were `free`."""
     if free < size:
         return [few]
     if len(drawn) >= MIN_FILLED_SHARE * size:
@@ -148,7 +148,7 @@ def _describe_overlap(name: str, question: Question, other: str, twin: Question)
 
 
 def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
-    """All questions in hash order, by text and by named group, at the position of the first of each."""
+    """Returns all questions in hash order, by text and by named group, where the first of each stands."""
     ids: set[str] = set()
     together: dict[str, list[Question]] = {}
     twice: list[str] = []
@@ -177,7 +177,7 @@ def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
 def _pools(
     groups: Iterable[Group], sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[Group]], list[Group], list[Group]]:
-    """The groups of each wanted split that questions name, of no split, and of other splits."""
+    """Returns the groups of each wanted split that questions name, of no split, and of other splits."""
     named: dict[str, list[Group]] = {}
     unnamed: list[Group] = []
     others: list[Group] = []
@@ -202,9 +202,9 @@ def _pools(
 
 
 def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
-    """The first `n` questions, the unused groups, and the number of those that did not fit.
+    """Takes the first `n` questions; returns them, the unused groups, and how many groups did not fit.
 
-    Only where no question names a group is the last one divided: equal questions are not used twice.
+    Only if no question names a group is the last one divided: equal questions are not used twice.
     """
     if any(question.group for group in groups for question in group):
         return _take_whole(groups, n)
@@ -217,7 +217,7 @@ def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
 
 
 def _take_whole(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
-    """As `_take`, in whole groups: the first that fit, or else the first whose sizes come nearest to `n`."""
+    """Takes whole groups: the first that fit, else the first whose sizes come nearest to `n`."""
     sizes = [len(group) for group in groups]
     chosen = _first_fit(sizes, n)
     if sum(sizes[at] for at in chosen) < min(n, sum(sizes)) and len(sizes) * n <= MAX_SUMS:
@@ -240,7 +240,7 @@ def _first_fit(sizes: Sequence[int], n: int) -> list[int]:
 
 
 def _nearest_sum(sizes: Sequence[int], n: int) -> list[int]:
-    """Of all choices whose sizes add up to the most below `n` or to `n`, the one with the earliest groups."""
+    """Returns the choice with the largest sum up to `n`; of equal ones, that with the earliest groups."""
     mask = (1 << n + 1) - 1
     reachable = [1]  # bit s of the k-th: the last k sizes have a choice that adds up to s
     for size in reversed(sizes):

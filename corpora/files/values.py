@@ -1,13 +1,13 @@
 """Dotted paths into a row, and the conversion of its values to texts, lists of texts and plain JSON.
 
-Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an
-item (from 0), or `*` for every item of a list. A key that is spelled as the whole rest of the path comes
-first, so a path also reaches the column `gold.text` of a flat table. Null on the way is null. Items of a
-list that lack the rest of a path are passed over.
+Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an item
+(from 0), or `*` for every item of a list. A key that equals the whole rest of the path comes first, so a path
+also reaches the column `gold.text` of a flat table. Null on the way is null. Items of a list that lack the
+rest of a path are skipped.
 
 Values: numbers become text as people write them, whole ones without a point (3.0 is "3"), others in their
-shortest exact form. True and false become "yes" and "no", which is how such questions are answered. Dates
-become ISO 8601. Null and NaN count as no value.
+shortest exact form. True and false become "yes" and "no", as such questions are answered. Dates become ISO
+8601. Null and NaN count as no value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOWHERE: Final = Nowhere.NOWHERE
 
 
 def value_at(value: object, path: str) -> object:
-    """The value at `path` in the JSON `value`, or NOWHERE.
+    """Returns the value at `path` in the JSON `value`, or NOWHERE.
 
     A path with `*` gives one flat list. It is NOWHERE if the list has items and none has the rest of the
     path.
@@ -65,7 +65,7 @@ def value_at(value: object, path: str) -> object:
 
 
 def drop_path(value: Any, path: str) -> Any:
-    """`value` without the value at `path`, and without objects and lists that this empties.
+    """Returns `value` without the value at `path`, and without objects and lists that this empties.
 
     Returns the same object if nothing is removed. An item addressed by number is not removed.
     """
@@ -88,7 +88,7 @@ def drop_path(value: Any, path: str) -> Any:
 
 
 def paths(value: object, before: str = "") -> Iterator[str]:
-    """Every path into `value`; of a list of objects, those into its first."""
+    """Yields every path into `value`; of a list of objects, those into its first."""
     if isinstance(value, list) and value and isinstance(value[0], Mapping | list):
         yield from paths(value[0], f"{before}*.")
     elif isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def paths(value: object, before: str = "") -> Iterator[str]:
 
 
 def describe_missing(values: Mapping[str, Any], path: str) -> str:
-    """The point where `path` fails in a row, the value there, and the nearest existing path."""
+    """Returns the point where `path` fails in a row, the value there, and the nearest existing path."""
     steps = path.split(".")
     for n in range(len(steps) - 1, 0, -1):
         value = value_at(values, ".".join(steps[:n]))
@@ -142,17 +142,17 @@ AS_JSON = "json"
 
 
 def is_nothing(value: object) -> bool:
-    """Whether `value` is null or the number NaN."""
+    """Returns whether `value` is null or the number NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def is_no_answer(text: str) -> bool:
-    """Whether an answer is blank, or spells NaN as programs do ("Nan" is a name)."""
+    """Returns whether an answer is blank, or spells NaN as programs do ("Nan" is a name)."""
     return not text.strip() or text.strip() in _NOT_A_NUMBER
 
 
 def as_text(value: object) -> str | None:
-    """A single value as text; None for an object, a list, bytes or an infinity."""
+    """Returns a single value as text; None for an object, a list, bytes or an infinity."""
     match value:
         case str():
             return value
@@ -172,7 +172,7 @@ def as_text(value: object) -> str | None:
 
 
 def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
-    """A list unchanged, null as an empty list, any other value as a list of one.
+    """Returns a list unchanged, null as an empty list, any other value as a list of one.
 
     With `cells` (texts of a table), or the separator "json", a text that spells a list in JSON or Python is
     parsed. Another `separator` splits a text, and white space around the pieces is removed.
@@ -193,7 +193,7 @@ def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
 
 
 def as_json(value: object) -> object:
-    """`value` with JSON values only: NaN and infinities become null, dates and decimals texts.
+    """Returns `value` with JSON values only: NaN and infinities become null, dates and decimals texts.
 
     Other values without a JSON form (bytes) become null.
     """
@@ -207,7 +207,7 @@ def as_json(value: object) -> object:
 
 
 def _spelled_list(text: str) -> list[Any] | None:
-    """The list that `text` spells, in JSON or as a Python literal; None if there is none."""
+    """Returns the list that `text` spells, in JSON or as a Python literal; None if there is none."""
     if not (text.startswith("[") and text.endswith("]")):
         return None
     try:

@@ -28,7 +28,7 @@ RERANKERS = Registry(
 
 
 def make(name: str, *, progress: Progress | None = None) -> Reranker:
-    """The reranker called `name`: `bm25`, `embed:MODEL`, or `cross:MODEL`.
+    """Returns the reranker called `name`: `bm25`, `embed:MODEL`, or `cross:MODEL`.
 
     MODEL is a folder with a model in ONNX form, or a model of sentence-transformers by folder or id. Of
     embedders there is a default, which `embed` alone means; of cross-encoders there is none. `progress` is
@@ -43,7 +43,7 @@ def make(name: str, *, progress: Progress | None = None) -> Reranker:
 
 
 def split(name: str) -> tuple[str, str]:
-    """The kind and the model in the name of a reranker, stripped."""
+    """Returns the kind and the model in the name of a reranker, stripped."""
     kind, _, model = name.partition(":")
     return kind.strip(), model.strip()
 

@@ -38,7 +38,7 @@ class Reranker(Protocol):
     fingerprint: str
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """One finite number for each passage, in their order, higher for one that fits better.
+        """Returns one finite number for each passage, in their order, higher for one that fits better.
 
         Only comparable within one call. Safe to call for several queries at once. Raises SourceError when
         the model cannot be loaded or run.
@@ -72,7 +72,7 @@ class RerankerKind:
 
 
 async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-    """The scores of `reranker`; whoever watches the question is shown them. Raises SourceError."""
+    """Returns the scores of `reranker`, and shows them to watchers of the question. Raises SourceError."""
     watching = watcher.get()
     if watching is None:
         return await reranker.scores(query, passages)
@@ -108,7 +108,7 @@ class RerankedSource:
         )
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, those that the reranker scores highest first, ties by passage id.
+        """Returns at most `k` hits, the highest reranker scores first, ties by passage id.
 
         Raises SourceError when `inner` or the reranker does, and when there is not one finite score for
         each passage.
@@ -130,15 +130,17 @@ class RerankedSource:
         return tuple(Hit(hits[at].passage, scores[at], hits[at].source) for at in order)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
+        """
         return self.inner.sample(n, seed=seed, exclude=exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """Those of the source below."""
+        """Returns the parts from the wrapped source."""
         return parts_of(self.inner, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> RerankedSource:
-        """The same reranking over `inner` in chunks of at most `chunk_size` tokens."""
+        """Returns the same reranking over `inner` in chunks of at most `chunk_size` tokens."""
         cut = self.inner.rechunk(chunk_size, overlap)
         if cut is self.inner:
             return self

@@ -32,7 +32,7 @@ class Bm25Reranker:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """The score of each passage, its title and text together, with these passages as the corpus."""
+        """Returns the score of each passage (title and text together), with these passages as the corpus."""
         documents = [passage_terms(passage) for passage in passages]
         return bm25_scores(query_terms(query), documents, self.k1, self.b)
 

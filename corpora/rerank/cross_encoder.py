@@ -1,7 +1,7 @@
-"""Reranking with cross-encoders: query and passage go through the model together.
+"""Reranks with cross-encoders, models that read query and passage together.
 
-`cross` turns a folder or an id into one. Models in ONNX form run on onnxruntime, without torch; all others
-with sentence-transformers, where that library is installed.
+`cross` opens one from a folder or an id. Models in ONNX form run on onnxruntime, without torch; all others
+with sentence-transformers, if that library is installed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOKENS = 512
 
 
 def cross(model: str) -> Reranker:
-    """The cross-encoder `model`: an ONNX folder, or a sentence-transformers model by folder or id.
+    """Returns the cross-encoder `model`: an ONNX folder, or a sentence-transformers model by folder or id.
 
     Raises UsageError without a model, for a folder that lacks something, and when a library is missing.
     """
@@ -58,10 +58,10 @@ def cross(model: str) -> Reranker:
 class OnnxCrossEncoder:
     """The model in `folder`: `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`.
 
-    It gives one number for a pair, or two of which the second speaks for the passage; scores are those
-    numbers, or the second less the first, without any bounds. Pairs are cut to `max_tokens` (default: what
-    `tokenizer_config.json` says, 512 at most). `threads` of 0 leaves their number to onnxruntime.
-    Raises UsageError when the folder is not complete, for a limit below 1, and when a library is missing.
+    It returns one number for a pair, or two, of which the second is for relevance; scores are those numbers,
+    or the second minus the first, without any bounds. Pairs are cut to `max_tokens` (default: from
+    `tokenizer_config.json`, 512 at most). `threads` of 0 leaves their number to onnxruntime. Raises
+    UsageError when the folder is not complete, for a limit below 1, and when a library is missing.
     """
 
     def __init__(self, folder: str | Path, *, max_tokens: int | None = None, threads: int = 0) -> None:
@@ -86,7 +86,7 @@ class OnnxCrossEncoder:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """The model's score of each passage; computed in a thread.
+        """Returns the model's score of each passage; computed in a thread.
 
         Raises SourceError if the model cannot be loaded or run, or is no cross-encoder.
         """
@@ -121,7 +121,7 @@ class _OnnxModel:
         self.session = OnnxSession(model_file(folder), pad=pad, output="logits", threads=threads)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One score for each pair; pairs are sorted by length first, to reduce padding."""
+        """Returns one score for each pair; pairs are sorted by length first, to reduce padding."""
         encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
         scores = np.empty(len(encoded))
@@ -162,7 +162,7 @@ class TransformersCrossEncoder:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """The model's score of each passage; computed in a thread.
+        """Returns the model's score of each passage; computed in a thread.
 
         Raises SourceError if the model cannot be loaded or run, or is no cross-encoder.
         """
@@ -200,7 +200,7 @@ class TransformersCrossEncoder:
 
 
 def _relevance(out: Any, pairs: int, where: str) -> Any:
-    """One score a pair: the model's only output, or the second of two minus the first."""
+    """Returns one score a pair: the model's only output, or the second of two minus the first."""
     if out.shape in ((pairs,), (pairs, 1)):
         return out.reshape(pairs)
     if out.shape == (pairs, 2):

@@ -53,10 +53,10 @@ class EmbedReranker:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """The cosine of each passage with the query; computed in a thread.
+        """Returns the cosine of each passage with the query; computed in a thread.
 
-        Raises SourceError when the model cannot be loaded or run, and when it gives other than one finite
-        vector for each text.
+        Raises SourceError when the model cannot be loaded or run, and unless it returns one finite vector for
+        each text.
         """
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 

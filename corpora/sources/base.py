@@ -33,21 +33,22 @@ class Source(Protocol):
     fingerprint: str
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first, ties broken by passage id; `()` if nothing matches.
+        """Returns at most `k` hits, best first, ties broken by passage id; `()` if nothing matches.
 
         Raises SourceError if the search fails.
         """
         ...
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`.
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
 
         The same arguments give the same passages. Fewer if the source has fewer.
         """
         ...
 
     def rechunk(self, chunk_size: int, overlap: float) -> Source:
-        """The same content in chunks of at most `chunk_size` tokens.
+        """Returns the same content in chunks of at most `chunk_size` tokens.
 
         `overlap` is the share of a chunk repeated in the next, 0 <= overlap < 1. Sources that cannot cut
         their passages return themselves.
@@ -98,9 +99,9 @@ class SourceKind:
 
 
 def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
-    """The passages with these `ids` as `source` cut them, in order; those that it does not hold are left out.
+    """Returns the passages with these `ids` as `source` cut them, in order, without those it does not hold.
 
-    Nothing for a source that holds no passages, such as the web, or is somebody's own without this method.
+    Nothing for a source that holds no passages, such as the web, or a user's own source without this method.
     """
     parts = getattr(source, "parts_of", None)
     return tuple(parts(ids)) if parts else ()

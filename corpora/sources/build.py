@@ -52,7 +52,9 @@ def build(
 
 
 def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | None, int]:
-    """The reranker named by `rerank` and the size of its pool; both options are removed from `options`."""
+    """Returns the reranker named by `rerank` and the size of its pool; both options are removed from
+    `options`.
+    """
     name, pool = options.pop("rerank", None), options.pop("rerank_pool", None)
     if name is None:
         return None, POOL

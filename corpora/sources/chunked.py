@@ -48,11 +48,15 @@ class ChunkedSource:
         return chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
+        """
         return sample(self.passages, n, seed, exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """The passages with these ids, or their chunks, in order; those that are not there are left out."""
+        """Returns the passages with these ids, or their chunks, in order; those that are not there are left
+        out.
+        """
         size = self.chunk_size
         whole = [passage for name in dict.fromkeys(ids) if (passage := self.corpus.find(name)) is not None]
         if size is None:
@@ -64,7 +68,7 @@ class ChunkedSource:
         )
 
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
-        """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        """Returns the same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._family_lock:
             source: Self | None = self._family.get((chunk_size, overlap))
             if source is None:
@@ -74,5 +78,5 @@ class ChunkedSource:
             return source
 
     def _with_chunks(self, chunk_size: int, overlap: float) -> Self:
-        """A new source of the same corpus and settings with other chunk sizes."""
+        """Returns a new source of the same corpus and settings with other chunk sizes."""
         raise NotImplementedError

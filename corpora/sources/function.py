@@ -1,4 +1,4 @@
-"""`function`: whatever a caller's function finds, or a retriever of DSPy, as a source.
+"""`function`: the results of a caller's function, or of a DSPy retriever, as a source.
 
 It returns a list, best first, of texts, mappings or objects with `text` (or `long_text`), passages or hits;
 or an object whose `passages` are such a list, as DSPy's retrievers do.
@@ -22,11 +22,11 @@ _RESULT_TYPES = "a list of texts, of mappings or objects with `text`, or of pass
 
 
 class FunctionSource:
-    """Searches by calling `function` with the query, and with `k` where it takes such an argument.
+    """Searches by calling `function` with the query, and with `k` if it takes such an argument.
 
-    A plain function runs in a thread of its own. What it raises is a search that could not be made. A result
-    of another type raises UsageError. Results without an id get one from their text. `fingerprint` is that
-    of the function's source text; where there is none, of this object alone.
+    A plain function runs in a thread of its own. Its errors are failed searches. A result of another type
+    raises UsageError. Results without an id get one from their text. `fingerprint` is that of the function's
+    source text; without one, of this object alone.
     """
 
     kind = "function"
@@ -52,7 +52,9 @@ class FunctionSource:
         return describe(type(self).__name__, self.name)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """The first `k` results. Raises SourceError for what the function raises, UsageError for types."""
+        """Returns the first `k` results. Raises SourceError for what the function raises, UsageError for
+        types.
+        """
         arguments = {"k": k} if self._takes_k else {}
         try:
             if self._is_async:
@@ -105,11 +107,11 @@ class FunctionSource:
         )
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """None: a function finds, and holds nothing to draw from."""
+        """Returns no passages: a function can only be searched."""
         return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> FunctionSource:
-        """The source itself: its passages are not ours to cut."""
+        """Returns the source itself: its passages cannot be cut."""
         return self
 
 

@@ -28,18 +28,18 @@ CutBy = Annotated[str, Choice("way to cut passages", METHODS), HARMLESS]
 
 
 class SourceOptions(Options):
-    """The options of a source; `kind` is how errors name it."""
+    """The options of a source; errors name it by `kind`."""
 
     kind: ClassVar[str] = ""
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """Say of which option."""
+        """Returns an error that names the option."""
         return UsageError(f"The option {dotted(key.own)!r} of a source is {expected}, found {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
-        """Say of which kind of source, and what it has."""
+        """Returns an error that names the kind of source and its options."""
         name, names = str(key.own[-1]), list(cls.model_fields)
         return UsageError(
             f"A source of kind {cls.kind!r} has no option {name!r}.{nearest(name, names)} "
@@ -74,7 +74,7 @@ class HalfOptions(SourceOptions):
 
 
 class RerankOptions(SourceOptions):
-    """A second model that orders the first hits of a source anew."""
+    """A second model that reorders the first hits of a source."""
 
     rerank: Annotated[str | None, Text(), RERANKER] = Field(
         default=None,

@@ -23,19 +23,19 @@ _TERM = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 
 
 def analyze(text: str) -> list[str]:
-    """The terms of `text` in order: lower-case words, and single Chinese and Japanese characters."""
+    """Returns the terms of `text` in order: lower-case words, and single Chinese and Japanese characters."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return _TERM.findall(text.lower())
 
 
 def query_terms(query: str) -> list[str]:
-    """The terms of a query without stop words; with them if there are no others."""
+    """Returns the terms of a query without stop words; with them if there are no others."""
     terms = analyze(query)
     return [term for term in terms if term not in STOP_WORDS] or terms
 
 
 def passage_terms(passage: Passage, title_boost: int = 1) -> list[str]:
-    """The index terms of a passage: those of its title, `title_boost` times, then those of its text."""
+    """Returns the index terms of a passage: those of its title `title_boost` times, those of its text."""
     titles = analyze(passage.title) * (title_boost - 1) if title_boost > 1 else []
     return titles + analyze(f"{passage.title} {passage.text}")

@@ -31,7 +31,7 @@ POOL = 50
 
 
 def title_factor(query: str, title: str) -> float:
-    """The score factor of a passage called `title`, 1 to 1.5; 1 without a title."""
+    """Returns the score factor of a passage called `title`, 1 to 1.5; 1 without a title."""
     phrase, title = query.strip(), title.strip()
     if not title:
         return 1.0
@@ -67,7 +67,7 @@ class TitleSource:
         return describe(type(self).__name__, self.source, pool=self.pool)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first, ties by passage id. Raises SourceError as `source` does."""
+        """Returns at most `k` hits, best first, ties by passage id. Raises SourceError as `source` does."""
         if k < 1:
             return ()
         hits = await self.source.search(query, max(k, self.pool))
@@ -75,15 +75,17 @@ class TitleSource:
         return tuple(sorted(raised, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
+        """
         return self.source.sample(n, seed=seed, exclude=exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """Those of the source below."""
+        """Returns the parts from the wrapped source."""
         return parts_of(self.source, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> TitleSource:
-        """The same rules over the source in chunks of at most `chunk_size` tokens."""
+        """Returns the same rules over the source in chunks of at most `chunk_size` tokens."""
         return TitleSource(self.source.rechunk(chunk_size, overlap), pool=self.pool)
 
 

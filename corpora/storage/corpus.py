@@ -41,11 +41,11 @@ class Corpus(Protocol):
         ...
 
     def find(self, id: str) -> Passage | None:
-        """The uncut passage with that id; None if there is none."""
+        """Returns the uncut passage with that id; None if there is none."""
         ...
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
-        """The passages in chunks of at most `chunk_size` tokens; uncut if that is None.
+        """Returns the passages in chunks of at most `chunk_size` tokens; uncut if that is None.
 
         `by` is one of `chunk.METHODS`.
         """
@@ -53,12 +53,12 @@ class Corpus(Protocol):
 
 
 def corpus_of(passages: Corpus | Iterable[Passage]) -> Corpus:
-    """`passages` as a corpus; a corpus is returned unchanged."""
+    """Returns `passages` as a corpus; a corpus is returned unchanged."""
     return passages if isinstance(passages, MemoryCorpus | DiskCorpus) else MemoryCorpus(passages)  # type: ignore[arg-type]
 
 
 def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
-    """The corpus in the JSON-lines file at `path`: in memory, or on disk from `STORED_FROM` bytes.
+    """Returns the corpus in the JSON-lines file at `path`: in memory, or on disk from `STORED_FROM` bytes.
 
     A stored corpus belongs to the file's present path, size and modification time; it is built under `home`,
     by default in the cache. Raises DataError with every problem of the file.
@@ -108,11 +108,11 @@ class MemoryCorpus:
         return iter(self.passages)
 
     def find(self, id: str) -> Passage | None:
-        """The passage with that id; None if there is none."""
+        """Returns the passage with that id; None if there is none."""
         return self._by_id.get(id)
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
-        """The passages in chunks of at most `chunk_size` tokens; uncut if that is None."""
+        """Returns the passages in chunks of at most `chunk_size` tokens; uncut if that is None."""
         if chunk_size is None:
             return self.passages
         return tuple(
@@ -135,12 +135,12 @@ class DiskCorpus:
         return iter(self.passages)
 
     def find(self, id: str) -> Passage | None:
-        """The passage with that id; None if there is none."""
+        """Returns the passage with that id; None if there is none."""
         at = self.passages.find(id)
         return None if at is None else self.passages[at]
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
-        """The passages in chunks of at most `chunk_size` tokens; their positions are stored on disk.
+        """Returns the passages in chunks of at most `chunk_size` tokens; their positions are stored on disk.
 
         Raises SourceError if the disk cannot be written.
         """
@@ -162,7 +162,7 @@ class DiskCorpus:
 
 
 def half_of(corpus: Corpus, half: str) -> Corpus:
-    """The passages of one half of `corpus`, "first" or "second", in memory.
+    """Returns the passages of one half of `corpus`, "first" or "second", in memory.
 
     The id of a passage decides, so that the two halves share none and together are all. Raises DataError for
     an empty half.
@@ -172,7 +172,8 @@ def half_of(corpus: Corpus, half: str) -> Corpus:
 
 
 def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
-    """`n` of the passages, drawn uniformly without replacement, none with an id or parent id in `exclude`.
+    """Returns `n` of the passages, drawn uniformly without replacement, none with an id or parent id in
+    `exclude`.
 
     Fewer if there are fewer. The same arguments give the same passages in the same order.
     """

@@ -2,16 +2,16 @@
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
         index.json      what it is, and size and SHA-256 of every other file; written last
-        ...             whatever the builder of that kind writes
-    <cache home>/indexes/<kind>/<digest>.verified   a large one's files when they were last read whole
+        ...             the files of the builder of that kind
+    <cache home>/indexes/<kind>/<digest>.verified   a large one's files when they were last read completely
     <cache home>/indexes/<kind>/<digest>.lock       held while one process builds
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
-    <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
+    <cache home>/indexes/<kind>/<digest>.aside-1/   a foreign folder with that name, or a damaged index
 
 The folder gets its final name by one rename after all its files have been flushed to disk, so a killed build
 leaves no partial index. A damaged index is rebuilt. A small index is verified whenever it is opened; a large
 one when the inode, size or times of its files have changed since the last verification. This module does not
-know the contents of an index.
+depend on the contents of an index.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class IndexFolder:
 
 
 def indexes_home() -> Path:
-    """The folder of all indexes; not created here."""
+    """Returns the folder of all indexes; not created here."""
     return paths.cache_home() / "indexes"
 
 
 def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:
-    """The folder of the index of `kind` over the corpus with the fingerprint `corpus`, built or not.
+    """Returns the folder of the index of `kind` over the corpus with the fingerprint `corpus`, built or not.
 
     `settings` are JSON values and must name everything that changes the files: equal arguments, same folder.
     """
@@ -184,7 +184,7 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
 
 
 def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
-    """The bytes of the index `about` at `path`; None if it is missing or damaged."""
+    """Returns the bytes of the index `about` at `path`; None if it is missing or damaged."""
     held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
@@ -207,7 +207,7 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:
-    """The manifest at `path`; None if it is missing, damaged or without digests."""
+    """Returns the manifest at `path`; None if it is missing, damaged or without digests."""
     try:
         manifest = verify_digest(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -216,13 +216,13 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
-    """Inode, size and times of each file: equal as long as nothing was written. Raises OSError."""
+    """Returns inode, size and times of each file; equal if nothing was written. Raises OSError."""
     stats = ((name, (path / name).stat()) for name in names)
     return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in stats}
 
 
 def _read_verified(path: Path) -> dict[str, list[int]] | None:
-    """The stamps of the files of `path` at their last verification; None if unknown."""
+    """Returns the stamps of the files of `path` at their last verification; None if unknown."""
     try:
         verification = verify_digest(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -244,7 +244,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _begun(about: Mapping[str, Any]) -> str:
-    """The manifest of an unfinished index `about`."""
+    """Returns the manifest of an unfinished index `about`."""
     return pretty({"format": FORMAT, **about})
 
 
@@ -263,7 +263,7 @@ def _clear(path: Path, begun: str = "") -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes the folder `path`, its manifest last, so that what a kill leaves of it is still an index's."""
+    """Removes the folder `path`, its manifest last, so that an interrupted removal leaves an index."""
     for entry in path.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -274,7 +274,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_cut_off(path: Path, begun: str) -> bool:
-    """Whether `path` is a folder with nothing but a manifest `begun` that a power loss cut off."""
+    """Returns whether `path` is a folder with only a manifest `begun` that a power loss cut off."""
     if path.is_symlink() or not path.is_dir() or [entry.name for entry in path.iterdir()] != [MANIFEST]:
         return False
     try:
@@ -285,7 +285,7 @@ def _is_cut_off(path: Path, begun: str) -> bool:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether `path` is a folder with the manifest of an index and no file outside it."""
+    """Returns whether `path` is a folder with the manifest of an index and no file outside it."""
     if path.is_symlink() or not path.is_dir():
         return False
     try:

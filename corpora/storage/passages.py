@@ -35,7 +35,7 @@ Ints = NDArray[np.int64]
 
 
 def id_order(text: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
-    """The positions of the UTF-8 ids `text[start:end]`, sorted as Python sorts strings.
+    """Returns the positions of the UTF-8 ids `text[start:end]`, sorted as Python sorts strings.
 
     Equal ids keep their order. Memory: the number of ids times the length of the longest, in bytes.
     """
@@ -52,7 +52,7 @@ def id_order(text: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
 
 
 def ranks(sorted_positions: Ints) -> NDArray[np.int32]:
-    """The rank of each position in an order."""
+    """Returns the rank of each position in an order."""
     out = np.empty(len(sorted_positions), dtype=np.int32)
     out[sorted_positions] = np.arange(len(sorted_positions), dtype=np.int32)
     return out
@@ -67,20 +67,20 @@ _WHOLE = -1  # the chunk number of an uncut passage
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8, lone surrogates included."""
+    """Returns UTF-8, lone surrogates included."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """The array in an .npy file, memory-mapped; pickles are refused."""
+    """Returns the array in an .npy file, memory-mapped; pickles are refused."""
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
     """Writes the .npy file of `array`, the same bytes as `np.save`, which overlooks errors of the disk.
 
-    `np.save` writes through a stream of C, whose last bytes go out when it is closed, and numpy does not ask
-    how that ended. Raises OSError.
+    `np.save` writes through a stream of C, whose last bytes are written when it is closed, and numpy does not
+    check that. Raises OSError.
     """
     with path.open("wb") as out:
         np.lib.format.write_array(_Writer(out.write), array, allow_pickle=False)
@@ -195,7 +195,7 @@ class StoredPassages(Sequence[Passage]):
         return (self[at] for at in range(len(self)))
 
     def find(self, id: str) -> int | None:
-        """The position of the passage with that id, by binary search; None if there is none."""
+        """Returns the position of the passage with that id, by binary search; None if there is none."""
         key, low, high = encode_text(id), 0, len(self)
         while low < high:
             middle = (low + high) // 2

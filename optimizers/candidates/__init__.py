@@ -1,1 +1,1 @@
-"""What a search may vary (settings, demonstrations, instructions, thresholds), and records of trials."""
+"""The variables of a search (settings, demonstrations, instructions, thresholds), and records of trials."""

@@ -64,8 +64,8 @@ class Candidate:
         return replace(self, own_demos=own).with_demos(self.demos, self.demo_set)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse. Fields that only some studies vary are left out at their
-        defaults.
+        """Returns JSON values only; `of` is the inverse. Fields that only some studies vary are left out at
+        their defaults.
         """
         some = {
             "demo_kind": "" if self.demo_kind == FILLED else self.demo_kind,
@@ -127,8 +127,9 @@ class ProgramSpace:
 
     @property
     def size(self) -> int:
-        """The number of dimensions; 0 if nothing varies. All demonstrations of single predictors are one
-        dimension.
+        """Returns the number of dimensions; 0 if nothing varies.
+
+        All demonstrations of single predictors are one dimension.
         """
         sets = 1 if self.demos and self.demo_sets > 1 else 0
         own = 1 if self.demos and self.predictors else 0
@@ -142,9 +143,9 @@ class ProgramSpace:
 
     @property
     def instruction_options(self) -> dict[str, int]:
-        """The number of values of each predictor's dimension of instructions, with those still to come.
+        """Returns the size of each predictor's dimension of instructions, texts of later rounds included.
 
-        It stays the same for a whole study, because Optuna accepts no dimension that grows.
+        It is constant for a whole study, because Optuna accepts no dimension that grows.
         """
         counts = {name: max(count, self.instructions_most) for name, count in self.instructions.items()}
         return {name: count for name, count in counts.items() if count > 1}
@@ -268,11 +269,11 @@ class SearchSpace:
         return candidates[:most]
 
     def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
-        """As `ProgramSpace.next_demo_set`, in the candidate's program."""
+        """Returns `ProgramSpace.next_demo_set` of the candidate's program."""
         return self.part(candidate).next_demo_set(candidate, tried_marks)
 
     def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
-        """As `ProgramSpace.next_own_demo_set`, in the candidate's program."""
+        """Returns `ProgramSpace.next_own_demo_set` of the candidate's program."""
         return self.part(candidate).next_own_demo_set(candidate, tried_marks)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
@@ -300,7 +301,7 @@ class SearchSpace:
         return replace(self, parts=tuple(parts))
 
     def written(self, candidate: Candidate) -> Candidate:
-        """As `ProgramSpace.written`, in the candidate's program."""
+        """Returns `ProgramSpace.written` of the candidate's program."""
         return self.part(candidate).written(candidate)
 
 

@@ -57,7 +57,7 @@ class TrialResult:
         return describe(type(self).__name__, self.number, choices, **shown)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         return {
             "number": self.number,
             "candidate": self.candidate.to_json(),

@@ -131,7 +131,7 @@ class Cost:
     stored: Spent = field(default_factory=Spent)
 
     def to_json(self) -> dict[str, float]:
-        """The cost part of the output of `ragc compile --json`."""
+        """Returns the cost part of the output of `ragc compile --json`."""
         return {
             "sent": self.sent,
             "replayed": self.replayed,
@@ -195,7 +195,7 @@ class Compiled:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc compile --json`."""
+        """Returns the output of `ragc compile --json`."""
         return {
             "compiled": str(self.path),
             "verdict": self.verdict,
@@ -224,10 +224,10 @@ def compile(
     """Searches, measures and writes the compiled program of `recipe` to the directory `out`.
 
     `resume` continues a study that was cut off, or starts one if there is none. Otherwise an earlier study of
-    `out` is restarted, with its calls replayed from the store; with `again` every reply is asked for anew,
-    and those of before are kept. `targets` replace those of the recipe. Test questions that an earlier search
-    used as train or dev are left out, or with `include_seen` scored and marked. Raises RagcError; nothing is
-    written to `out` before the end.
+    `out` is restarted, with its calls replayed from the store; with `again` every reply is requested again,
+    and the earlier replies stay stored. `targets` replace those of the recipe. Test questions that an earlier
+    search used as train or dev are left out, or with `include_seen` scored and marked. Raises RagcError;
+    nothing is written to `out` before the end.
     """
     opened = prepare(
         recipe,
@@ -261,7 +261,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
 
 
 def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Cost:
-    """The cost of what was measured; `before` are the charges of the study until then."""
+    """Returns the cost of what was measured; `before` are the charges of the study until then."""
     spent, study = measured.spent, all_charges(ledger)
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
     stored = replace(ledger.replayed)
@@ -346,12 +346,12 @@ async def open_models(prepared: Prepared) -> None:
 
 
 async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseline:
-    """Answers the dev questions with the recipe's program, and holds back what `verify` takes of the budget.
+    """Answers the dev questions with the recipe's program, and reserves the budget that `verify` needs.
 
     `progress` is told how much of the study the budget pays for.
 
-    Raises BudgetExhausted if the budget is too small even for that, and NothingAnswered if the program
-    answered no question, unless other programs or targets are tried: what else is tried would fail as it did.
+    Raises BudgetExhausted if the budget is too small even for that. Raises NothingAnswered if the program
+    answered no question, unless other programs or targets are tried: all other candidates would fail alike.
     """
     task = dev_search.task
     first = await dev_search.baseline()
@@ -486,7 +486,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
 
 
 def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
-    """The facts for `run.json`, which differ from run to run."""
+    """Returns the facts for `run.json`, which differ from run to run."""
     return {
         "sent": cost.sent,
         "replayed": cost.replayed,
@@ -502,7 +502,7 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
 
 
 def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dict[str, float]:
-    """The counters of the `parts` of a search and of the test `rows`, replayed calls included."""
+    """Returns the counters of the `parts` of a search and of the test `rows`, replayed calls included."""
     total = Counters()
     for part in parts:
         total.add(**part)
@@ -512,7 +512,7 @@ def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dic
 
 
 def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[str, Any]]:
-    """The failures by split and program, as JSON values."""
+    """Returns the failures by split and program, as JSON values."""
     return {
         split: {program: counted.to_json() for program, counted in programs.items()}
         for split, programs in failures.items()

@@ -76,7 +76,7 @@ class RayRunner:
 
 @asynccontextmanager
 async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIterator[TrialRunner | None]:
-    """The runner of `task`'s trials on workers; None if the recipe has no workers.
+    """Opens the runner of `task`'s trials on workers; None if the recipe has no workers.
 
     While the block runs, `directory` records the address that workers join. A cluster started here is stopped
     on exit. Raises UsageError without Ray and ClusterError if the cluster cannot be reached.
@@ -111,7 +111,7 @@ async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIt
 
 
 def _library() -> Any:
-    """Ray, with its usage reports switched off. Raises UsageError if it is not installed."""
+    """Imports Ray with its usage reports switched off. Raises UsageError if it is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # the caller may write JSON to stdout

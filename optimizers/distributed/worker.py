@@ -71,7 +71,7 @@ class Job:
     epoch: str = ""
 
     def text(self) -> str:
-        """As JSON text; `of` is the inverse."""
+        """Returns the job as JSON text; `of` is the inverse."""
         return canonical(
             {
                 "recipe": self.recipe,
@@ -163,7 +163,7 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
 
 
 def _refuse_another(task: Task, job: Job) -> None:
-    """Raises UsageError if this machine has other data, sources or targets than the study."""
+    """Raises UsageError if this machine's data, sources or targets differ from the study's."""
     if different := facts_differ(task.facts, job.facts):
         raise UsageError(
             f"A worker's {different} differ from those that the study was begun with; give every machine the "

@@ -26,7 +26,7 @@ class _Mipro(dspy.MIPROv2):
     def _propose_instructions(
         self, program: Any, trainset: Any, demo_candidates: Any, *_: Any, num_instruct_candidates: int
     ) -> dict[int, list[str]]:
-        """As in MIPROv2: the instructions of each predictor by its index, the present ones first."""
+        """Proposes instructions as MIPROv2 does: by the predictor's index, the present ones first."""
         proposer = build_proposer(self.prompt_model, program, trainset, rng=self.rng)
         instructions: dict[int, list[str]] = proposer.propose_instructions_for_program(
             trainset=trainset,

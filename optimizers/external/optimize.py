@@ -92,7 +92,7 @@ class ExternalResult:
         return program
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         return {
             "name": self.name,
             "knobs": dict(self.knobs),

@@ -1,4 +1,4 @@
-"""The card of a grid: what was recorded, on which data and models, where and when; no text of others."""
+"""The card of a grid: what was recorded, on which data and models, where and when. It quotes no data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DIFFERENCES = {
 
 
 def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
-    """The card of a recording of `task`, without runs. `baseline` is setting 0 as JSON."""
+    """Returns the card of a recording of `task`, without runs. `baseline` is setting 0 as JSON."""
     data = task.recipe.data
     known = task.facts
     identity = {
@@ -76,7 +76,7 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_facts(task: Task) -> dict[str, Any]:
-    """The facts on this recording: machine, versions, ragc's commit in a checkout, and when it began."""
+    """Returns the facts on this recording: machine, versions, ragc's commit in a checkout, and its begin."""
     known = commit()
     return {
         "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} cores",
@@ -87,7 +87,7 @@ def run_facts(task: Task) -> dict[str, Any]:
 
 
 def describe_model(target: Target) -> dict[str, Any]:
-    """The name of a model, and the digest of its file or, of others, of what identifies it."""
+    """Returns the name of a model with the digest of its file, or of its identity if it has no file."""
     _, mark_of_file, sha256 = target.identity.partition(_SHA256)
     identity = {"sha256": sha256} if mark_of_file else {"identity": digest(target.identity)[:16]}
     model = target.model
@@ -97,7 +97,7 @@ def describe_model(target: Target) -> dict[str, Any]:
 
 
 def origin_of(dataset: str) -> dict[str, Any]:
-    """Licence and address of a data set, where its record knows them."""
+    """Returns licence and address of a data set, if its record has them."""
     if dataset in BUILT_IN:
         record = tomllib.loads(inputs.read_text(Path(str(datasets.__file__)).parent / f"{dataset}.toml"))
         return {"licence": record["licence"], "home": record["source"]["url"]}
@@ -111,7 +111,7 @@ def check_same(here: Mapping[str, Any], other: Mapping[str, Any], what: str, adv
     """Raises UsageError unless two cards are of the same questions, data, model and program.
 
     `what` begins the sentence, such as "grids/b holds a grid with"; `advice` ends it. Demonstrations are
-    compared where both have collected them.
+    compared if both have collected them.
     """
     pools, others = here.get("demonstrations", {}), other.get("demonstrations", {})
     common = pools.keys() & others.keys()
@@ -123,7 +123,7 @@ def check_same(here: Mapping[str, Any], other: Mapping[str, Any], what: str, adv
 
 
 def text_of(grid: Grid) -> str:
-    """The card for people, in Markdown."""
+    """Returns the card for people, in Markdown."""
     card = grid.card
     cells = int(grid.recorded.sum())
     models = [
@@ -165,11 +165,11 @@ def text_of(grid: Grid) -> str:
 
 
 def _version(versions: Mapping[str, str]) -> str:
-    """The version of ragc, with the commit of a checkout."""
+    """Returns the version of ragc, with the commit of a checkout."""
     known = versions.get("commit", "")
     return f"{versions['ragc']}, commit `{known[:12]}`" if known else versions["ragc"]
 
 
 def same_runs(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """`runs` without duplicates, by their beginning."""
+    """Returns `runs` without duplicates, in the order of their start."""
     return sorted({digest(dict(run)): run for run in runs}.values(), key=lambda run: str(run["begun"]))

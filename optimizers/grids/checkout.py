@@ -12,9 +12,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit(root: Path = _ROOT) -> str:
-    """The commit of the checkout in `root`, where ragc's own sources are; "" for an installed ragc.
+    """Returns the commit of the checkout in `root`, where ragc's own sources are.
 
-    Changes that are not committed are not seen. "" too for files that cannot be read.
+    "" for an installed ragc, and for files that cannot be read. Changes that are not committed are not seen.
     """
     if not (root / "src/ragc/core").is_dir():
         return ""
@@ -25,7 +25,7 @@ def commit(root: Path = _ROOT) -> str:
 
 
 def _head(git: Path) -> str:
-    """The commit of `git`, a folder or, of a further worktree, a file that names one."""
+    """Returns the commit of `git`, a folder, or the file that names the folder of a git worktree."""
     if git.is_file():
         git = git.parent / git.read_text("utf-8").removeprefix("gitdir:").strip()
     head = (git / "HEAD").read_text("utf-8").strip()

@@ -6,8 +6,8 @@
     DIR/shards/NNN.parquet   the cells of setting NNN
     DIR/cells.parquet        the cells of several settings
 
-A cell is one setting on one question: whether it failed, its tokens and seconds, and a score a metric. A
-setting has its cells in one of the files, or none so far.
+A cell is one setting on one question: whether it failed, its tokens and seconds, and a score a metric. All
+cells of a setting are in one file; a setting that was not recorded has none.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ Array = npt.NDArray[Any]
 class Cells:
     """The cells of one setting: an entry for each question in `questions`, which are numbers from 0.
 
-    Numbers are of 32 bits, as in the files. `seconds` are NaN where a reply came from before the recording,
-    `scores` where a metric does not apply.
+    Numbers are of 32 bits, as in the files. `seconds` are NaN for a reply from before the recording, `scores`
+    if a metric does not apply.
     """
 
     questions: Array
@@ -133,9 +133,9 @@ class Cells:
 class GridFiles:
     """The content of a grid's folder.
 
-    `candidates` are the settings as `Candidate.to_json` writes them, and `columns` the names of what they
-    vary. `card` is what `card.json` says beside its list of files. `cells` are by number of the setting, and
-    `parquet` holds the files that they stand in.
+    `candidates` are the settings as `Candidate.to_json` writes them, and `columns` the names of the values in
+    which they differ. `card` is the content of `card.json` beside its list of files. `cells` are by number of
+    the setting, and `parquet` holds the files with the cells.
     """
 
     columns: tuple[str, ...]
@@ -181,8 +181,10 @@ class GridFiles:
 
 
 def check_out(out: str | Path) -> Path:
-    """The folder that `out` names. Raises ArtefactError if it holds anything but a grid as ragc wrote it,
-    and UsageError if it cannot be written.
+    """Returns the folder that `out` names.
+
+    Raises ArtefactError if it holds anything but a grid as ragc wrote it, and UsageError if it cannot be
+    written.
     """
     where = outputs.resolve_out(out)
     try:
@@ -194,7 +196,7 @@ def check_out(out: str | Path) -> Path:
 
 
 def is_grid(folder: Path) -> bool:
-    """Whether `card.json` in `folder` is that of a grid."""
+    """Returns whether `folder` has the `card.json` of a grid."""
     try:
         card = json.loads(inputs.read_bytes(folder / CARD))
     except (OSError, ValueError, RecursionError):
@@ -203,7 +205,7 @@ def is_grid(folder: Path) -> bool:
 
 
 def read_files(path: str | Path) -> GridFiles:
-    """The grid in the folder `path`. A shard that was removed is a setting without cells.
+    """Reads the grid in the folder `path`. A setting whose shard was removed has no cells.
 
     Raises ArtefactError in one sentence for another folder and for a damaged file.
     """
@@ -256,7 +258,7 @@ def _read(folder: Path) -> GridFiles:
 
 
 def too_large(settings: int, questions: int, metrics: int) -> str:
-    """What a grid of such a size has too many of; "" if it fits."""
+    """Returns which limit a grid of this size exceeds; "" if it fits."""
     if max(settings, questions) > MOST_SETTINGS:
         return f"more than {MOST_SETTINGS:,} settings or questions"
     if settings * questions * (metrics + 3) > MAX_NUMBERS:  # tokens, seconds and failed beside the scores
@@ -265,7 +267,7 @@ def too_large(settings: int, questions: int, metrics: int) -> str:
 
 
 def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:
-    """The file `name`, whose digest must be the one `listed`. Raises ArtefactError."""
+    """Returns the file `name` if its digest is the `listed` one. Raises ArtefactError."""
     path = folder / name
     try:
         content = inputs.read_bytes(path, within=folder)
@@ -288,7 +290,7 @@ def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:
 
 
 def damaged(path: Path, reason: str) -> ArtefactError:
-    """The error of a file of a grid that cannot be used."""
+    """Returns the error for a damaged file of a grid."""
     again = (
         "delete it and run `ragc grid` once more, which replays what was answered"
         if path.suffix == ".parquet"
@@ -298,7 +300,7 @@ def damaged(path: Path, reason: str) -> ArtefactError:
 
 
 def _checked(path: Path, content: bytes, model: type[BaseModel]) -> Any:
-    """The JSON object `content` of the file at `path`, which fits `model`. Raises ArtefactError."""
+    """Validates the JSON object `content` of the file at `path` by `model`. Raises ArtefactError."""
     try:
         model.model_validate_json(content)
         return json.loads(content)
@@ -311,18 +313,18 @@ def _checked(path: Path, content: bytes, model: type[BaseModel]) -> Any:
 
 
 def flat(candidate: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """The values of a setting by column; None for a knob that it does not have."""
+    """Returns the values of a setting by column; None for a knob that it does not have."""
     values = {**candidate["knobs"], "demo_kind": "filled", **candidate}
     return {name: values.get(name) for name in columns}
 
 
 def mark(candidate: Mapping[str, Any]) -> str:
-    """A digest of a setting; equal settings have equal ones."""
+    """Returns a digest of a setting; equal settings have equal ones."""
     return digest(candidate)[:12]
 
 
 def encode(cells: Mapping[int, Cells], metrics: Sequence[str]) -> bytes:
-    """A Parquet file of the cells of some settings, in the order of settings and questions."""
+    """Returns a Parquet file of the cells of some settings, in the order of settings and questions."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -343,9 +345,10 @@ def encode(cells: Mapping[int, Cells], metrics: Sequence[str]) -> bytes:
 
 
 def decode(content: bytes, path: Path, files: GridFiles) -> dict[int, Cells]:
-    """The cells in the Parquet file `content`, by setting. Raises ArtefactError, naming `path`.
+    """Returns the cells in the Parquet file `content`, by setting. Raises ArtefactError, naming `path`.
 
-    Numbers of settings and questions are within `files`, no cell is there twice, no number is infinite.
+    Checks that numbers of settings and questions are within `files`, no cell occurs twice, and no number is
+    infinite.
     """
     import pyarrow as pa
     from pyarrow import parquet

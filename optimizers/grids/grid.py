@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.float64]
 class Grid:
     """Settings of one program, evaluated on the same questions.
 
-    `settings` have the same columns each: knobs, and `demos`, `demo_set` and `demo_kind` where they are
-    varied; setting 0 is the baseline. `questions` are ids. All arrays have the shape (settings, questions)
-    and cannot be changed. `values` are the scores by metric; `tokens` and `seconds` are what a question took.
-    NaN marks a cell that was not recorded, a score where the metric does not apply to the question, and
-    seconds where the reply came from before the recording. `failed` questions had no readable answer, and
-    score as such. `card` says what was recorded, where and when.
+    `settings` have the same columns each: knobs, and `demos`, `demo_set` and `demo_kind` if they are varied;
+    setting 0 is the baseline. `questions` are ids. All arrays have the shape (settings, questions) and cannot
+    be changed. `values` are the scores by metric; `tokens` and `seconds` are the cost of a question. NaN
+    marks a cell that was not recorded, a score whose metric does not apply to the question, and seconds of a
+    reply from before the recording. `failed` questions had no readable answer, and are scored so. `card`
+    describes what was recorded, where and when.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Grid:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The ids of the metrics; the first is the one that the recipe decides by."""
+        """The ids of the metrics; the first is the one that decides in the recipe."""
         return tuple(self.values)
 
     def scores(self, metric: str) -> Floats:
-        """The scores by `metric`, of the shape (settings, questions). Raises UnknownName."""
+        """Returns the scores by `metric`, of the shape (settings, questions). Raises UnknownName."""
         if metric not in self.values:
             raise UnknownName("metric of this grid", metric, self.metrics)
         return self.values[metric]
@@ -65,7 +65,7 @@ class Grid:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence on each thing that limits comparisons of settings; empty if there is none."""
+        """Returns a sentence on each fact that limits comparisons of settings."""
         texts = []
         cells, missing = self.recorded.size, int((~self.recorded).sum())
         if missing:
@@ -87,7 +87,7 @@ class Grid:
         return tuple(texts)
 
     def means(self, metric: str) -> Floats:
-        """The mean score of each setting over its cells with a score; NaN where there is none."""
+        """Returns the mean score of each setting over its cells with a score; NaN without such cells."""
         scores = self.scores(metric)
         counts = (~np.isnan(scores)).sum(axis=1)
         sums = np.nansum(scores, axis=1)
@@ -97,7 +97,7 @@ class Grid:
 
 
 def read(path: str | Path) -> Grid:
-    """The grid in the folder `path`, in shards, merged, or partly either.
+    """Reads the grid in the folder `path`, in shards, merged, or partly either.
 
     Raises ArtefactError in one sentence for a folder that is no grid and for a damaged file, and UsageError
     without pyarrow (extra `parquet`).
@@ -106,7 +106,7 @@ def read(path: str | Path) -> Grid:
 
 
 def grid_of(files: GridFiles, name: str) -> Grid:
-    """The grid that `files` hold, called `name`."""
+    """Returns the grid that `files` hold, called `name`."""
     shape = (len(files.candidates), len(files.questions))
 
     def filled(column: str, metric: str = "") -> Floats:

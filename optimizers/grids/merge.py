@@ -1,4 +1,4 @@
-"""Merges grids of the same questions, data, models and program: settings of each are rows of the result."""
+"""Merges grids of the same questions, data, models and program: the result has all their settings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ragc.optimizers.grids.record import RecordedGrid, locked
 def merge(paths: Sequence[str | Path], out: str | Path | None = None) -> RecordedGrid:
     """Writes the grids in the folders `paths` as one to `out`, by default the first of them, in one file.
 
-    A grid that is in `out` already is the first part. A cell that several grids have is taken from the first.
-    Raises UsageError for grids of other questions, data, models or metrics, and ArtefactError for a damaged
-    one; nothing is written then.
+    A grid that is in `out` already is the first part. A cell in several grids is taken from the first. Raises
+    UsageError for grids of other questions, data, models or metrics, and ArtefactError for a damaged one;
+    nothing is written then.
     """
     extras.require("pyarrow", "A grid")
     if not paths:
@@ -63,7 +63,7 @@ def _add(files: GridFiles, other: GridFiles) -> None:
 
 
 def _joined(first: Cells, second: Cells) -> Cells:
-    """The cells of `first`, and those of `second` on the other questions."""
+    """Returns the cells of `first`, and those of `second` on the other questions."""
     new = ~np.isin(second.questions, first.questions)
     order = np.argsort(np.concatenate([first.questions, second.questions[new]]))
 

@@ -26,11 +26,11 @@ from ragc.task.requirements import require
 
 
 def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
-    """Upper bounds on the cost of recording the grid of `recipe` in `out`, what is there left out.
+    """Returns upper bounds on the cost of recording the grid of `recipe`, without the cells that `out` has.
 
-    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
-    can be read. Settings share requests, so the real number is smaller still. The keys are those of
-    `ragc.plan` where they mean the same. Raises as a recording does before it sends anything.
+    `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are those if all
+    replies are readable. Settings share requests, so the real number is smaller still. Keys that `ragc.plan`
+    has too mean the same. Raises what a recording raises before it sends anything.
     """
     extras.require("pyarrow", "A grid")
     where = check_out(out)
@@ -79,7 +79,7 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
 
 
 def _judging(task: Task, questions: Iterable[Question]) -> float:
-    """The judge's calls to score one answer to each of `questions`."""
+    """Returns the judge's calls to score one answer to each of `questions`."""
     if "judge" not in task.runtime.targets:
         return 0
     read = families(task.metrics)
@@ -87,7 +87,7 @@ def _judging(task: Task, questions: Iterable[Question]) -> float:
 
 
 def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
-    """The typed calls that collect the pools of demonstrations which `candidates` need."""
+    """Returns the typed calls that collect the demonstration pools which `candidates` need."""
     base, settings = task.baseline_knobs, {}
     for candidate in candidates:
         if candidate.demos:
@@ -102,7 +102,7 @@ def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
 
 
 def _prompt_tokens(candidate: Candidate) -> int:
-    """About how long a prompt of a setting is: its passages at full chunk size, and demonstrations."""
+    """Estimates the tokens of a setting's prompt: its passages at full chunk size, and demonstrations."""
     chunk = int(candidate.knobs.get("chunk_size", PASSAGE))
     passages = sum(int(candidate.knobs.get(name, 0)) for name in SHOWN) * chunk
     budgets = [int(candidate.knobs[name]) for name in BUDGETS if candidate.knobs.get(name)]

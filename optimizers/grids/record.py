@@ -1,8 +1,8 @@
 """Records a grid: every setting of a recipe answers the same questions, through the store and the budget.
 
-A setting is written as one shard when it is done. What was written is not asked again; a recording that was
-killed goes on, and what the cut setting sent is replayed. When all settings are there, the shards become one
-file.
+A setting is written as one shard when it is done. A repeated recording skips settings that were written, and
+replays the requests of a setting that was cut off. When all settings are recorded, the shards are merged into
+one file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RecordedGrid:
         return describe("RecordedGrid", repr(str(self.path)), repr(self.grid))
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc grid --json`."""
+        """Returns the output of `ragc grid --json`."""
         grid = self.grid
         return {
             "grid": str(self.path),
@@ -80,7 +80,9 @@ class RecordedGrid:
 
 
 def _spread(grid: Grid, metric: str) -> dict[str, Any]:
-    """The baseline's mean, and the least, middle and greatest mean of the settings; None for no number."""
+    """Returns the baseline's mean, and the least, middle and greatest mean of the settings; None for no
+    number.
+    """
     means = grid.means(metric)
     known = means[~np.isnan(means)]
     shown = {"baseline": means[0]}
@@ -98,7 +100,7 @@ def record(
 ) -> RecordedGrid:
     """Evaluates the settings of `recipe.grid` on its dev questions and writes the grid to the folder `out`.
 
-    A grid that is there is completed, and gets the settings that it lacks. `targets` replace those of the
+    An existing grid is completed, and extended by the settings that it lacks. `targets` replace those of the
     recipe. Raises UsageError and its subclasses before anything is sent: for an `out` with something else, or
     with a grid of other questions, data, models or metrics, and for prompts of the recipe that do not fit a
     setting or would lose texts. Raises BudgetExhausted when a limit of `[budget]` is reached; settings that
@@ -118,7 +120,7 @@ def record(
 
 
 def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
-    """The grid of `task` as it is in `out`, with the settings that it lacks, and their numbers.
+    """Returns the grid of `task` as it is in `out`, extended by missing settings, and their numbers.
 
     Raises UsageError for a grid of something else.
     """
@@ -142,7 +144,7 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
 
 
 def _union(task: Task, *columns: Sequence[str]) -> tuple[str, ...]:
-    """All `columns`, in the order that `columns_of` gives them."""
+    """Returns all `columns`, in the order of `columns_of`."""
     order = [knob.name for knob in task.method.knobs.list_knobs()]
     every = dict.fromkeys(name for part in columns for name in part)
     return tuple(sorted(every, key=lambda name: order.index(name) if name in order else len(order)))
@@ -178,12 +180,12 @@ class _Recording:
         self._facts = cards.run_facts(run.task)
 
     def check(self) -> None:
-        """Builds the program of every setting that is missing, once; raises UsageError."""
+        """Builds the program of every missing setting once; raises UsageError."""
         for _ in build_programs(self.task, self._files.candidates, self._numbers):
             pass
 
     async def run(self) -> RecordedGrid:
-        """Records every setting that is missing. Raises BudgetExhausted, TargetError and UsageError."""
+        """Records every missing setting. Raises BudgetExhausted, TargetError and UsageError."""
         total = len(self._files.candidates)
         if self._numbers:
             await self._run.open()
@@ -206,7 +208,7 @@ class _Recording:
         return RecordedGrid(self.out, grid, measured.brief())
 
     async def _answer(self, candidate: Candidate) -> list[tuple[Row, float]]:
-        """The rows of all questions, with the seconds of their requests."""
+        """Answers all questions; returns their rows with the seconds of their requests."""
         program = await self._builder.program(candidate)
         if candidate.demos:
             self._check_demonstrations(candidate.demo_kind)
@@ -220,7 +222,7 @@ class _Recording:
         return row, self._ledger.seconds(requests)
 
     def _check_demonstrations(self, kind: str) -> None:
-        """Notes what demonstrations of a `kind` are drawn from. Raises UsageError if the grid has others."""
+        """Notes digests of the pools of demonstration `kind`. Raises UsageError if the grid has others."""
         parts = _DRAWN_FROM.get(kind, ("demos",))
         pools = {name: self._attributes.get(name) for name in self._attributes.names()}
         drawn = {f"{name} {kind}": digest([pool[part] for part in parts]) for name, pool in pools.items()}
@@ -259,12 +261,12 @@ class _Recording:
         return grid
 
     def _has_changed(self) -> bool:
-        """Whether the files in `out` are others than those to be written."""
+        """Returns whether the files in `out` differ from those to be written."""
         there = read_files(self.out)
         return there.parquet.keys() != self._files.parquet.keys() or there.columns != self._files.columns
 
     def _line(self, number: int, candidate: Candidate) -> str:
-        """One line on a setting: the mean of the first metric, the best so far, and what the setting is."""
+        """Returns a line on a setting: its mean of the first metric, the best mean so far, and its values."""
         grid = grid_of(self._files, self.out.name)
         means, first = grid.means(grid.metrics[0]), self.task.metrics[0]
         known = means[~np.isnan(means)]
@@ -276,7 +278,7 @@ class _Recording:
         return f"setting {size}  {_shown(means[number])}  best {_shown(best)}  {what}"
 
     def _cut_off(self, error: BudgetExhausted) -> BudgetExhausted:
-        """The error of a spent budget, with what is there."""
+        """Returns the error of a spent budget, with the number of recorded settings."""
         total = len(self._files.candidates)
         there = total - len(self._files.missing)
         return BudgetExhausted(
@@ -293,5 +295,5 @@ def _number(score: float | None) -> float:
 
 
 def _tokens(row: Row) -> float:
-    """The tokens of a question whose reply could not be read."""
+    """Returns the tokens of a question whose reply was unreadable."""
     return row.counters.get("prompt_tokens", 0) + row.counters.get("completion_tokens", 0)

@@ -23,10 +23,10 @@ taken to have no others.
 
 
 def settings_of(task: Task) -> tuple[Candidate, ...]:
-    """The settings of the grid of `task`, without duplicates: the baseline, the listed ones, the sample.
+    """Returns the distinct settings of the grid of `task`: the baseline, the listed ones, the sample.
 
     A knob that does not matter under the others of its setting has its value of the baseline. More settings
-    in a recipe, or a larger sample, leave those before as they are. Raises UsageError for a recipe without
+    in a recipe, or a larger sample, do not change the earlier ones. Raises UsageError for a recipe without
     `[grid]`, values that contradict each other, and a sample of more settings than there are.
     """
     spec, space = task.recipe.grid, search_space(task.recipe, task.runtime).first
@@ -56,9 +56,7 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
 
 
 def columns_of(task: Task) -> tuple[str, ...]:
-    """What the settings of the grid of `task` may differ in: knobs in the order of declaration, then
-    demonstrations.
-    """
+    """Returns the columns that differ in the grid of `task`: knobs as declared, then demonstrations."""
     spec = task.recipe.grid
     named = {name for values in (spec.baseline, *spec.settings) for name in values}
     named |= {knob.name for knob in task.recipe.space()} if spec.sample else set()
@@ -70,7 +68,7 @@ def columns_of(task: Task) -> tuple[str, ...]:
 def build_programs(
     task: Task, settings: Sequence[Mapping[str, Any]], numbers: Iterable[int]
 ) -> Iterator[RagProgram]:
-    """The programs of the settings with these `numbers`, with the recipe's prompts; nothing is sent.
+    """Returns the programs of the settings with these `numbers`, with the recipe's prompts; sends nothing.
 
     `settings` are those of a grid as JSON, the first of them its baseline. Raises UsageError for a role,
     source or capability that a program lacks, and RecipeError as `give_prompts`: for texts of a prompt that
@@ -85,7 +83,7 @@ def build_programs(
 
 
 def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:
-    """The setting with `values` over `base`; `where` names it in errors."""
+    """Returns `base` changed by `values`; `where` names the setting in errors."""
     knobs = {name: value for name, value in values.items() if name not in DEMO_COLUMNS}
     default = base.demo_kind if base.demos else space.demo_kinds[0]
     kind, number = str(values.get(DEMO_KIND, default)), int(values.get(DEMO_SET, base.demo_set))
@@ -104,7 +102,7 @@ def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], w
 
 
 def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidate]:
-    """Settings drawn uniformly from `space` over `base`, without end; the same seed gives the same ones."""
+    """Yields settings drawn uniformly from `space` over `base`, without end; equal seeds give equal ones."""
     source = random.Random(f"grid {seed}")
     free = [knob.name for knob in space.knobs]
     while True:
@@ -116,7 +114,7 @@ def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidat
 
 
 def _draw(knob: Knob, source: random.Random) -> Value:
-    """A value of `knob`, each with the same chance."""
+    """Returns a value of `knob`, each with the same chance."""
     if knob.kind == "switch":
         return source.choice((False, True))
     if knob.kind == "choice":
@@ -129,7 +127,7 @@ def _draw(knob: Knob, source: random.Random) -> Value:
 
 
 def _tidy(space: ProgramSpace, base: Candidate, setting: Candidate) -> Candidate:
-    """`one` with the value of `base` for each knob that does not matter, so that equal programs are equal."""
+    """Returns `one` with the value of `base` for each knob that does not matter."""
     matter = {knob.name: space.kind.matters(knob, setting.knobs) for knob in space.kind.list_knobs()}
     knobs = {name: value if matter[name] else base.knobs[name] for name, value in setting.knobs.items()}
     if setting.demos:

@@ -1,9 +1,9 @@
-"""The seconds of each request, remembered with its key, so that a replayed one still has them.
+"""The seconds of each request, stored with its key, so that a replayed request still has them.
 
     $RAGC_HOME/grids/NAME-<digest>/seconds.jsonl    {"key": ..., "seconds": ...}    one line a request sent
 
-The settings of a grid share requests, and a recording that was killed replays what it sent. What a setting
-takes is therefore the sum over its requests of what each took when it was sent.
+The settings of a grid share requests, and a resumed recording replays the requests sent before. The seconds
+of a setting are therefore the sum, over its requests, of the seconds measured when each was sent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _current: ContextVar[set[str] | None] = ContextVar("ragc_grid_requests", default
 class TimedLedger(FileLedger):
     """The budget of a recording, which also measures each request from its permission to its reply.
 
-    `folder` holds both files; None keeps nothing. Requests in flight share a model, so seconds are those of a
-    recording with as many in flight.
+    `folder` holds both files; None stores nothing. Requests in flight share a model, so seconds depend on how
+    many are in flight.
     """
 
     def __init__(self, folder: Path | None, budget: Budget) -> None:
@@ -45,14 +45,14 @@ class TimedLedger(FileLedger):
             self._lines.write(b"\n" if self._lines.tell() else b"")
 
     async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
-        """As in FileLedger; the clocks of the requests start."""
+        """Reserves as FileLedger does, and starts the clocks of the requests."""
         numbers = await super().reserve(needs, wanted)
         for number, need in zip(numbers, needs, strict=True):
             self._begun[number] = need.key, time.monotonic()
         return numbers
 
     def settle(self, number: str, tokens: int, usd: float) -> None:
-        """As in FileLedger; the clock of a request that was answered stops."""
+        """Settles as FileLedger does, and stops the clock of the answered request."""
         super().settle(number, tokens, usd)
         key, started = self._begun.pop(number, ("", 0.0))
         if key:
@@ -63,23 +63,23 @@ class TimedLedger(FileLedger):
                 self._lines.flush()
 
     def keep(self, number: str) -> None:
-        """As in FileLedger; the clock of a failed request is dropped."""
+        """Keeps the charge as FileLedger does, and drops the clock of the failed request."""
         super().keep(number)
         self._begun.pop(number, None)
 
     def release(self, number: str) -> None:
-        """As in FileLedger; the clock of a failed request is dropped."""
+        """Releases as FileLedger does, and drops the clock of the failed request."""
         super().release(number)
         self._begun.pop(number, None)
 
     def replay(self, key: str, tokens: int, usd: float) -> None:
-        """As in FileLedger; the request belongs to the setting that `collecting` is at."""
+        """Replays as FileLedger does, and adds the request to the setting that `collecting` is at."""
         super().replay(key, tokens, usd)
         if (requests := _current.get()) is not None:
             requests.add(key)
 
     def seconds(self, requests: set[str]) -> float:
-        """The seconds of `requests` together; NaN if one was answered before the recording."""
+        """Returns the seconds of `requests` together; NaN if one was answered before the recording."""
         return sum((self._seconds.get(key, math.nan) for key in requests), 0.0)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class TimedLedger(FileLedger):
 
 @contextmanager
 def collecting() -> Iterator[set[str]]:
-    """Collects the keys of the requests that this context makes, replayed ones among them."""
+    """Collects the keys of the requests in this context, including replayed ones."""
     requests: set[str] = set()
     token = _current.set(requests)
     try:

@@ -52,7 +52,7 @@ class _MutedStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """The number of characters, written or dropped."""
+        """Returns the number of characters, written or dropped."""
         if self.over or _muted.get() or isinstance(threading.current_thread(), TMonitor):
             return len(text)
         return self._stream.write(text)
@@ -116,14 +116,14 @@ class Harness:
         return self.task.pick
 
     async def build(self, knobs: dict[str, Value] | None = None) -> RagProgram:
-        """The baseline's program with `knobs` over its own, fitted to the train questions."""
+        """Returns the baseline's program with `knobs` over its own, fitted to the train questions."""
         values = {**self.task.baseline_knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
         await self.task.fit(program)
         return program
 
     async def rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
-        """`questions` answered and scored, through the store."""
+        """Returns `questions` answered and scored, through the store."""
         return await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
 
     @property
@@ -132,22 +132,24 @@ class Harness:
         return 1.0 if self.objective.sign > 0 else 0.0
 
     def value(self, row: Row) -> float:
-        """The objective of one question, more is better."""
+        """Returns the objective of one question, more is better."""
         return float(self.objective.of(row.scores))
 
     def mean(self, rows: Sequence[Row]) -> float:
-        """The mean of the objective over `rows`, at least one."""
+        """Returns the mean of the objective over `rows`, at least one."""
         return sum(map(self.value, rows)) / len(rows)
 
     def scores(self, question: Question, prediction: Any) -> dict[str, float | None]:
-        """Every metric of a DSPy prediction. Blocks, so it is never called on the process's event loop."""
+        """Returns every metric of a DSPy prediction. Blocks, so it is never called on the process's event
+        loop.
+        """
         counted = {**prediction.counters, **by_part(prediction.trace)}
         answers, passages = prediction.get("candidates") or (), tuple(prediction.passages)
         outcome = Outcome.of(question, str(prediction.answer), passages, counted, answers)
         return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
 
     def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:
-        """The objective as DSPy's metric.
+        """Returns the objective as DSPy's metric.
 
         With a `trace`, DSPy asks whether this run may be a demonstration. The result is then 1 if it reaches
         the threshold of the metric for demonstrations, else 0.
@@ -159,7 +161,8 @@ class Harness:
         return float(earned is not None and earned >= self.task.demo_threshold)
 
     async def run(self, work: Callable[[], T], watch: SearchMonitor) -> T | None:
-        """The result of `work`, which calls DSPy's optimizers; None if an error of ragc ended it early.
+        """Returns the result of `work`, which calls DSPy's optimizers; None if an error of ragc ended it
+        early.
 
         `work` runs in a thread with the teacher as its model. `watch.error` has the error. At the end nothing
         of the search is running, unless the wait was cancelled: then calls in flight finish and are stored.
@@ -197,7 +200,7 @@ class Harness:
 
 
 def example(question: Question) -> Any:
-    """`question` as a DSPy example: the program's inputs, and the first gold answer."""
+    """Returns `question` as a DSPy example: the program's inputs, and the first gold answer."""
     inputs = {"question": question.question, **question.context(), "id": question.id}
     return dspy.Example(**inputs, answer=question.answers[0]).with_inputs(*inputs)
 
@@ -207,7 +210,7 @@ class OptimizerFailed(RagcError):
 
 
 def optimizer_error(name: str, error: Exception) -> OptimizerFailed:
-    """The error for a DSPy optimizer that failed before it evaluated anything."""
+    """Returns the error for a DSPy optimizer that failed before it evaluated anything."""
     message = " ".join(str(error).split())[:300]
     return OptimizerFailed(
         f"The optimizer {name!r} failed ({type(error).__name__}: {message}); try another one, such as 'ragc'."

@@ -38,12 +38,12 @@ class PredictorChoice:
     demos: tuple[dict[str, Any], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         return {"instructions": self.instructions, "demos": [dict(demo) for demo in self.demos]}
 
     @classmethod
     def of(cls, value: Any) -> PredictorChoice:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(str(value["instructions"]), tuple(dict(demo) for demo in value["demos"]))
 
 
@@ -52,7 +52,7 @@ Predictors = dict[str, PredictorChoice]
 
 
 def read_choices(program: RagProgram) -> Predictors:
-    """The present choices of `program`. Demonstrations are reduced to the fields of their signature."""
+    """Returns the present choices of `program`. Demonstrations keep the fields of their signature."""
     return {name: _read_choice(predictor) for name, predictor in program.named_predictors()}
 
 
@@ -157,7 +157,7 @@ class SearchMonitor(BaseCallback):
         self._begin(call_id, instance)
 
     def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Tracks its end. Raises StopSearch if an error of ragc ended it."""
+        """Tracks the end of such a call. Raises StopSearch if an error of ragc ended it."""
         self._end(call_id, exception)
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ class SearchMonitor(BaseCallback):
         self._begin(call_id, instance)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Tracks its end. Raises StopSearch if an error of ragc ended it."""
+        """Tracks the end of a teacher call. Raises StopSearch if an error of ragc ended it."""
         self._end(call_id, exception)
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:

@@ -33,18 +33,18 @@ class TeacherLM(RagLM):
 
 
 def role_of(runtime: Runtime) -> Role:
-    """The role that writes instructions: `teacher` if there is one, else `main`."""
+    """Returns the role that writes instructions: `teacher` if there is one, else `main`."""
     return "teacher" if "teacher" in runtime.targets else "main"
 
 
 def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy.LM:
-    """The teacher of `runtime` as a `dspy.LM`, for any number of threads, but not for the event loop.
+    """Returns the teacher of `runtime` as a `dspy.LM`, for any number of threads, but not for the event loop.
 
     Replies are drawn with `seed` and `temperature` (>= 0; a call may override it). Each distinct draw of `n`
     or `rollout_id` is stored separately, so the same calls have the same replies in every run. A prompt that
     does not fit the target's context loses the middle of its longest message, which is counted as trimmed.
-    Calls are charged to the counters of the caller of this function, whatever thread makes them. Raises
-    UsageError if `runtime` has neither a teacher nor a main target.
+    Calls are charged to the counters of this function's caller, from whatever thread. Raises UsageError if
+    `runtime` has neither a teacher nor a main target.
     """
     target = runtime.target(role_of(runtime))
     charged = counters.current.get()

@@ -1,4 +1,4 @@
-"""Compile: ragc's study, or one of its peers, as an optimizer of DSPy's kind, on examples in memory.
+"""Compile: ragc's study, or another optimizer, as an optimizer of DSPy, on examples in memory.
 
     import dspy
     import ragc
@@ -18,8 +18,8 @@
     compiled = optimizer.compile(program, trainset=examples[:6], valset=examples[6:])
     compiled(question="Capital of France?").answer  # "Paris"
 
-The program that comes back runs on the targets and sources of the one that was given. What was written to
-`out` is opened with `ragc.load("compiled/france").build(program.runtime)`.
+The program that comes back runs on the targets and sources of `program`. The directory `out` is opened with
+`ragc.load("compiled/france").build(program.runtime)`.
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ _MARKS = "_question_marks"
 
 
 class Compile(Teleprompter):
-    """ragc's compiler behind DSPy's call: `Compile(metric=...).compile(program, trainset=..., valset=...)`.
+    """ragc's compiler as DSPy calls it: `Compile(metric=...).compile(program, trainset=..., valset=...)`.
 
-    `metric` is called as `metric(example, prediction)` and gives True, False or a number from 0 to 1; or it
-    is the id of a metric of ragc, `-` before it where less is better. `budget` has limits (`lm_calls`,
-    `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others stay as they
-    are in the program. Every other argument is what `[search]` of a recipe takes (`trials`, `demos`,
+    `metric` is called as `metric(example, prediction)` and returns True, False or a number from 0 to 1; or it
+    is the id of a metric of ragc, with `-` in front if less is better. `budget` has limits (`lm_calls`,
+    `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others keep their
+    values in the program. Every other argument is an option of `[search]` in a recipe (`trials`, `demos`,
     `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With `out` the compiled program
-    is written there too; `resume` goes on with a study of it that was cut off, and `again` asks the models
-    anew in the place of replies that are kept. `progress` is as in `ragc.compile`. After a compile,
-    `compiled` is the CompiledProgram. Raises RecipeError for settings that cannot be, all at once.
+    is written there too; `resume` continues a study of it that was cut off, and `again` asks the models again
+    instead of using stored replies. `progress` is as in `ragc.compile`. After a compile, `compiled` is the
+    CompiledProgram. Raises RecipeError for invalid settings, all at once.
     """
 
     def __init__(
@@ -139,13 +139,13 @@ class Compile(Teleprompter):
         valset: Sequence[dspy.Example] | None = None,
         teacher: Any = None,
     ) -> RagProgram:
-        """The best program found, on the runtime of `program`, which stays as it is.
+        """Returns the best program found, on the runtime of `program`, which is not changed.
 
-        `program` is one of ragc, or a `dspy.Module` of the caller's own: an instance that has an LM, by
-        `set_lm` or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`).
-        Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
-        trainset. Passages that come with examples are searched meanwhile in the place of documents
-        (`local`, else `web`); other sources stay. Raises RagcError.
+        `program` is one of ragc, or the caller's own `dspy.Module`: an instance that has an LM, by `set_lm`
+        or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`). Demonstrations come from
+        `trainset`, and candidates are compared on `valset`, or on four fifths of the trainset. Passages of
+        the examples are searched meanwhile instead of documents (`local`, else `web`); other sources stay.
+        Raises RagcError.
         """
         program = _as_program(program)
         _check(program, teacher)
@@ -182,7 +182,7 @@ class Compile(Teleprompter):
         return compiled
 
     def _epoch(self, directory: Path) -> str:
-        """The epoch of the replies: that of the study in `directory`, or a new one where nothing is kept."""
+        """Returns the epoch of the study in `directory`, or a new one for `again` without `out`."""
         return uuid4().hex[:16] if self.again and self.out is None else epoch_of(directory)
 
     def _split(
@@ -202,7 +202,7 @@ class Compile(Teleprompter):
         return train, list(valset)
 
     def _recipe(self, program: RagProgram) -> Recipe:
-        """The settings as a recipe without data, targets and sources."""
+        """Returns the settings as a recipe without data, targets and sources."""
         method = program.method
         search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
@@ -219,7 +219,7 @@ class Compile(Teleprompter):
 
     @contextmanager
     def _directory(self, recipe: Recipe) -> Iterator[Path]:
-        """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
+        """Opens the folder of the study's state: below `out`, or a temporary one without `out`."""
         if self.out is not None:
             with open_directory(self.out, _without_starts(recipe), self.resume, self.again) as directory:
                 yield directory
@@ -265,7 +265,9 @@ class Compile(Teleprompter):
         progress: Progress,
         before: contamination.Marks | None,
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
-        """The best candidate's program, its compiled form and all trials; no test questions are answered."""
+        """Returns the best candidate's program, its compiled form and all trials; no test questions are
+        answered.
+        """
         check_optimizers(task)
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
@@ -292,7 +294,7 @@ class Compile(Teleprompter):
 
 
 def _without_starts(recipe: Recipe) -> Recipe:
-    """`recipe` as a file can have it: knobs that are searched start at the program's values in memory alone.
+    """Returns `recipe` without starting values of searched knobs, as a recipe file can have it.
 
     A file names a knob either in `[knobs]` or in `[search]`.
     """
@@ -301,9 +303,9 @@ def _without_starts(recipe: Recipe) -> Recipe:
 
 
 def documents_of(program: RagProgram) -> Sequence[str]:
-    """The sources whose place the passages of examples take.
+    """Returns the sources that the passages of examples replace.
 
-    `local`, or the pages of `web` and `dense` in a program without it; facts (`kg`) stay what they are.
+    `local`, or the pages of `web` and `dense` in a program without it; facts (`kg`) are not replaced.
     """
     method, own = program.method, program.runtime.sources
     names = {*method.sources, *method.optional_sources, *own}
@@ -311,7 +313,7 @@ def documents_of(program: RagProgram) -> Sequence[str]:
 
 
 def _as_program(program: Any) -> Any:
-    """`program`, or a DSPy module of the caller's own on its LM; anything else as it is."""
+    """Returns `program`, or a program around the caller's DSPy module on its LM; other values as they are."""
     if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
         return program
     lms = [call.lm for call in program.predictors() if call.lm is not None]
@@ -331,7 +333,7 @@ def _as_program(program: Any) -> Any:
 
 
 def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
-    """How `lm` draws replies where it says so, within the ranges of `knobs`."""
+    """Returns the sampling values that `lm` sets, clipped to the ranges of `knobs`."""
     values: dict[str, Any] = {}
     for name in ("temperature", "top_p", "max_tokens"):
         value, (low, high) = lm.kwargs.get(name), knobs.knob(name).bounds
@@ -341,12 +343,12 @@ def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
 
 
 def _retriever() -> dict[str, Source]:
-    """The retriever that `dspy.configure` named, as the source `local`."""
+    """Returns the retriever that `dspy.configure` named, as the source `local`."""
     return {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
 
 
 def _check_module(method: Method) -> None:
-    """Raises UsageError where nobody could import the module of `method`; warns of files not kept."""
+    """Raises UsageError if the module of `method` could not be built again; warns of unstored files."""
     module = getattr(method, "module", None)
     source_file = None if module is None else kept_module(method.id, module)
     if module is not None and not isinstance(module, type) and (changed := _set_by_hand(method)):
@@ -364,7 +366,7 @@ def _check_module(method: Method) -> None:
 
 
 def _set_by_hand(method: Method) -> list[str]:
-    """The plain values of the instance that `method` runs which its class, built bare, has otherwise."""
+    """Returns the names of plain values in which `method`'s instance differs from a new one of its class."""
     module: Any = getattr(method, "module", None)
     declared = {knob.name for knob in method.knobs.list_knobs()}
     try:
@@ -395,7 +397,7 @@ def _check(program: Any, teacher: Any) -> None:
 
 
 def _own_instructions(program: RagProgram) -> dict[str, str]:
-    """The instructions of `program` that are not those its method comes with."""
+    """Returns the instructions of `program` that differ from those of its method."""
     plain = program.method.build(program.runtime, program.knobs)
     written = {name: call.signature.instructions for name, call in plain.named_predictors()}
     own = {name: call.signature.instructions for name, call in program.named_predictors()}

@@ -1,4 +1,4 @@
-"""Examples of DSPy as questions of ours, and a metric of DSPy's kind as one of ours."""
+"""Converts DSPy examples to our questions, and a DSPy metric to one of our metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = "example"
 
 @dataclass(frozen=True, slots=True)
 class ExampleSet:
-    """Examples as `questions`, in their order, with the `passages` that came with them."""
+    """Examples as `questions`, in their order, with the `passages` they contained."""
 
     questions: tuple[Question, ...]
     passages: tuple[Passage, ...]
@@ -29,11 +29,11 @@ class ExampleSet:
 
 
 def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
-    """The questions of `examples`, each with the id that it has or a number in its `split`.
+    """Returns the questions of `examples`, each with its own id or a number in its `split`.
 
     An example has `question` and `answers` or `answer`, and may have `passages` or `context` (texts, or
-    records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and `sub_questions`. Raises
-    UsageError for others.
+    records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and `sub_questions`. Raises UsageError
+    for others.
     """
     questions, passages = list[Question](), list[Passage]()
     for number, example in enumerate(examples):
@@ -88,9 +88,9 @@ def _passage(item: Any, name: str) -> Passage:
 
 
 class ExampleAssessor:
-    """Asks a metric of the caller, `metric(example, prediction)`, in a thread of its own.
+    """Calls the caller's metric, `metric(example, prediction)`, in a thread of its own.
 
-    The prediction has `answer` and `passages`. An answer that could not be read scores 0.
+    The prediction has `answer` and `passages`. An unreadable answer scores 0.
     """
 
     family, backend = CALLERS_METRIC, "the caller's metric"
@@ -99,7 +99,7 @@ class ExampleAssessor:
         self._metric, self._examples = metric, examples
 
     async def assess(self, outcome: Outcome) -> float:
-        """The score, 0..1. Raises UsageError when the metric fails or gives anything else."""
+        """Returns the score, 0..1. Raises UsageError when the metric fails or returns anything else."""
         if outcome.prediction is None:
             return 0.0
         example = self._examples[str(outcome.extra[_KEY])]
@@ -115,7 +115,7 @@ class ExampleAssessor:
 
     @property
     def as_metric(self) -> Metric:
-        """The metric that reads what this finds out."""
+        """Returns the metric that reads the scores of this assessor."""
         name = getattr(self._metric, "__name__", CALLERS_METRIC)
         return own_metric(CALLERS_METRIC, f"the caller's {name}")
 

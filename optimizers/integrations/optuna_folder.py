@@ -1,7 +1,8 @@
-"""Where the study of somebody's own Optuna script is kept: one folder a recipe file and name.
+"""The folders of studies that users run in their own Optuna scripts: one folder a recipe file and name.
 
 $RAGC_HOME/studies/optuna-STEM-DIGEST/
-    study.json       the study's name, and the recipe file that it is for
+    study.json       the study's name, and its recipe file
+    begun.toml       the identity of the recipe that the study began with
     recipe.toml      the recipe as it was last opened
     study.journal    Optuna's storage
     charges.jsonl    what was charged to the recipe's budget
@@ -35,17 +36,17 @@ _NAME = re.compile(r"[\w.-]{1,80}")
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder of one study. `name` is the study's in its storage."""
+    """The folder of one study. `name` is the study's name in its storage."""
 
     path: Path
     name: str
 
     @classmethod
     def of(cls, recipe: Recipe, *, name: str = "", file: str | Path = "") -> Folder:
-        """The folder for `recipe`, read from the recipe `file`; nothing is written.
+        """Returns the folder for `recipe`, read from the recipe `file`; nothing is written.
 
-        A `name` stands for the recipe file, whatever it says; without one every change of the recipe's
-        `identity` is another study. Raises UsageError for a name that cannot be a file's.
+        With a `name` the folder does not depend on the content of the recipe file; without one every change
+        of the recipe's `identity` is another study. Raises UsageError for a name that cannot be a file's.
         """
         if name and not _NAME.fullmatch(name):
             raise UsageError(
@@ -59,9 +60,9 @@ class Folder:
         )
 
     def claim(self, recipe: Recipe, file: str | Path = "") -> None:
-        """Make the folder the one of `recipe`.
+        """Assigns the folder to `recipe`.
 
-        Raises UsageError where it is that of another one, and StoreError where it cannot be written.
+        Raises UsageError if it belongs to another recipe, and StoreError if it cannot be written.
         """
         try:
             self._claim(recipe, file)
@@ -90,7 +91,7 @@ class Folder:
             write_address(self.path, **owner)
 
     def worker(self) -> FileLock:
-        """A lock that is held as long as its holder's process lives; its file's name is the holder's."""
+        """Returns a lock that is held until the holder's process ends; its file name is the holder's name."""
         folder = self.path / "at-work"
         make_private(folder)
         lock = FileLock(folder / f"{uuid4().hex[:12]}.lock", mode=FILE)
@@ -98,7 +99,7 @@ class Folder:
         return lock
 
     def live_workers(self) -> frozenset[str]:
-        """The names of the holders that are alive; the files of others are removed."""
+        """Returns the names of the holders that are alive; the files of others are removed."""
         holders = set()
         for path in (self.path / "at-work").glob("*.lock"):
             try:
@@ -112,15 +113,15 @@ class Folder:
 
 
 def is_own(directory: Path) -> bool:
-    """Whether `directory` is the folder of a study of somebody's own script."""
+    """Returns whether `directory` is the folder of a study in a user's own script."""
     return directory.name.startswith(PREFIX) and (directory / "begun.toml").is_file()
 
 
 def find(path: str | Path) -> Path | None:
-    """The folder of the study at `path`, which is a study's name or a recipe file.
+    """Returns the folder of the study at `path`, which is a study's name or a recipe file.
 
-    Of a recipe's the one that was opened last; None when there is none. Raises ArtefactError where several
-    go by that name.
+    For a recipe file, the folder that was opened last; None if there is none. Raises ArtefactError if several
+    studies have that name.
     """
     recipe_file = Path(path)
     by_folder: dict[Path, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""For people with Optuna scripts of their own: a recipe as a study, and as an objective to optimize.
+"""For Optuna scripts of users: a recipe as a study, and as an objective to optimize.
 
     recipe = "recipe.toml"
     study = ragc.study(recipe)
@@ -69,13 +69,13 @@ log = logging.getLogger("ragc.study")
 
 
 def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.Study:
-    """An Optuna study for `recipe`, kept on disk: opened again, it goes on.
+    """Opens an Optuna study for `recipe` on disk, or resumes the existing one.
 
-    Without a `name` it is called after the recipe `file` and what that says; with one it is found by it, and
-    a recipe that says something else, its budget apart, is refused. The folder is printed, and stands in the
-    study's attribute `ragc:path`. Its directions are "maximize": an objective to make small is told negated.
-    The sampler is TPE with the recipe's seed; replace it as you like. The recipe's baseline is tried first,
-    and again when it was broken off; trials that a dead process left running are failed.
+    Without a `name` it is named after the recipe `file` and its content. With one it is found by the name,
+    and a recipe that differs in more than its budget is refused. The folder is printed, and is the study's
+    attribute `ragc:path`. Its directions are "maximize": an objective to minimize is negated. The sampler is
+    TPE with the recipe's seed; it may be replaced. The recipe's baseline is tried first, and again if it was
+    cut off; trials left running by a dead process are marked as failed.
     """
     if not recipe.study.keep:
         raise UsageError(
@@ -100,7 +100,7 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
 
 
 def _fail_orphans(study: optuna.Study, folder: Folder) -> None:
-    """Fail the trials that nobody runs any more."""
+    """Fails the running trials whose process has ended."""
     alive = folder.live_workers()
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         worker = trial.user_attrs.get(WORKER)
@@ -109,7 +109,7 @@ def _fail_orphans(study: optuna.Study, folder: Folder) -> None:
 
 
 def _has_baseline(study: optuna.Study) -> bool:
-    """Whether the baseline is among the trials, or waits to be one."""
+    """Returns whether the baseline is among the trials, or is enqueued."""
     return any(_is_valid_baseline(trial) for trial in study.get_trials(deepcopy=False))
 
 
@@ -119,7 +119,7 @@ def _enqueue_baseline(study: optuna.Study, task: Task) -> None:
 
 
 def _is_valid_baseline(trial: optuna.trial.FrozenTrial) -> bool:
-    """Whether `trial` is a baseline that need not be asked again."""
+    """Returns whether `trial` is a baseline that need not be run again."""
     ended = trial.state is TrialState.FAIL or SPENT in trial.user_attrs
     return bool(trial.user_attrs.get(BASELINE)) and not ended
 
@@ -127,14 +127,15 @@ def _is_valid_baseline(trial: optuna.trial.FrozenTrial) -> bool:
 class Objective:
     """A recipe as an objective: `study.optimize(Objective(...))`; any number of threads may call it.
 
-    A call suggests what the recipe lets vary (all but instructions), answers the dev questions in one fixed
-    order and gives the signed mean of each objective: more is better. With one objective the mean so far is
-    reported after every block of questions, and the study's pruner may stop the trial. The trial's
-    attributes keep the candidate, its counters, and under `ragc:failures` the questions without an answer. A
-    trial that answered no question is pruned, so that it is never the best, and so is one that failed in many
+    A call suggests everything that the recipe lets vary, except instructions. It answers the dev questions in
+    one fixed order and returns the signed mean of each objective: more is better. With one objective the mean
+    so far is reported after every block of questions, and the study's pruner may stop the trial. The trial's
+    attributes hold the candidate, its counters, and under `ragc:failures` the questions without an answer.
+
+    A trial that answered no question is pruned, so that it is never the best. So is one that failed in many
     more questions than a complete trial of the study without answering better. A spent budget,
     `budget.trials` too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder
-    that keeps what was spent, that of `study` with the same recipe and `name`; None with study.keep = false.
+    with the charges, that of `study` with the same recipe and `name`; None with study.keep = false.
     """
 
     def __init__(
@@ -175,9 +176,9 @@ class Objective:
         return describe("Objective", task.recipe.program, size, metrics=" ".join(names), path=self.path)
 
     def __call__(self, trial: optuna.Trial) -> float | tuple[float, ...]:
-        """The signed means of the objectives on dev.
+        """Returns the signed means of the objectives on dev.
 
-        Raises TrialPruned, UsageError for a study that these objectives do not fit, and what a target raises.
+        Raises TrialPruned, UsageError for a study that these objectives do not fit, and errors of a target.
         """
         with self._checking:
             self._check(trial.study)
@@ -211,7 +212,7 @@ class Objective:
         return values[0] if len(values) == 1 else values
 
     def _outdone(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
-        """Whether a complete trial of the study failed much less and was no worse; see `winner`."""
+        """Returns whether a complete trial of the study failed much less and was no worse; see `winner`."""
         if not failures.n:
             return False
         others = trial.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -222,12 +223,12 @@ class Objective:
         )
 
     def _ask_again(self, trial: optuna.Trial) -> None:
-        """Put the baseline back in the queue of a study of ours when it was broken off."""
+        """Enqueues the baseline again if `trial` was the baseline and was cut off."""
         if trial.user_attrs.get(BASELINE):
             _enqueue_baseline(trial.study, self.task)
 
     def enqueue_baseline(self, study: optuna.Study) -> None:
-        """Let the next trial of `study` be the recipe's baseline, unless it was tried or waits already.
+        """Enqueues the recipe's baseline as the next trial of `study`, unless it was tried or waits already.
 
         For a study of your own; one of `ragc.study` begins with it. Raises UsageError for a study that is not
         of this objective.
@@ -237,7 +238,7 @@ class Objective:
             _enqueue_baseline(study, self.task)
 
     def _check(self, study: optuna.Study) -> None:
-        """Refuse a study whose directions, recipe or questions are others than this objective's."""
+        """Raises UsageError for a study with other directions, recipe or questions than this objective."""
         objectives, directions = self.task.objectives, study.directions
         if len(directions) != len(objectives):
             raise UsageError(
@@ -276,7 +277,7 @@ class Objective:
             )
 
     def _trials_spent(self, trial: optuna.Trial, *, before: bool) -> str:
-        """Why no trial may follow, or with `before` not even this one, by `budget.trials`; "" if one may.
+        """Returns why `budget.trials` allows no more trials, or with `before` not even this one; else "".
 
         The baseline does not count, nor do trials that failed or that a spent budget ended.
         """
@@ -294,7 +295,7 @@ class Objective:
         return spent if len(counted) >= limit else ""
 
     def _amounts_spent(self) -> str:
-        """Why no request may follow; "" if one may."""
+        """Returns why no further request is allowed; "" if one is."""
         ledger, limits = self.task.ledger, self.task.recipe.budget
         for what in ("lm_calls", "tokens", "usd", "minutes"):
             limit, amount = getattr(limits, what), getattr(ledger, what.removeprefix("lm_"))
@@ -303,7 +304,7 @@ class Objective:
         return ""
 
     def _stop_and_prune(self, trial: optuna.Trial, reason: str) -> optuna.TrialPruned:
-        """What ends `trial` when a budget is spent; the study is stopped."""
+        """Stops the study because a budget is spent; returns the exception that ends `trial`."""
         trial.set_user_attr(SPENT, reason)
         self._stop(trial.study, reason)
         return optuna.TrialPruned(reason)
@@ -316,16 +317,16 @@ class Objective:
             study.stop()
 
     def candidate(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> Candidate:
-        """What a trial of this objective tried. Raises UsageError for another trial."""
+        """Returns the candidate of a trial of this objective. Raises UsageError for another trial."""
         attribute = trial.user_attrs.get(CANDIDATE)
         if attribute is None:
             raise UsageError(f"Trial {trial.number} was not run by this objective, so it names no candidate.")
         return Candidate.of(attribute)
 
     def save(self, trial: optuna.Trial | optuna.trial.FrozenTrial, out: str | Path) -> CompiledProgram:
-        """Write the compiled program of a finished `trial` to the directory `out`.
+        """Writes the compiled program of a finished `trial` to the directory `out`.
 
-        Its scores on dev stand in it as replayed; the test split is not looked at: `ragc eval` does that.
+        It records the dev scores, replayed; the test split is not used: `ragc eval` scores it.
         """
         refuse_foreign(Path(out))
         candidate = self.candidate(trial)
@@ -373,7 +374,7 @@ class Objective:
 
 
 def _count_failures(rows: list[Row], trial: optuna.Trial) -> Failures:
-    """The failures among `rows`, which stand in the attributes of `trial` where there are any."""
+    """Returns the failures among `rows`, and stores them in the attributes of `trial` if there are any."""
     failures = failures_of(rows)
     if failures.n:
         trial.set_user_attr(FAILURES, failures.to_json())

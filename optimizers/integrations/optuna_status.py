@@ -1,4 +1,4 @@
-"""How a study of somebody's own Optuna script stands, in the words of `ragc.optimizers.status`."""
+"""The status of a study in a user's own Optuna script, as `ragc.optimizers.status` reports it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from ragc.task.study_address import read_address
 
 
 def trials_of(directory: Path) -> list[FrozenTrial]:
-    """The trials of the study in `directory`; none where they are in a storage of the script's own."""
+    """Returns the trials of the study in `directory`; none if they are in the script's own storage."""
     study = study_of(directory)
     return study.get_trials(deepcopy=False) if study else []
 
 
 def study_of(directory: Path) -> optuna.Study | None:
-    """The study in `directory`; None where its trials are in a storage of the script's own."""
+    """Returns the study in `directory`; None if its trials are in the script's own storage."""
     return read_study(directory, read_address(directory).get("name", NAME))
 
 
 def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> dict[str, int]:
-    """As `StudyStatus.trials`: the baseline is no trial, and one that a spent budget ended is not done."""
+    """Counts trials for `StudyStatus.trials`.
+
+    The baseline is no trial, and a trial that was ended by a spent budget is not done.
+    """
     states = Counter(trial.state for trial in trials)
     alive = Folder(directory, "").live_workers()
     running = [trial for trial in trials if trial.state is TrialState.RUNNING]
@@ -54,11 +57,11 @@ def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> di
 def best_and_front(
     trials: Sequence[FrozenTrial], recipe: Recipe
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """The best complete trial, the first of equals, and where there are several objectives the front.
+    """Returns the best complete trial, the first of equals, and with several objectives the front.
 
     With several the best is one of the front.
 
-    One that failed in many more questions than another without answering better is neither.
+    A trial that failed in many more questions than another without answering better is neither.
     """
     whole = [t for t in trials if t.state is TrialState.COMPLETE and CANDIDATE in t.user_attrs]
     if not whole:
@@ -98,7 +101,7 @@ def best_and_front(
 
 
 def failing(trials: Sequence[FrozenTrial]) -> tuple[dict[str, Any], ...]:
-    """As `StudyStatus.failing`: the trials that failed in any question, the greatest share first."""
+    """Returns the trials with failed questions for `StudyStatus.failing`, the greatest share first."""
     by_trial = [(trial.number, failures_in(trial)) for trial in trials]
     return tuple(
         {"trial": number, "failures": failures.to_json()}

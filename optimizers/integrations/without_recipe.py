@@ -1,4 +1,4 @@
-"""Programs, targets and sources without a recipe: each is made by a call and handed to the next.
+"""Programs, targets and sources without a recipe: each is built by a call and passed to the next.
 
     lm = ragc.target("embedded")
     local = ragc.source("bm25", corpus="handbook.jsonl")
@@ -6,7 +6,7 @@
     program(question="Which exception ends an iterator?").answer
 
 The arguments are those of the tables `[targets.ROLE]` and `[sources.NAME]` of recipes. The same functions
-build both, so options, defaults and errors are the same. Relative paths lead from the working directory.
+build both, so options, defaults and errors are the same. Relative paths start at the working directory.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _LM_OPTIONS = ("context_tokens", "concurrency", "price")
 
 
 def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
-    """The program `name` on the targets and sources in `parts`; what else stands there are its knobs.
+    """Builds the program `name` on the targets and sources in `parts`; the rest are knobs.
 
-    `name` is an id, a reference to a class in a module beside the working directory, or a dspy.Module of the
-    caller's own.
+    `name` is an id, a reference to a class in a module beside the working directory, or the caller's own
+    dspy.Module.
 
-    Raises UnknownName for a program, role, source or knob that does not exist, and UsageError for one that
-    is missing or out of range.
+    Raises UnknownName for a program, role, source or knob that does not exist, and UsageError for one that is
+    missing or out of range.
     """
     chosen = _method(name)
     roles, sources, knobs = _sorted_parts(chosen, _adapted(chosen, parts))
@@ -78,9 +78,9 @@ def _method(name: Any) -> Method:
 
 
 def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """`parts` with LMs of DSPy as targets and functions as sources; `lm` plays the role main.
+    """Returns `parts` with DSPy's LMs as targets and functions as sources; `lm` becomes the role main.
 
-    Where no target is named, the LM that `dspy.configure` or `dspy.context` set plays it.
+    Without a target for main, the LM of `dspy.configure` or `dspy.context` is used.
     """
     adapted = dict(parts)
     if "lm" in adapted:
@@ -102,7 +102,7 @@ def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:
 def _sorted_parts(
     chosen: Method, parts: Mapping[str, Any]
 ) -> tuple[dict[str, Target], dict[str, Source], dict[str, Any]]:
-    """`parts` as targets, sources and knobs, told apart by what they can do."""
+    """Returns `parts` as targets, sources and knobs, distinguished by their methods."""
     roles = {name: part for name, part in parts.items() if _is_target(part)}
     sources = {name: part for name, part in parts.items() if _is_source(part)}
     knobs = {name: part for name, part in parts.items() if name not in roles and name not in sources}
@@ -137,7 +137,10 @@ def _fallbacks(target: Target) -> Iterable[str]:
 
 
 def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
-    """The target of that kind, not opened yet: nothing is loaded or sent. Errors as in `ragc.target`."""
+    """Builds the target of that kind; it is not opened, so nothing is loaded or sent.
+
+    Raises what `ragc.target` raises.
+    """
     if not isinstance(kind, str):
         if unknown := [name for name in options if name not in _LM_OPTIONS]:
             raise UnknownName("option of an LM", unknown[0], _LM_OPTIONS)
@@ -165,7 +168,10 @@ def build_one_source(
     store: bool = True,
     record: str | Path | None = None,
 ) -> Source:
-    """The source of that kind over `corpus`; nothing is sent or indexed yet. Errors as in `ragc.source`."""
+    """Builds the source of that kind over `corpus`; nothing is sent or indexed yet.
+
+    Raises what `ragc.source` raises.
+    """
     if callable(kind):
         if corpus is not None or fields or options or record is not None:
             raise UsageError("A function finds by itself; leave corpus, fields, record and options out.")
@@ -192,7 +198,7 @@ def build_one_source(
 
 
 def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mapping[str, str]) -> Corpus:
-    """The passages of `corpus`, in memory or in a file, for a source of that kind."""
+    """Returns the passages of `corpus`, in memory or in a file, for a source of that kind."""
     if corpus is None:
         raise UsageError(
             f"A source of kind {kind!r} searches a corpus; pass corpus= the path of a file or a list of "
@@ -208,7 +214,7 @@ def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mappin
 
 
 def _existing(name: str, path: str | Path) -> Path:
-    """`path` from the working directory. Raises UsageError with the nearest name where nothing is there."""
+    """Returns `path` from the working directory. Raises UsageError with the nearest name if missing."""
     absolute = Path.cwd() / Path(path).expanduser()
     try:
         there = absolute.exists()
@@ -220,7 +226,7 @@ def _existing(name: str, path: str | Path) -> Path:
 
 
 def open_call_store(*, keep: bool = True) -> CallStore:
-    """The call store of this user, one for the whole process; with `keep` False a new one in memory."""
+    """Returns the user's call store, one for the whole process; with `keep` False a new one in memory."""
     if not keep:
         return open_store(keep=False)
     return _shared_store(store_address(StudySpec()), str(cache_home()))
@@ -228,5 +234,5 @@ def open_call_store(*, keep: bool = True) -> CallStore:
 
 @lru_cache(maxsize=4)
 def _shared_store(address: str, home: str) -> CallStore:
-    """The store for the present values of RAGC_STORE and RAGC_HOME, which `open_store` reads."""
+    """Returns the store for the present values of RAGC_STORE and RAGC_HOME, which `open_store` reads."""
     return open_store()

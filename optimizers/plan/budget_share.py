@@ -1,4 +1,4 @@
-"""What share of a study its budget pays for: one figure for the dry run, the headroom and the study."""
+"""The share of a study that its budget pays for: one figure for the dry run, the headroom and the study."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LIMITS = ("lm_calls", "tokens", "usd", "minutes")
 class BudgetShare:
     """The limit that ends a study first, and what it pays for.
 
-    `share` is that of the whole study, 0..1: beside the baseline, the test questions and what prepares the
-    trials, it is as many answers as `trials` of `of` take. `cost` is about what the whole study takes of the
-    limit `what`, `limit` is it, and `spare` what has to stay unspent of it, because requests reserve more
-    than they cost.
+    `share` is that of the whole study, 0..1. Beside the baseline, the test questions and the preparation of
+    the trials, it pays for as many answers as `trials` of `of` trials take. `cost` is an estimate of the
+    limit `what` that the whole study takes. `limit` is the limit itself, and `spare` the part of it that has
+    to stay unspent, because requests reserve more than they cost.
     """
 
     what: str
@@ -37,7 +37,7 @@ class BudgetShare:
 
     @property
     def text(self) -> str:
-        """The sentence on it, without an end."""
+        """Returns the sentence on it, without a full stop."""
         if self.is_whole:
             return "the budget pays for the whole study"
         if not self.of:
@@ -56,7 +56,7 @@ class BudgetShare:
         return f"{self.limit:,.0f} of about {self.cost:,.0f} {name}{spare}"
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {
             "limit": self.what,
             "share": self.share,
@@ -72,7 +72,7 @@ class Work:
     """How the calls of a study divide, in shares of all of them, 0..1.
 
     `fixed` are those of the baseline and on the test questions, `prepared` those that collect demonstrations
-    and write instructions for the trials. The rest are those of the trials.
+    and write instructions for the trials. The rest are calls of the trials.
     """
 
     fixed: float
@@ -87,9 +87,10 @@ def budget_share(
     trials: int,
     spares: Mapping[str, float] | None = None,
 ) -> BudgetShare | None:
-    """What `limits` pay for of a study that takes `costs` in all; None if nothing that is known is limited.
+    """Returns the share of a study that `limits` pay for; None if no limit with a known cost is set.
 
-    `costs` are by the name of a limit, None where unknown. `spares` are what has to stay unspent of a limit.
+    `costs` of the whole study are by the name of a limit, None where unknown. `spares` are the amounts of a
+    limit that have to stay unspent.
     """
     shares = [
         BudgetShare(what, *_paid(limit - spare, cost, work, trials), trials, cost, limit, spare)
@@ -101,7 +102,7 @@ def budget_share(
 
 
 def _paid(amount: float, cost: float, work: Work, trials: int) -> tuple[float, int]:
-    """The share of the study, and the trials, that `amount` pays for."""
+    """Returns the share of the study, and the trials, that `amount` pays for."""
     if amount >= cost:
         return 1.0, trials
     share = max(0.0, amount / cost)
@@ -111,5 +112,5 @@ def _paid(amount: float, cost: float, work: Work, trials: int) -> tuple[float, i
 
 
 def _percent(share: float) -> str:
-    """A share below 1 in percent, never 0% or 100%."""
+    """Returns a share below 1 in percent, never 0% or 100%."""
     return "less than 1%" if share < 0.01 else f"{min(share, 0.99):.0%}"

@@ -47,7 +47,7 @@ class PartBound:
 
 
 def part_bound(task: Task, part: ProgramSpace) -> PartBound:
-    """The bounds of `part`. Raises UsageError if its baseline cannot be built."""
+    """Returns the bounds of `part`. Raises UsageError if its baseline cannot be built."""
     chosen, runtimes = task.method_of(part.program), list(_runtimes(task))
     start = dict(part.baseline().knobs)
     counting = chosen.call_knobs
@@ -84,10 +84,10 @@ def _corners(
     counting: Sequence[str],
     narrow: Callable[[Mapping[str, Value]], Mapping[str, Value]] = dict,
 ) -> Iterator[RagProgram]:
-    """A program for each combination of the end values of the `searched` knobs that are in `counting`.
+    """Yields a program for each combination of end values of the `searched` knobs that are in `counting`.
 
-    `narrow` makes the settings that are built of those. The others have their `values`, and so has one that
-    does not matter under those before it. A combination that no runtime can build is passed over, since no
+    `narrow` makes the built settings from those. The other knobs have their `values`, and so has a knob that
+    does not matter under the previous ones. A combination that no runtime can build is skipped, since no
     candidate can have it.
     """
     varying = {knob.name: knob for knob in searched}
@@ -116,7 +116,7 @@ def _corners(
 
 
 def _points(knob: Knob, baseline: Value) -> tuple[Value, ...]:
-    """The values of `knob` that bound its range, and the baseline's value."""
+    """Returns the values of `knob` that bound its range, and the baseline's value."""
     if knob.kind == "switch":
         return (False, True)
     if knob.kind == "choice":
@@ -128,7 +128,7 @@ def _points(knob: Knob, baseline: Value) -> tuple[Value, ...]:
 
 
 def _size(knob: Knob, baseline: Value) -> int:
-    """The number of values of a knob, at least; 10^9 for a knob without steps."""
+    """Returns the number of values of a knob, at least; 10^9 for a knob without steps."""
     if knob.kind in ("switch", "choice"):
         return len(_points(knob, baseline))
     low, high = knob.bounds
@@ -138,7 +138,9 @@ def _size(knob: Knob, baseline: Value) -> int:
 
 
 def _runtimes(task: Task) -> Iterator[Runtime]:
-    """The runtime with the roles' own targets, then those with the other targets allowed for the roles."""
+    """Yields the runtime with the roles' own targets, then those with the other targets allowed for the
+    roles.
+    """
     roles = task.recipe.search.targets
     for names in product(*roles.values()):
         yield task.runtime.with_targets(dict(zip(roles, names, strict=True)))

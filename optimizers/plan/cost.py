@@ -15,11 +15,11 @@ from ragc.task.run import CallCost, cost_per_call, seconds_per_request
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
-    """Upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
+    """Returns upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
 
     `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
-    tokens; the room for thoughts of each target comes on top.
-    Unknown amounts are None. Where this recipe was `measured` here, estimates are what its calls took then.
+    tokens; each target's tokens for thoughts are added. Unknown amounts are None. If this recipe was
+    `measured` here, estimates are the costs that its calls had then.
     """
     longest, targets, limits = _limits(task, reply)
     tokens = _greatest([limit.tokens for limit in limits])
@@ -39,7 +39,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
 
 
 def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
-    """What an LM call of `task` costs: as last measured here, else with `prompt` and `reply` tokens."""
+    """Returns the cost of an LM call of `task`: as measured here, else for `prompt` and `reply` tokens."""
     if (measured := cost_per_call(task)) is not None:
         return measured
     _, _, limits = _limits(task, reply)
@@ -50,7 +50,7 @@ def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
 
 
 def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:
-    """The longest reply of any request in tokens, the targets that may be asked, and their limits."""
+    """Returns the longest reply of any request in tokens, the possible targets, and their limits."""
     longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
     knobs = tuple(task.baseline_knobs.values())
     targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
@@ -58,7 +58,7 @@ def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimi
 
 
 def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
-    """Dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
+    """Returns dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
     if limit.prompt_usd is None or limit.reply_usd is None:
         return None
     return prompt * limit.prompt_usd + (reply + limit.thinking) * limit.reply_usd
@@ -70,7 +70,7 @@ def significant(amount: float) -> float:
 
 
 def _greatest(amounts: list[Any]) -> Any:
-    """The greatest amount; None if any is unknown."""
+    """Returns the greatest amount; None if any is unknown."""
     return None if None in amounts else max(amounts, default=0)
 
 

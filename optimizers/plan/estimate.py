@@ -56,7 +56,9 @@ class Phase:
     about: float
 
     def to_json(self, chain: int) -> dict[str, Any]:
-        """The phase in the output of a dry run; a request may be sent to as many as `chain` targets."""
+        """Returns the phase in the output of a dry run; a request may be sent to as many as `chain`
+        targets.
+        """
         return {
             "questions": self.questions,
             "lm_calls": _whole(chain * self.requests),
@@ -81,7 +83,7 @@ class _Plan:
 
     @classmethod
     def of(cls, task: Task) -> _Plan:
-        """All phases of a compile of `task`."""
+        """Returns all phases of a compile of `task`."""
         plan = cls(task)
         plan.search(task.recipe.search.optimizer)
         plan.test()
@@ -131,7 +133,7 @@ class _Plan:
         )
 
     def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
-        """The judge's calls to score one answer to each of `questions`."""
+        """Returns the judge's calls to score one answer to each of `questions`."""
         task = self.task
         if "judge" not in task.runtime.targets:
             return 0
@@ -245,7 +247,7 @@ class _Plan:
         self._fit(self.bounds[0], 1)
 
     def portfolio(self) -> None:
-        """Adds the phases of several optimizers, and of their meeting on dev."""
+        """Adds the phases of several optimizers, and of their final comparison on dev."""
         self.add("baseline", self.task.dev, 1, self.baseline)
         for part in parts_of(self.task):
             own = _Plan(part.task)
@@ -269,7 +271,7 @@ class _Plan:
         self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
-        """What the budget pays for if an LM call takes `each`: tokens, dollars and minutes, where known."""
+        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars, minutes."""
         calls = sum(phase.about for phase in self.phases.values())
         if not calls or math.isinf(calls):
             return None
@@ -283,7 +285,7 @@ class _Plan:
         return budget_share(self.recipe.budget, costs, work=work, trials=self.trials, spares=spares)
 
     def _spares(self, each: Mapping[str, float]) -> dict[str, float]:
-        """What a study cannot spend of its limits, because requests reserve more than they cost."""
+        """Returns the part of each limit that stays unspent, as requests reserve more than they cost."""
         budget = self.recipe.budget
         if budget.tokens is None and budget.usd is None:
             return {}
@@ -298,7 +300,7 @@ class _Plan:
 
     @property
     def open_ends(self) -> list[str]:
-        """The reasons why no bound is known, a clause each; empty if there is a bound."""
+        """Returns the reasons why no bound is known, a clause each; empty if there is a bound."""
         reasons = list[str]()
         reasons += [
             f"{UNBOUNDED_PEERS[part.optimizer]} decides itself how much it asks"
@@ -314,15 +316,16 @@ class _Plan:
 
 
 def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
-    """What the budget of `task` pays for, if an LM call takes `each`: tokens, dollars, minutes where known.
+    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars, minutes.
 
-    None without a limit, and where no bound on the calls is known.
+    Amounts may be missing. None without a limit, and where no bound on the calls is known.
     """
     return _Plan.of(task).budget_pays(each)
 
 
 def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: bool = False) -> dict[str, Any]:
-    """Upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come from.
+    """Returns upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come
+    from.
 
     `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
     instruction, and a retry for every unreadable reply. It is None, and `bounded` False, if neither a bound
@@ -375,7 +378,9 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
 def _checked_task(
     recipe: Recipe, out: str | Path | None, *, include_seen: bool
 ) -> tuple[Task, Contamination]:
-    """The task of a compile to `out`, with everything checked that a compile checks before it sends."""
+    """Returns the task of a compile to `out`, with everything checked that a compile checks before it
+    sends.
+    """
     if out is not None:
         refuse_foreign(Path(out))
     require(recipe)
@@ -397,9 +402,9 @@ def _whole(number: float) -> int | None:
 
 
 def _prompt_tokens(task: Task) -> int:
-    """About how long a prompt of the baseline is: its passages at full chunk size, and demonstrations.
+    """Estimates the tokens of the baseline's prompt: its passages at full chunk size, and demonstrations.
 
-    Passages take no more than their budget, where there is one.
+    Passages take no more than their token budget, if there is one.
     """
     knobs = task.baseline_knobs
     return passage_tokens(knobs) + task.recipe.search.demos * chunk_tokens(knobs)

@@ -14,7 +14,7 @@ GROUNDED = 3
 
 
 def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple[int, int]:
-    """Typed calls and requests of the teacher for `n` candidates a predictor, the present one included.
+    """Returns typed calls and requests of the teacher for `n` candidates a predictor, with the present one.
 
     `questions` is the number of train questions read. DSPy's chat adapter retries an unreadable reply once,
     as JSON; its JSON adapter does not.
@@ -30,7 +30,7 @@ def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple
 
 
 def round_bounds(task: Task, children: int) -> tuple[int, int]:
-    """Train questions answered, and requests of the teacher, for `children` of all rounds together."""
+    """Returns train questions answered, and requests of the teacher, for `children` of all rounds."""
     from ragc.optimizers.candidates.instructions.rounds import ANSWERED, DRAWS, STEPS
 
     return children * STEPS * min(len(task.train), ANSWERED), children * STEPS * DRAWS

@@ -3,16 +3,16 @@
 All settings answer the same questions in the same order. Questions of a group come together, are answered
 together, and count as one answer, the group's mean: so ten questions about one document are not ten. A look
 of a setting takes it to the next of a few stopping points. After each round of looks the model of all scores
-so far (`score_model`) says what another look of a setting is worth: the knowledge gradient (Frazier, Powell
-and Dayanik 2009, doi:10.1287/ijoc.1080.0314), how much the best posterior mean is expected to rise, an
-answer. Effects of settings are correlated, so a look at one setting teaches about its relatives, and about
-settings that answered nothing. A look may be worth nothing alone where several together are worth much;
-longer looks are tried, too, and the best rate counts. Further looks of a round are chosen as if those before
-had been answered, which makes less unsure and moves no mean (Desautels, Krause and Burdick 2014). No stop is
-final: a setting that fell behind goes on once the others disappoint.
+so far (`score_model`) gives the value of another look of each setting. This is the knowledge gradient
+(Frazier, Powell and Dayanik 2009, doi:10.1287/ijoc.1080.0314): the expected rise of the best posterior mean
+per answer. Effects of settings are correlated, so a look at one setting informs about its relatives, and
+about settings that answered nothing. One look may be worth nothing where several together are worth much;
+longer looks are therefore tried too, and the best rate counts. Further looks of a round are chosen as if the
+earlier ones had been answered, which reduces variances and moves no mean (Desautels, Krause and Burdick
+2014). No stop is final: a setting that fell behind continues once the others disappoint.
 
-The setting with the greatest mean goes on until it answered enough to win. When no other setting is expected
-to overtake it by more than `TOLERANCE`, nothing is left to gain.
+The setting with the greatest mean continues until it answered enough to win. The search ends when no other
+setting is expected to overtake it by more than `TOLERANCE`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Checkpoints the leader: while a study runs, its directory holds the compiled program of the best trial so
-far.
+"""Checkpoints the leader: a study's directory holds the compiled program of the best trial so far.
 
     STUDY/best ─► .best/<digest>/    program.json, provenance.json, recipe.toml, prompts/, run.json
 

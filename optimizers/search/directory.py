@@ -1,4 +1,4 @@
-"""The directory of a study, locked by one process. A study starts anew or resumes with the same recipe."""
+"""The directory of a study, locked by one process. A study begins, or resumes with the same recipe."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ whose targets have none, and those from before there were any, have no such entr
 
 
 def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
-    """The rooms for thoughts of the targets `names` with which the study in `directory` began.
+    """Returns the tokens for thoughts of the targets `names` with which the study in `directory` began.
 
     Empty until they are decided. Raises ArtefactError if the study's file is damaged.
     """
@@ -56,13 +56,13 @@ def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
 
 
 def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
-    """Records the `rooms` for thoughts, by target, with which the study in `directory` begins."""
+    """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
     if read_address(directory).get(THINKING) == UNDECIDED:
         write_address(directory, thinking=canonical(rooms) if rooms else "")
 
 
 def draws_groups(directory: Path) -> bool:
-    """Whether the splits of the study in `directory` keep groups whole: it began after there were any."""
+    """Returns whether the splits of the study in `directory` keep groups whole; older studies do not."""
     return read_address(directory).get("splits") == GROUPED
 
 
@@ -70,8 +70,8 @@ def draws_groups(directory: Path) -> bool:
 def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
     """Locks and yields the study's directory. On resume a recipe with another identity is refused.
 
-    With `again` the study begins a new epoch, in which every reply is asked for anew; a resumed one goes on
-    with that which it began, and a later study of the same `out` too. `epoch_of` reads it.
+    With `again` the study begins a new epoch, in which every reply is requested again; a resumed one
+    continues the epoch with which it began, and so does a later study of the same `out`. `epoch_of` reads it.
 
     With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
     included. Raises UsageError.
@@ -133,21 +133,21 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
 
 
 def epoch_of(directory: Path) -> str:
-    """The epoch of the study in `directory`; "" where nothing was asked for anew, or nothing is recorded."""
+    """Returns the epoch of the study in `directory`; "" if replies were never requested again."""
     with suppress(ArtefactError):
         return read_address(directory).get("epoch", "")
     return ""
 
 
 def run_of(directory: Path) -> str:
-    """The name of the run that the study in `directory` began with; made by the first caller."""
+    """Returns the name of the run that the study in `directory` began with; made by the first caller."""
     name = read_address(directory).get("run") or uuid4().hex[:16]
     write_address(directory, run=name)
     return name
 
 
 def _change(directory: Path, recipe: Recipe) -> str:
-    """How `recipe` differs from the recipe of the study in `directory`; "" if both have the same identity.
+    """Returns how `recipe` differs from the recipe of the study in `directory`; "" for equal identities.
 
     A budget is no part of the identity, so it may be raised. Raises ArtefactError if the study's recipe is
     damaged.
@@ -199,6 +199,6 @@ def clear(directory: Path) -> None:
 
 
 def _study_files(directory: Path) -> list[Path]:
-    """The study's files, the recipe first: a study without a recipe is not resumed."""
+    """Returns the study's files, the recipe first: a study without a recipe is not resumed."""
     files = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
     return [directory / "recipe.toml", *files]

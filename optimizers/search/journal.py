@@ -53,8 +53,9 @@ def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
 
 
 class _Lock(JournalFileOpenLock):
-    """A file lock that the system releases when its process dies. Optuna's own would block the next one for
-    30 s.
+    """A file lock that the system releases when its process dies.
+
+    Optuna's own would block the next one for 30 s.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +75,7 @@ class _Lock(JournalFileOpenLock):
 
 
 class _Lines(JournalFileBackend):
-    """The journal as lines with digests. While it gathers, lines wait and are written at once at the end."""
+    """The journal as lines with digests. While it gathers, lines wait and are written together at the end."""
 
     def __init__(self, path: Path, mend: bool) -> None:
         self._path, lock = path, _Lock(path)
@@ -90,10 +91,10 @@ class _Lines(JournalFileBackend):
 
     @contextmanager
     def gathering(self, number: int) -> Iterator[None]:
-        """Writes what is appended meanwhile with one append at the end, an error included.
+        """Writes the lines appended until exit with one append, also after an error.
 
         `number` is the number of lines so far, all of which were read. The caller holds the lock. Raises
-        DamagedJournal where the file holds more than that.
+        DamagedJournal if the file holds more than that.
         """
         size = self._path.stat().st_size if self._path.exists() else 0
         if size and self._log_number_offset.get(number, size) != size:
@@ -151,7 +152,7 @@ def _verify_line(log: Any) -> dict[str, Any]:
 
 
 def _digest(log: dict[str, Any]) -> str:
-    """32 hexadecimal digits over `log`, as it will be read back from its line."""
+    """Returns 32 hexadecimal digits over `log`, as it will be read back from its line."""
     text = json.dumps(json.loads(json.dumps(log)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -169,9 +170,9 @@ def _mend(path: Path) -> None:
 
 @contextmanager
 def one_append(study: optuna.Study) -> Iterator[None]:
-    """Writes all that is told to `study` meanwhile with one append to its journal.
+    """Writes everything told to `study` until exit with one append to its journal.
 
-    A kill leaves all of it or a beginning. Other kinds of storage write at once, as ever.
+    A kill leaves all of it or a prefix. Other kinds of storage write at once.
     """
     journal_storage = study._storage
     backend = getattr(journal_storage, "_backend", None)

@@ -81,7 +81,7 @@ class Looks:
 
     @property
     def cut(self) -> str:
-        """Why the study asks a part of the dev questions; "" if it asks all."""
+        """Returns why the study uses only a part of the dev questions; "" if it uses all."""
         if self.questions == len(self._task.dev):
             return ""
         return (

@@ -122,7 +122,7 @@ class GridPosteriors:
         return cls(reduced, mixes, ratios, likelihood, residual, basis, sums, values)
 
     def average(self, weights: Array) -> tuple[Array, Array]:
-        """Mean scores of all settings and the covariance of their effects; `weights` add up to 1.
+        """Returns mean scores of all settings and the covariance of their effects; `weights` add up to 1.
 
         How far means at different ratios of one point lie apart is left out, so the covariance is too small;
         `search.risk` was chosen with it (experiments/LOG.md).

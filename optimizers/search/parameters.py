@@ -79,7 +79,7 @@ def _suggest_own_demos(
 
 
 def to_parameters(spaces: SearchSpace, candidate: Candidate) -> dict[str, Any]:
-    """`candidate` as Optuna parameters, without values outside the searched ranges.
+    """Returns `candidate` as Optuna parameters, without values outside the searched ranges.
 
     A number between two steps becomes the nearest step, because Optuna accepts no other value.
     """

@@ -3,9 +3,9 @@
     baseline ─► optimizer 1 ─► optimizer 2 ─► ... ─► every winner on dev, with the baseline ─► `select`
 
 Each optimizer has its share of the trials and of the budget that is left after the baseline, the test
-questions and the final comparison on dev. What an optimizer that ran to its end leaves over goes to the next.
-One that its share cut off leaves nothing over, because how much it had spent by then is a matter of timing.
-So a portfolio that is killed and resumed has the same result.
+questions and the final comparison on dev. The unspent rest of an optimizer that ran to its end goes to the
+next. An optimizer that its share cut off leaves nothing, because its rest would depend on timing. So a
+portfolio that is killed and resumed has the same result.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class BudgetShares:
         return limits
 
     def leave(self, part: PortfolioPart, limits: Budget, *, cut_off: bool) -> None:
-        """Ends `part`; what it did not spend is left over, unless its share cut it off."""
+        """Ends `part`; its unspent rest goes to later parts, unless its share cut it off."""
         spent = self._ledger.spent(part.optimizer)
         used = {"lm_calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd}
         for what in self._pool:

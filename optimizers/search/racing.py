@@ -13,7 +13,7 @@ to the urn. For 0/1 differences this is the beta-binomial prediction. The sum of
 variance in closed form; it is taken as normal. Pairing removes the difficulty of a question, which both
 trials share.
 
-What holds: under the urn's own predictions the probability is a martingale, so of trials that the urn
+Guarantee: under the urn's own predictions the probability is a martingale. So of trials that the urn
 describes at most `FUTILITY` are stopped wrongly, however many looks there are. That is an average over such
 trials and no bound for each kind of them. Measured: 13 to 21% of fixed near-ties are stopped although they
 would have won, and 14% where 5% large gains meet 40% small losses, because the normal approximation is too

@@ -1,12 +1,12 @@
-"""A model of the scores of settings on questions: which setting is how good, and how sure that is.
+"""A model of the scores of settings on questions: how good each setting is, and how certain that is.
 
     score[s, q] = level + setting[s] + question[q] + residual[s, q]
 
 Questions are exchangeable and differ in difficulty (random effects). So trials that answered different
-questions compare: what a question adds is estimated from all trials that answered it. Settings resemble each
-other as far as they share values: a setting's effect is a sum of effects of single values, effects of pairs
-of values, and one of its own (random effects, too). What is known of a value from one setting is thus known
-in part of all that share it.
+questions can be compared: the effect of a question is estimated from all trials that answered it. Settings
+are similar as far as they share values: a setting's effect is a sum of effects of single values, effects of
+pairs of values, and one of its own (random effects, too). Evidence on a value from one setting thus counts in
+part for all settings that share it.
 
 The variances come from the scores: the marginal likelihood is evaluated on a grid of variance ratios and of
 shares of the three kinds of effects, and averaged over it. Effects of single settings may have heavy tails
@@ -65,10 +65,10 @@ def _threads() -> ThreadpoolController:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Lets the matrix library use one thread.
+    """Limits the matrix library to one thread until exit.
 
-    The matrices are small, so that further threads only wait for each other: a search of 60 trials took more
-    than twice the processor time on two cores (experiments/LOG.md).
+    The matrices are small, so further threads only wait for each other: a search of 60 trials took more than
+    twice the processor time on two cores (experiments/LOG.md).
     """
     with _threads().limit(limits=1, user_api="blas"):
         yield
@@ -111,8 +111,10 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class Variances:
-    """What the likelihood is evaluated for: `shares` of the kinds of effects, `ratio` of the variance between
-    settings to the residual variance `residual`, `difficulty` of that to the variance between questions.
+    """A point at which the likelihood is evaluated.
+
+    `shares` are those of the kinds of effects, `ratio` is the variance between settings over the residual
+    variance `residual`, `difficulty` the residual variance over the variance between questions.
     """
 
     shares: tuple[float, float, float]
@@ -214,7 +216,7 @@ class ScoreModel:
         return mixed
 
     def _effects(self, seen: AnsweredCells) -> tuple[Array, Array, float]:
-        """Mean and covariance of the settings' effects, and the level."""
+        """Returns mean and covariance of the settings' effects, and the level."""
         reduced = seen.without_questions(self.variances.difficulty)
         precision = (
             np.eye(len(self._root)) / self.variances.ratio + self._root.T @ reduced.weights @ self._root
@@ -247,7 +249,7 @@ class ScoreModel:
         return points, weights
 
     def _own_scales(self, seen: AnsweredCells) -> Array:
-        """Factors for the variances of the settings' own effects: an EM step for Student's t."""
+        """Returns factors for the variances of the settings' own effects: an EM step for Student's t."""
         own, between = self.variances.shares[2], self.variances.ratio * self.variances.residual
         effects, cov, _ = self._effects(seen)
         inverse = np.linalg.inv(self._similarity + _JITTER * np.eye(len(effects)))

@@ -2,26 +2,25 @@
 
 The greatest of many means is biased upwards: with more trials and fewer questions, more of its lead is luck.
 The expected score of a trial is therefore its posterior mean under `score_model`, given the scores of all
-trials, stopped ones included: what its own questions say is pulled towards what trials with the same values
-scored, the more so the less the trials differ beyond what questions explain. Random-effects shrinkage of
-single trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
+trials, stopped ones included. Its own mean is pulled towards the scores of trials with the same values, the
+more so the less the trials differ beyond what questions explain. Random-effects shrinkage of single trials
+(DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
-baseline by more than a margin is at most `risk` (`RISK` by default); if there is none, among all. Ties go to
-the higher mean, then to fewer failed questions, then to the baseline, then to fewer tokens, then to the
-earlier trial.
+baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean,
+then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
 
-What that costs and buys: in simulated studies of 12 raced trials on 10 to 50 questions, with differences from
-small to middling, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the
-plain mean in 7 to 30%. For that safety the winner's true mean was 0 to .013 lower on average. `RISK` holds on
+Cost and benefit: in simulated studies of 12 raced trials on 10 to 50 questions, with small to middling
+differences, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the plain
+mean in 7 to 30%. For that safety the winner's true mean was 0 to .013 lower on average. `RISK` holds on
 average over trials like those of the study. A baseline near the best possible is not like them; then more
 winners are worse than it.
 
-A posterior mean is right on average over trials, and not for the one that is chosen: that is the luckiest of
-its equals, or stands so far above the others that the model does not believe it. `expected_of_choice` takes
-off what choosing adds (`ScoreModel.bias_of_choice`). On generated grids three fifths to a fifth of the error
-remain, in the mean of a grid (experiments/LOG.md); where few questions are asked of trials that hardly
-differ, what is expected stays .01 to .03 too high, and the plain mean .04 to .12.
+A posterior mean is right on average over trials, and not for the one that is chosen. The chosen trial is the
+luckiest of its equals, or it stands so far above the others that the model pulls it down too much.
+`expected_of_choice` removes this bias (`ScoreModel.bias_of_choice`). On generated grids three fifths to a
+fifth of the error remain, in the mean of a grid (experiments/LOG.md). With few questions and trials that
+hardly differ, the expected score stays .01 to .03 too high, and the plain mean .04 to .12.
 
 Only eligible trials can win (`candidates/eligible.py`).
 """
@@ -51,8 +50,8 @@ from ragc.recipe.values import RISK
 class ExpectedScore:
     """The expected signed mean of a trial beyond this dev set.
 
-    `shrunk` is what its mean over the questions seen lies above that. `risk` is the probability that it is
-    worse than the baseline by more than the margin.
+    `shrunk` is by how much its mean over the questions seen is above that. `risk` is the probability that it
+    is worse than the baseline by more than the margin.
     """
 
     value: float
@@ -60,7 +59,7 @@ class ExpectedScore:
     risk: float = 0.0
 
     def to_json(self, sign: int = 1) -> dict[str, float]:
-        """JSON values only; `sign` turns signed values into the metric's."""
+        """Returns JSON values only; `sign` turns signed values into the metric's."""
         amounts = {"value": sign * self.value, "shrunk": sign * self.shrunk, "risk": self.risk}
         return {name: round(amount, 6) + 0.0 for name, amount in amounts.items()}  # + 0.0 avoids -0.0
 
@@ -68,11 +67,11 @@ class ExpectedScore:
 def expected_scores(
     trials: Sequence[TrialResult], objective: Objective, fitted: FittedScores | None = None
 ) -> dict[int, ExpectedScore]:
-    """The expected score of every trial, by trial number. The first of `trials` is the baseline.
+    """Returns the expected score of every trial, by trial number. The first of `trials` is the baseline.
 
-    Trials with the same scores on the same questions are expected to score the same. Of a candidate that was
-    tried several times the longest trial counts. Questions whose cost was not measured are left out of the
-    model, and count as `UNMEASURED` afterwards. `fitted` is the model of `trials`, if there is one already.
+    Trials with the same scores on the same questions are expected to score the same. If a candidate was tried
+    several times, its longest trial counts. Questions whose cost was not measured are left out of the model,
+    and count as `UNMEASURED` afterwards. `fitted` is the model of `trials`, if there is one already.
     """
     fitted = fitted or FittedScores.to(trials, objective)
     by_mark = {
@@ -92,12 +91,11 @@ def expected_of_choice(
     *,
     risk: float = RISK,
 ) -> ExpectedScore:
-    """What is expected of `chosen`, the trial that `select` takes, now that it is known to be the one taken.
+    """Returns the expected score of `chosen`, given that `select` chose it.
 
-    `risk` is as in `select`.
-    Its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's bounds.
-    So it may lie below or above that in `expected_scores`, which is right on average over all trials.
-    `trials` are all that were chosen among; what the parts of a portfolio chose before is not known here.
+    This is its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's
+    bounds. It may lie below or above that in `expected_scores`, which is right on average over all trials.
+    `trials` are all that were chosen among; choices made earlier inside a portfolio are not known here.
     """
     fitted = FittedScores.to(trials, pick)
     expected = expected_scores(trials, pick, fitted)[chosen.number]
@@ -135,7 +133,7 @@ class FittedScores:
     def to(
         cls, trials: Sequence[TrialResult], objective: Objective, fresh: Sequence[Candidate] = ()
     ) -> FittedScores:
-        """The model fitted to `trials`, of which the first is the baseline, and `fresh` candidates."""
+        """Returns the model fitted to `trials`, the baseline first, and to `fresh` candidates."""
         unique = _distinct(trials)
         lines = [trial.independent(objective) for trial in unique]
         table = ScoreTable.of([*lines, *([] for _ in fresh)], objective)
@@ -156,7 +154,7 @@ class FittedScores:
         return cls(unique, lines, table, model, posterior, values, risks)
 
     def bias_of_choice(self, possible: NDArray[np.bool_], risk: float = RISK) -> float:
-        """The bias of choosing the greatest value among `possible` as `select` does, in the score's units."""
+        """Returns the bias of choosing the greatest of `possible` as `select` does, in the score's units."""
         model, posterior = self.model, self.posterior
         if model is None or posterior is None:
             return 0.0
@@ -176,7 +174,7 @@ class FittedScores:
 
 
 def _distinct(trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """One trial of each candidate, the longest and of these the first, in the order of first trials."""
+    """Returns one trial of each candidate, the longest (first of equals), in the order of first trials."""
     longest: dict[str, TrialResult] = {}
     for trial in trials:
         known = longest.setdefault(trial.candidate.mark, trial)
@@ -187,7 +185,7 @@ def _distinct(trials: Sequence[TrialResult]) -> list[TrialResult]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """Scores as the model takes them: shape (settings, questions), standardized, NaN where there is none.
+    """Scores in the form of the model: shape (settings, questions), standardized, NaN where there is none.
 
     A score is `centre + scale * value`; `scale` is 0 if all are equal. `margin` is `MARGIN` in these units,
     for unbounded metrics as a share of the baseline's mean. `unmeasured` is each setting's share of questions
@@ -202,7 +200,9 @@ class ScoreTable:
 
     @classmethod
     def of(cls, lines: Sequence[Sequence[float]], objective: Objective) -> ScoreTable:
-        """The table of `lines`, signed scores by question; the baseline's are the first and not empty."""
+        """Returns the table of `lines`, signed scores by question; the baseline's are the first and not
+        empty.
+        """
         scores = np.full((len(lines), max(map(len, lines))), np.nan)
         for row, line in zip(scores, lines, strict=True):
             row[: len(line)] = line
@@ -227,10 +227,9 @@ def select(
     *,
     risk: float = RISK,
 ) -> TrialResult:
-    """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives.
+    """Selects the trial to compile: the best by `pick`, of the Pareto front if there are several objectives.
 
-    `fitted` is the model of `trials`, if there is one already. `risk`, 0..1, is the greatest probability of
-    being worse than the baseline that the trial may have.
+    `fitted` is the model of `trials`, if there is one already.
     """
     expected = expected_scores(trials, pick, fitted)
     pick_index = list(objectives).index(pick)
@@ -247,15 +246,15 @@ def select(
 
 
 def _choosable(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials among which the risk and the expected score decide."""
+    """Returns the trials among which risk and expected score choose."""
     front = pareto_front(trials, objectives)
     return [*front, *_partial(trials, front)] if len(objectives) == 1 else front
 
 
 def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> list[TrialResult]:
-    """The trials that may win though they did not see all questions, because they saw enough.
+    """Returns incomplete trials that may win because they saw enough questions.
 
-    None if no trial is eligible, and none of a candidate that is among the `whole`.
+    None if no trial is eligible, and no trial whose candidate is among the `whole` ones.
     """
     enough = least_to_win(max((trial.n_independent for trial in trials), default=0))
     marks = {trial.candidate.mark for trial in whole}
@@ -269,7 +268,10 @@ def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> lis
 
 
 def _columns(candidate: Candidate) -> dict[str, Value]:
-    """What makes candidates alike. Demonstration sets and instructions are names, without an order."""
+    """Returns the values by which candidates are compared.
+
+    Demonstration sets and instructions are names, without an order.
+    """
     shown: dict[str, Value] = {"demos": candidate.demos}
     if candidate.demos:
         shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
@@ -284,14 +286,16 @@ def _columns(candidate: Candidate) -> dict[str, Value]:
 
 
 def leading(trials: Sequence[TrialResult], objective: Objective) -> TrialResult:
-    """The trial with the greatest expected score, complete or not, of those that may still win."""
+    """Returns the trial with the greatest expected score, complete or not, of those that may still win."""
     expected = expected_scores(trials, objective)
     among = [t for t in trials if t.complete or not is_hopeless(t, trials[0], objective)]
     return min(among, key=lambda t: (-round(expected[t.number].value, 9), *_among_equals(t, trials[0])))
 
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> TrialResult:
-    """The leader: the trial with the highest mean of the first objective. Ties are broken as in `select`."""
+    """Returns the leader: the trial with the highest mean of the first objective. Ties are broken as in
+    `select`.
+    """
     return min(
         eligible_trials(trials, objectives),
         key=lambda t: (-round(t.values[0], 12), *_among_equals(t, trials[0])),
@@ -299,15 +303,15 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> Tria
 
 
 def _among_equals(trial: TrialResult, base: TrialResult) -> tuple[float, ...]:
-    """The sort key among trials with equal scores."""
+    """Returns the sort key among trials with equal scores."""
     return (trial.failures.n, trial.number != base.number, trial.tokens, trial.number)
 
 
 def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The eligible trials that no other dominates: the Pareto front, in the order of trials.
+    """Returns the eligible trials that no other dominates: the Pareto front, in the order of trials.
 
     Of trials with equal values only one is returned, by the tie-breaking order. With one objective all
-    eligible trials are returned, because the best of them is decided by what is expected of them.
+    eligible trials are returned, because their expected scores decide between them.
     """
     whole = eligible_trials(trials, objectives)
     if len(objectives) == 1:

@@ -47,7 +47,7 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
 def name_objectives(study: optuna.Study, names: Sequence[str]) -> None:
     """Gives the values of `study` the `names` of its objectives, for programs that show it.
 
-    A name begins with `-` where less is better: values are signed, and every direction is "maximize".
+    A name begins with `-` if less is better: values are signed, and every direction is "maximize".
     """
     if study.metric_names != list(names):
         with warnings.catch_warnings():
@@ -68,7 +68,7 @@ def _disconnect(server: optuna.storages.RDBStorage) -> None:
 
 
 def open_server_study(address: str, name: str) -> optuna.Study:
-    """Opens the study `name` of the storage at `address`, which must exist. Raises as `storage`."""
+    """Opens the study `name` of the storage at `address`, which must exist. Raises what `storage` raises."""
     with _translate_errors(None, address):
         server = _server(address)
         try:
@@ -79,9 +79,9 @@ def open_server_study(address: str, name: str) -> optuna.Study:
 
 
 def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
-    """Opens the study `name` in `directory` for reading; None when there is none.
+    """Opens the study `name` in `directory` for reading; None if there is none.
 
-    Raises as `storage`.
+    Raises what `storage` raises.
     """
     if not (directory / FILE).exists():
         return None
@@ -95,7 +95,7 @@ def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
 
 
 def delete(address: str, name: str) -> None:
-    """Deletes the study `name` of the storage at `address`, if it exists. Raises as `storage`."""
+    """Deletes the study `name` of the storage at `address`, if it exists. Raises what `storage` raises."""
     with _translate_errors(None, address):
         server = _server(address)
         try:

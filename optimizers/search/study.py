@@ -112,7 +112,7 @@ class Study:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
     def _tell(self, number: int, result: TrialResult) -> None:
-        """Tells Optuna of the trial `number`, or of its mean so far while it may go on."""
+        """Tells Optuna of the trial `number`, or of its mean so far while it may continue."""
         if result.complete or not self.looks.are_allocated:
             finish(self._study, number, result)
         else:
@@ -168,7 +168,7 @@ class Study:
             await self._run_batch([], [number])
 
     def _stop_waiting(self) -> None:
-        """Tells Optuna that the trials which still wait will not go on."""
+        """Tells Optuna that the waiting trials will not continue."""
         states = {trial.number: trial.state for trial in self._study.get_trials(deepcopy=False)}
         with one_append(self._study):
             for number, result in self._waiting().items():

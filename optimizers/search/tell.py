@@ -135,7 +135,7 @@ def _answered_nothing(trial: FrozenTrial, so_far: TrialResult | None) -> bool:
 
 
 class _Shared(dict[str, Any]):
-    """A dictionary that nobody changes, so that copies of a trial may share it.
+    """A dictionary that is never changed, so that copies of a trial may share it.
 
     Optuna copies each trial that is added to a study, most of all its distributions.
     """
@@ -145,7 +145,7 @@ class _Shared(dict[str, Any]):
 
 
 def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:
-    """`trial` as the sampler reads it: its parameters, complete with `values`, or as it is without values."""
+    """Returns `trial` for the sampler: its parameters, complete with `values`; without values as it is."""
     distributions = _Shared(trial.distributions)
     if values:
         return optuna.trial.create_trial(

@@ -27,16 +27,18 @@ class StudyStatus:
 
     `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
     "at rest", because only the script knows its end.
+
     `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
-    early among those; `running`;
-    `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
-    `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
-    done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
-    question, the greatest share first.
+    early among those; `running`; `stale` (running when their process died, run again on resume); `failed`
+    (drawn twice, or stale before). `best` is the trial that would be compiled now, with its values and
+    failures; None before the baseline is done. `front` is the Pareto front, empty with one objective.
+    `failing` are the trials that failed in any question, the greatest share first.
+
     `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
-    None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
-    "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
-    ragc's own study at any time, of the others once they were compared on dev.
+    None if the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
+    "begun" or "ended", `spent` its LM calls and tokens, `trials` the number it tried, `dev` its leader's
+    values: for ragc's own study at any time, for the others once they were compared on dev.
+
     `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
     tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
     `workers` is the address that workers join.

@@ -39,7 +39,7 @@ class ChainOfNote(Vanilla):
         self.answer = self.answer_call(signature, also=unknown, extra_tokens=note_tokens)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Search, then note and answer in one call."""
+        """Searches, then writes notes and the answer in one call."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
         prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
         kinds = self._kinds(prediction.reading.notes, len(prediction.passages)) if self.knobs.notes else []
@@ -48,7 +48,7 @@ class ChainOfNote(Vanilla):
 
     @staticmethod
     def _kinds(notes: Sequence[Any], shown_n: int) -> list[str]:
-        """The kinds of the notes that speak of a passage shown, one a passage; the rest are dropped."""
+        """Returns the kinds of the notes on shown passages, one a passage; the rest are dropped."""
         kinds: dict[int, str] = {}
         for note in notes:
             if note.passage <= shown_n:

@@ -34,7 +34,7 @@ class NoRetrieval(RagProgram):
         self.answer = self.answer_call(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` in one call."""
+        """Answers `question` in one call."""
         reply = await self.answer.acall(question=question)
         return dspy.Prediction(answer=reply.answer, passages=())
 
@@ -47,7 +47,7 @@ class Cot(RagProgram):
         self.answer = self.answer_call(ClosedBookAnswer, cot=True)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Reason about `question` and answer it in one call."""
+        """Reasons about `question` and answers it in one call."""
         reply = await self.answer.acall(question=question)
         answer = f"{reply.reasoning}\n{reply.answer}" if self.knobs.whole else reply.answer
         return dspy.Prediction(answer=answer, passages=())

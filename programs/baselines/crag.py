@@ -39,7 +39,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def strips(passage: Passage, kind: str) -> tuple[Passage, ...]:
-    """`passage` cut into strips of a `kind`, in reading order; each keeps its id, title and start."""
+    """Returns `passage` cut into strips of a `kind`, in reading order; each keeps its id, title and start."""
     if kind == "whole":
         return (passage,)
     if kind == "three_sentences":
@@ -57,7 +57,7 @@ def _group(units: list[str], size: int) -> list[list[str]]:
 
 
 def recompose(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passage, ...]:
-    """The strips in `best` joined into one passage for each id.
+    """Returns the strips in `best` joined into one passage for each id.
 
     Passages come in the order of `best`, the strips of one in reading order, which is that of `order`.
     """
@@ -73,7 +73,7 @@ def recompose(best: Sequence[Passage], order: Iterable[Passage]) -> tuple[Passag
 def passages_that_fit_alone(
     call: RagPredict, passages: Sequence[Passage], question: str
 ) -> tuple[Passage, ...]:
-    """Those of `passages` that fit the context of `call` one at a time; others are counted as trimmed."""
+    """Returns the `passages` that each fit the context of `call` alone; others are counted as trimmed."""
     shown_passages = tuple(p for p in passages if call.fits(question=question, passage=format_passage(p)))
     if len(shown_passages) < len(passages):
         counters.count(trimmed=len(passages) - len(shown_passages))
@@ -103,7 +103,7 @@ class Crag(RagProgram):
             self.query = self.predictor(ExtractKeywords if graded else RephraseQuery, max_tokens=40)
 
     def most_calls(self) -> int:
-        """The grades of the local passages, what correcting takes, and the answer."""
+        """Returns the grades of the local passages, the calls of a correction, and the answer."""
         knobs, cut = self.knobs, self.knobs.strips != "whole"
         local, web = 0, int(knobs.rewrite)
         if knobs.form == "graded":
@@ -113,7 +113,7 @@ class Crag(RagProgram):
         return int(knobs.top_k + correcting + 1)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Search locally, grade, correct, answer once."""
+        """Searches locally, grade, correct, answer once."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.used["local"])
         passages = [hit.passage for hit in hits]
         tallies: dict[str, float] = dict.fromkeys(
@@ -127,7 +127,7 @@ class Crag(RagProgram):
     async def _correct_binary(
         self, question: str, passages: Sequence[Passage], tallies: dict[str, float]
     ) -> tuple[Passage, ...]:
-        """The relevant passages; with web passages after them when any was not relevant."""
+        """Returns the relevant passages; with web passages after them when any was not relevant."""
         scores = await self._scores(question, passages)
         relevant = tuple(p for p in passages if scores.get(p, 0.0) > 0)
         if relevant and len(relevant) == len(passages):
@@ -138,7 +138,7 @@ class Crag(RagProgram):
     async def _correct_graded(
         self, question: str, passages: Sequence[Passage], tallies: dict[str, float]
     ) -> tuple[Passage, ...]:
-        """Local knowledge, web knowledge, or both, as the grades of the local passages say."""
+        """Returns local knowledge, web knowledge, or both, by the grades of the local passages."""
         scores = await self._scores(question, passages)
         action = self._action(list(scores.values()))
         record(Note("action", action))
@@ -153,7 +153,7 @@ class Crag(RagProgram):
         return (*both[0], *both[1])
 
     def _action(self, scores: list[float]) -> str:
-        """`correct`, `incorrect` or `ambiguous`; an action that is off becomes its neighbour."""
+        """Returns `correct`, `incorrect` or `ambiguous`; a switched-off action becomes its neighbour."""
         knobs = self.knobs
         best = max(scores, default=None)
         if best is not None and at_least("crag_upper", best, knobs.crag_upper):
@@ -181,14 +181,14 @@ class Crag(RagProgram):
         return await self._refine(question, passages, {}, tallies) if self.knobs.select_web else passages
 
     async def _web(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
-        """What the web has for the rewritten question."""
+        """Returns the web passages for the rewritten question."""
         tallies["crag_web"] = 1
         query = await self._rewrite_query(question) if self.knobs.rewrite else question
         hits = await self.search("web", query, self.knobs.web_k, source=self.used["web"])
         return tuple(hit.passage for hit in hits)
 
     async def _rewrite_query(self, question: str) -> str:
-        """Words for a web search; the question itself when none were given."""
+        """Returns words for a web search; the question itself if the model gives none."""
         if self.knobs.form == "graded":
             reply = await self.query.try_call(question=question)
             query = reply.query.strip() if reply else ""
@@ -206,7 +206,7 @@ class Crag(RagProgram):
         known: Mapping[Passage, float],
         tallies: dict[str, float],
     ) -> tuple[Passage, ...]:
-        """The best strips of `passages`, put together by passage; `known` are grades already given."""
+        """Returns the best strips of `passages`, joined by passage; `known` are existing grades."""
         knobs = self.knobs
         pieces = dict.fromkeys(strip for passage in passages for strip in strips(passage, knobs.strips))
         fresh = [strip for strip in pieces if strip not in known]
@@ -218,7 +218,7 @@ class Crag(RagProgram):
         return recompose(ranked[:keep], pieces)
 
     async def _scores(self, question: str, passages: Sequence[Passage]) -> dict[Passage, float]:
-        """A grade in [-1, 1] for each of `passages` that can be shown to the grader, all at once."""
+        """Grades each of `passages` that fits the grader, all at once, in [-1, 1]."""
         fit = passages_that_fit_alone(self.grade, list(dict.fromkeys(passages)), question)
         replies = await together(
             *(self.grade.try_call(question=question, passage=format_passage(p)) for p in fit)

@@ -43,7 +43,8 @@ Part = tuple[str, float]
 
 
 def whole_words(tokens: Sequence[Part]) -> tuple[Part, ...]:
-    """Tokens joined to words, each as likely as its least likely token; a word ends before white space.
+    """Returns tokens joined to words, each as likely as its least likely token; a word ends before white
+    space.
 
     Tokens of Chinese and Japanese, which are written without any, stay as they are.
     """
@@ -58,28 +59,30 @@ def whole_words(tokens: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def drop_unsure(parts: Sequence[Part], beta: float) -> str:
-    """The sentence without its parts below `beta`; the whole when nothing would be left."""
+    """Returns the sentence without its parts below `beta`; the whole if nothing would be left."""
     sure_text = "".join(words for words, probability in parts if probability >= beta)
     return _tidy(sure_text) or _tidy("".join(words for words, _ in parts))
 
 
 def doubtful_spans(parts: Sequence[Part], beta: float) -> tuple[str, ...]:
-    """The runs of parts below `beta`, in reading order, each once."""
+    """Returns the runs of parts below `beta`, in reading order, each once."""
     runs = groupby(parts, key=lambda part: part[1] < beta)
     spans = (_tidy("".join(words for words, _ in run)) for low, run in runs if low)
     return tuple(dict.fromkeys(span for span in spans if any(map(str.isalnum, span))))
 
 
 def interleave(rankings: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, ...]:
-    """The first `most` passages of several searches: the best of each, then the second of each, and so on."""
+    """Returns the first `most` passages of several searches: the best of each, then the second of each, and
+    so on.
+    """
     return tuple(dict.fromkeys(_ranks(rankings)))[:most]
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The first sentence of a reply. `whole` says whether it came to its end or the reply did.
+    """The first sentence of a reply. `whole` says whether the sentence, or the whole reply, ended.
 
-    `tokens` are those of the sentence with their probabilities, empty where these are not known.
+    `tokens` are those of the sentence with their probabilities, empty if these are unknown.
     """
 
     sentence: str
@@ -88,12 +91,12 @@ class Draft:
 
     @property
     def kept_text(self) -> str:
-        """The sentence, or nothing when its end is missing."""
+        """Returns the sentence, or "" when its end is missing."""
         return self.sentence if self.whole else ""
 
 
 def crop_parts(parts: Sequence[Part], length: int) -> tuple[Part, ...]:
-    """The first `length` characters of `parts`, white space before them not counted."""
+    """Returns the first `length` characters of `parts`, white space before them not counted."""
     text = "".join(words for words, _ in parts)
     left = length + len(text) - len(text.lstrip())
     cropped: list[Part] = []
@@ -105,7 +108,7 @@ def crop_parts(parts: Sequence[Part], length: int) -> tuple[Part, ...]:
 
 
 def _is_word_end(before: str, after: str) -> bool:
-    """Whether a word ends between two characters."""
+    """Returns whether a word ends between two characters."""
     return before.isspace() or after.isspace() or max(before, after) >= _WIDE
 
 
@@ -149,7 +152,7 @@ class Flare(RagProgram):
             self.ask = self.predictor(AskAboutSpan, max_tokens=60)
 
     def most_calls(self) -> int:
-        """Every sentence drafted and doubted, `rounds` of them looked up and drafted again, the answer."""
+        """Returns an upper bound: each sentence drafted and checked, `rounds` redrafted, and the answer."""
         knobs, n = self.knobs, self.knobs.sentences
         most = n + (knobs.finish == "short")
         if knobs.flare_theta > 0:
@@ -158,7 +161,7 @@ class Flare(RagProgram):
         return int(most)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Draft sentence by sentence, look up the unsure ones, then conclude."""
+        """Drafts sentence by sentence, look up the unsure ones, then conclude."""
         passages = await self._retrieve([question]) if self.knobs.first else ()
         sentences: list[str] = []
         read: tuple[Passage, ...] = ()
@@ -196,7 +199,7 @@ class Flare(RagProgram):
     async def _draft_sentence(
         self, question: str, passages: Sequence[Passage], sentences: Sequence[str]
     ) -> tuple[Draft, tuple[Passage, ...]]:
-        """The next sentence, empty when it cannot be read, and the passages that its call was shown."""
+        """Returns the next sentence, "" if unreadable, and the passages that its call was shown."""
         known: dict[str, Any] = {"question": question, "so_far": " ".join(sentences)}
         fit = self.passages_that_fit(self.draft, passages, **known)
         reply = await self.draft.try_call(passages=[format_passage(p) for p in fit], **known)
@@ -204,7 +207,7 @@ class Flare(RagProgram):
 
     @staticmethod
     def _first_sentence(reply: Any) -> Draft:
-        """The first sentence of `reply`; a cut one is counted as dropped."""
+        """Returns the first sentence of `reply`; a cut one is counted as dropped."""
         sentence, ended = first_sentence(reply.sentence) if reply is not None else ("", True)
         whole = ended or not reply.get("truncated")
         if not whole:
@@ -215,7 +218,7 @@ class Flare(RagProgram):
         return Draft(sentence, whole, crop_parts(parts, len(sentence)))
 
     async def _queries(self, question: str, draft: Draft) -> Sequence[str]:
-        """What to look up about the drafted sentence; nothing when it is sure enough."""
+        """Returns the queries for the drafted sentence; none when the model is sure enough of it."""
         knobs, sentence = self.knobs, draft.sentence
         if knobs.uncertainty == "spans":
             parts = await self._split_at_doubts(question, sentence)
@@ -232,7 +235,7 @@ class Flare(RagProgram):
         return queries
 
     async def _write_queries(self, question: str, sentence: str, spans: Sequence[str]) -> Sequence[str]:
-        """A question about each of the first `spans`, all at once; those that come out empty are dropped."""
+        """Writes a question about each of the first `spans`, all at once; empty ones are dropped."""
         replies = await together(
             *(
                 self.ask.try_call(question=question, sentence=sentence, doubtful=span)
@@ -245,14 +248,14 @@ class Flare(RagProgram):
 
     @staticmethod
     def _word_probabilities(draft: Draft) -> list[Part]:
-        """The words of the sentence and their probabilities; the whole at 0 when they cannot be told."""
+        """Returns the words of the sentence and their probabilities; the whole at 0 if these are unknown."""
         if not draft.tokens:
             record(Note("unsure", "no probabilities for this sentence"))
             return [(draft.sentence, 0.0)]
         return list(whole_words(draft.tokens))
 
     async def _split_at_doubts(self, question: str, sentence: str) -> list[Part]:
-        """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""
+        """Returns the sentence cut at the spans that the model doubts, and drops spans that are not in it."""
         reply = await self.doubts.try_call(question=question, sentence=sentence)
         spans = reply.doubts.spans if reply is not None else []
         sure = [1.0] * len(sentence)

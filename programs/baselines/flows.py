@@ -1,4 +1,4 @@
-"""FLOWS: the control flow of every baseline, step by step; `ragc.programs.flow.Step` says what each means."""
+"""FLOWS: the control flow of every baseline, step by step; `ragc.programs.flow.Step` explains the fields."""
 
 from __future__ import annotations
 

@@ -45,46 +45,46 @@ from ragc.signatures.grade import NeedInfo
 
 
 class GatedProgram(Vanilla):
-    """Answers as `vanilla` does where `needs` says so, and as `no_retrieval` does elsewhere."""
+    """Answers as `vanilla` does if `needs` returns True, and as `no_retrieval` does otherwise."""
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
         self.closed = self.answer_call(ClosedBookAnswer)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Let the gate decide, then answer with or without passages."""
+        """Asks the gate, then answers with or without passages."""
         needed, tallies = await self.needs(question)
         prediction = await (self.answer_retrieved if needed else self.answer_closed)(question, **context)
         prediction.tallies = {"retrieved": int(needed), **tallies}
         return prediction
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
-        """Whether `question` needs passages, and what the gate counts of itself."""
+        """Returns whether `question` needs passages, and the gate's own counts."""
         raise NotImplementedError(f"{type(self).__name__} has no gate")
 
     async def answer_retrieved(self, question: str, **context: Any) -> dspy.Prediction:
-        """The answer from passages, whatever the gate says."""
+        """Returns the answer from passages, whatever the gate decides."""
         return await super().aforward(question, **context)
 
     async def answer_closed(self, question: str, **context: Any) -> dspy.Prediction:
-        """The answer without passages, whatever the gate says."""
+        """Returns the answer without passages, whatever the gate decides."""
         reply = await self.closed.acall(question=question)
         return dspy.Prediction(answer=reply.answer, passages=())
 
 
 class SelfEval(GatedProgram):
-    """A gate on the model's own word, then one answering call."""
+    """A gate that asks the model itself, then one answering call."""
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
         self.gate = self.predictor(NeedInfo, max_tokens=30)
 
     def most_calls(self) -> int:
-        """The gate, and an answer with passages or without."""
+        """Counts the gate, and an answer with or without passages."""
         return 2
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
-        """What the model says; a need when that cannot be read."""
+        """Returns whether the model says that it needs passages; True when its reply cannot be read."""
         reply = await self.gate.try_call(question=question)
         return reply is None or bool(reply.need), {}
 
@@ -95,11 +95,11 @@ Label = tuple[str, How]
 
 
 def should_retrieve(better: int, worse: int, all_better: int, all_worse: int, rule: str) -> bool:
-    """Whether to retrieve, from the labels of the neighbours and of all train questions.
+    """Returns whether to retrieve, from the labels of the neighbours and of all train questions.
 
-    `majority`: unless more neighbours say worse. `margin`: the commoner label of training must lead among
-    the neighbours by at least as much as it leads there, scaled down to their number; else the rarer one
-    decides. The commoner one is `worse` only when it leads in training.
+    `majority`: unless more neighbours say worse. `margin`: the commoner label in training decides if it leads
+    among the neighbours by at least its lead in training, scaled down to their number; else the rarer one
+    decides. The commoner label is `worse` only when it leads in training.
     """
     if rule == "majority":
         return better >= worse
@@ -121,7 +121,7 @@ class SkrKnn(GatedProgram):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Train questions and whether retrieval made their answer better or worse; `fit` makes them.
+        """Train questions and whether retrieval made their answer better or worse; `fit` sets them.
 
         Assign pairs to change them. Raises UsageError for another label, or a question given twice.
         """
@@ -154,11 +154,11 @@ class SkrKnn(GatedProgram):
         self.labels = value.get("labels", ())
 
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
-        """Label `questions`, which must be train questions, by how `scorer` scores their answers.
+        """Labels `questions`, which must be train questions, by how `scorer` scores their answers.
 
-        Each is answered without and with passages, with the demonstrations that are shown now; all at once,
-        as far as the targets allow. A question where both score the same, or where `scorer` does not apply,
-        gets no label. Of a question that comes twice the first counts.
+        Each is answered without and with passages, with the present demonstrations; all at once, as far as
+        the targets allow. A question where both score the same, or where `scorer` does not apply, gets no
+        label. If a question comes twice the first counts.
         """
         self.labels = await event_loop.on_loop(self._label(questions, scorer))
 
@@ -178,7 +178,7 @@ class SkrKnn(GatedProgram):
     async def _score(
         self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, scorer: Scorer
     ) -> float | None:
-        """The score of an answer given in one `way`; one that cannot be read is no answer."""
+        """Returns the score of an answer given in one `way`; an unreadable one counts as no answer."""
         try:
             prediction = await self._run_recorded(way, {"question": question.question, **question.context()})
         except ParseFailure:
@@ -188,11 +188,11 @@ class SkrKnn(GatedProgram):
         return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
 
     def most_calls(self) -> int:
-        """One, with passages or without."""
+        """Returns one, with passages or without."""
         return 1
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
-        """What the train questions alike say."""
+        """Returns whether passages are needed, by the labels of similar train questions."""
         alike = await self._nearest_labels(question)
         tallies = {
             "skr_bm25": int(bool(self.labels) and not self.likeness.embeds),
@@ -212,7 +212,7 @@ class SkrKnn(GatedProgram):
         return needed, tallies
 
     async def _nearest_labels(self, question: str) -> list[How]:
-        """The labels of the `skr_k` train questions most like `question`, itself not among them."""
+        """Returns the labels of the `skr_k` train questions most like `question`, itself not among them."""
         if self._index is None:
             return []
         if self.likeness.embeds:

@@ -40,11 +40,11 @@ class IterRetGen(Vanilla):
         self.likeness = Likeness(runtime, knobs.encoder)
 
     def most_calls(self) -> int:
-        """One a round."""
+        """Returns one a round."""
         return int(self.knobs.rounds)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question`, then search with each answer and answer again."""
+        """Answers `question`, then searches with each answer and answers again."""
         last = await self._round(question, question)
         for turn in range(2, self.knobs.rounds + 1):
             try:
@@ -56,19 +56,19 @@ class IterRetGen(Vanilla):
         return dspy.Prediction(answer=last.answer, passages=last.passages)
 
     def _query(self, question: str, last: dspy.Prediction) -> str:
-        """`question` with all that was said in the round before."""
+        """Returns `question` with the whole answer of the previous round."""
         text = " ".join(part for part in (last.get("reasoning"), last.answer) if part)
         if self.knobs.answer_format in UNCITED:
             text, _ = drop_wrong_marks(text, 0)
         return f"{question} {text}" if text else question
 
     async def _round(self, question: str, query: str) -> dspy.Prediction:
-        """One search with `query` and one answer to `question`, with the passages it was shown."""
+        """Returns one search with `query` and one answer to `question`, with the passages it was shown."""
         hits = await self._retrieve(question, query)
         return await self.answer_from(self.answer, question, self._with_noise(question, hits))
 
     async def _retrieve(self, question: str, query: str) -> tuple[Hit, ...]:
-        """The `top_k` hits of one round, ordered by `question` when that differs from the query."""
+        """Returns the `top_k` hits of one round, ordered by `question` when that differs from the query."""
         k, knobs = self.knobs.top_k, self.knobs
         if not knobs.rerank or query == question:
             return await self.search("local", query, k, source=self.local)
@@ -76,7 +76,7 @@ class IterRetGen(Vanilla):
         return (await self._by_question(question, hits))[:k]
 
     async def _by_question(self, question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        """`hits` by how well each passage fits `question`, best first; ties in the order given."""
+        """Orders `hits` by how well each passage fits `question`, best first; ties in the given order."""
         scores = await self.likeness.scores(question, [hit.passage for hit in hits])
         ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
         return tuple(hit for _, hit in ordered)

@@ -275,7 +275,7 @@ class ChainOfNoteKnobs(PassageKnobs):
 
 @dataclass(frozen=True)
 class MetaCragKnobs(ReadingKnobs, EncoderKnobs, AnswerKnobs):
-    """Which sources are asked, and how many sentences of the pages are shown."""
+    """Which sources are searched, and how many sentences of the pages are shown."""
 
     answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     sources_used: str = choice(
@@ -322,7 +322,7 @@ _MORE_ROUNDS = When("rounds", greater_than=1)
 
 @dataclass(frozen=True)
 class LLatrievalKnobs(PoolKnobs):
-    """How documents are condensed, chosen and verified, and how the next round asks."""
+    """How documents are condensed, chosen and verified, and how the next round searches."""
 
     answer_format: str = redeclare(
         AnswerKnobs,
@@ -375,7 +375,7 @@ class LLatrievalKnobs(PoolKnobs):
 
 @dataclass(frozen=True)
 class SkrKnnKnobs(PassageKnobs):
-    """How the train questions that are alike decide."""
+    """How similar train questions decide."""
 
     skr_k: int = integer(8, 5, 10, "train questions that are asked about a new one", paper="SKR; SlimPLM 8")
     skr_rule: str = choice(

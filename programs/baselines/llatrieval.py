@@ -50,7 +50,10 @@ class LLatrieval(SelectingProgram):
         self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
 
     def most_calls(self) -> int:
-        """The answer, and every round's calls; each selecting call may have room for one more only."""
+        """Returns an upper bound: the answer and every round's calls.
+
+        Each selecting call may have space for one more document only.
+        """
         knobs, calls = self.knobs, 1
         for done in range(knobs.rounds):
             chosen = min(knobs.k_support, done * knobs.candidates)
@@ -60,7 +63,7 @@ class LLatrieval(SelectingProgram):
         return int(calls)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Choose documents in at most `rounds` rounds and answer from them, citing.
+        """Chooses documents in at most `rounds` rounds and answers from them, with citations.
 
         `context` may hold `sub_questions`, which `asqa_sub_questions` wants.
         """
@@ -98,12 +101,12 @@ class LLatrieval(SelectingProgram):
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
     async def _condense_all(self, question: str, documents: Sequence[Passage]) -> dict[str, str]:
-        """The text to show of each document that has to do with the question."""
+        """Returns the text to show of each relevant document."""
         summaries = await together(*(self.condensed(question, document) for document in documents))
         return {document.id: text for document, text in zip(documents, summaries, strict=True) if text}
 
     async def _next_query(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> str:
-        """What to search for next; nothing when the model writes nothing."""
+        """Returns the next search query; "" when the model writes none."""
         reply = await self.update.try_call(**self._fit_inputs(question, chosen, texts))
         if reply is None:
             return ""
@@ -111,7 +114,7 @@ class LLatrieval(SelectingProgram):
         return text.strip()
 
     def _fit_inputs(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> dict[str, Any]:
-        """The inputs of the updating call about as many of the `chosen` documents as fit it."""
+        """Returns the inputs of the updating call, with as many of the `chosen` documents as fit it."""
 
         def inputs(subset: tuple[Passage, ...]) -> dict[str, Any]:
             return {"question": question, "documents": [texts[document.id] for document in subset]}

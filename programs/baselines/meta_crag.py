@@ -66,7 +66,7 @@ class MetaCrag(RagProgram):
         self.answer = self.answer_call(with_question(signature, knobs.query_pos), also=(INVALID, UNSURE))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` from references; `context` may hold `query_time`."""
+        """Answers `question` from references; `context` may hold `query_time`."""
         time = str(context.get("query_time") or "").strip() or "unknown"
         parts = {"web": self._sentences, "kg": self._facts}
         references = await together(*(parts[name](question) for name in self.sources))
@@ -76,7 +76,7 @@ class MetaCrag(RagProgram):
         return dspy.Prediction(answer=answer, passages=prediction.passages)
 
     async def _sentences(self, question: str) -> tuple[Passage, ...]:
-        """The sentences of the pages that are most like `question`, best first."""
+        """Returns the sentences of the pages that are most similar to `question`, best first."""
         hits = await self.search("web", question, self.knobs.pool, source=self.web)
         sentences = tuple(sentences_of((hit.passage for hit in hits), self.knobs.sentence_chars))
         scores = await self.likeness.scores(question, sentences) if sentences else ()
@@ -84,7 +84,7 @@ class MetaCrag(RagProgram):
         return tuple(sentences[at] for at in order[: self.knobs.top_k])
 
     async def _facts(self, question: str) -> tuple[Passage, ...]:
-        """What `kg` says of the names in `question`, as far as it fits `kg_chars`."""
+        """Returns the facts of `kg` on the names in `question`, as far as they fit `kg_chars`."""
         reply = await self.lookup.try_call(question=question)
         if reply is None or reply.domain not in KINDS:
             record(Note("kg", f"domain {reply.domain if reply else 'unread'}, not searched"))
@@ -101,9 +101,9 @@ class MetaCrag(RagProgram):
 
 
 def sentences_of(passages: Iterable[Passage], chars: int) -> Iterator[Passage]:
-    """The sentences of `passages`, each cut to `chars` characters, as passages without a title.
+    """Returns the sentences of `passages`, each cut to `chars` characters, as passages without a title.
 
-    A sentence that was seen before is left out.
+    A repeated sentence is left out.
     """
     seen = set[str]()
     for passage in passages:
@@ -119,7 +119,7 @@ def sentences_of(passages: Iterable[Passage], chars: int) -> Iterator[Passage]:
 
 
 def cut_to(passages: Sequence[Passage], chars: int) -> tuple[Passage, ...]:
-    """The first of `passages`, `chars` characters in all; the last one is cut."""
+    """Returns the first of `passages`, `chars` characters in all; the last one is cut."""
     shown = []
     for passage in passages:
         if chars <= 0:

@@ -33,7 +33,7 @@ FEWEST_WORDS = 20
 
 
 def windows(total: int, size: int, step: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of every window over `total` passages, from the bottom up; none for fewer than two."""
+    """Yields (start, end) of each window over `total` passages, from the bottom up; none below two."""
     end = total
     while end > 1:
         start = max(0, end - size)
@@ -42,19 +42,21 @@ def windows(total: int, size: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def permutation(numbers: Sequence[int], n: int) -> list[int]:
-    """All of 1..n: first those of `numbers` that are among them, each once, then the rest in old order."""
+    """Returns all of 1..n: first those of `numbers` among them, each once, then the rest in order."""
     named = [number for number in dict.fromkeys(numbers) if 1 <= number <= n]
     return named + [number for number in range(1, n + 1) if number not in named]
 
 
 def first_words(text: str, n: int) -> str:
-    """The first `n` words of `text`, with what stands between them."""
+    """Returns the first `n` words of `text`, with the characters between them."""
     ends = [word.end() for word in islice(re.finditer(r"\S+", text), n)]
     return text[: ends[-1]] if ends else ""
 
 
 def shrink_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last one."""
+    """Returns `texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last
+    one.
+    """
     most = max(len(text.split()) for text in texts)
     if most <= FEWEST_WORDS:
         return list(texts[:-1])
@@ -73,11 +75,11 @@ class RankGpt(RagProgram):
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
-        """One for each window of a full pool, and the answer."""
+        """Counts one call for each window of a full pool, and the answer."""
         return len(list(windows(self.knobs.rank_pool, self.knobs.window, self.knobs.step))) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Rank what is found from the bottom up, then answer from the first `k_support`."""
+        """Ranks the hits from the bottom up, then answers from the first `k_support`."""
         knobs = self.knobs
         hits = await self.search("local", question, knobs.rank_pool, source=self.local)
         order = [hit.passage for hit in hits]
@@ -89,7 +91,7 @@ class RankGpt(RagProgram):
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
     async def _rank_window(self, question: str, window: list[Passage]) -> list[Passage]:
-        """`window` in the model's order; as it was when that cannot be had."""
+        """Returns `window` in the model's order; unchanged if the reply is unreadable."""
         texts = self._texts(question, window)
         reply = await self.rank.try_call(question=question, passages=texts) if len(texts) > 1 else None
         if reply is None:
@@ -101,7 +103,7 @@ class RankGpt(RagProgram):
         return placed + window[len(texts) :]
 
     def _texts(self, question: str, window: list[Passage]) -> list[str]:
-        """What is shown of the window: all of it with as many words as fit, else its first passages."""
+        """Returns the texts shown of the window: all, shortened to fit, else its first passages."""
         whole = [first_words(format_passage(passage), self.knobs.words) for passage in window]
         texts = self.shrink_to_fit(
             self.rank, whole, lambda subset: {"question": question, "passages": subset}, shrink_texts

@@ -41,7 +41,7 @@ _THOUGHT = 156
 class Step:
     """A thought, the action that followed with its input, and the passages found.
 
-    `cut` says that passages were left out because they did not fit, `repeated` that the search was made
+    `cut` says that passages were left out because they did not fit, `repeated` that the same search was made
     before and is refused.
     """
 
@@ -53,7 +53,7 @@ class Step:
     repeated: bool = False
 
     def render(self) -> str:
-        """The step as it stands in a prompt."""
+        """Returns the step as a prompt shows it."""
         head = f"Thought: {escape_markers(self.thought)}\nAction: {self.action}"
         if not self.text:
             return f"{head}, refused because it said nothing to search for"
@@ -68,7 +68,7 @@ class Step:
 
 
 def shrink_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """`steps` without the last passage of the longest observation, or without the oldest step."""
+    """Returns `steps` without the last passage of the longest observation, or without the oldest step."""
     at = max(range(len(steps)), key=lambda at: len(steps[at].passages))
     if not steps[at].passages:
         return steps[1:]
@@ -77,7 +77,7 @@ def shrink_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 class React(RagProgram):
-    """Steps of main with searches of `local` and `web` between them."""
+    """Steps of the role main, with searches of `local` and `web` between them."""
 
     call_knobs = ("max_step",)
 
@@ -92,11 +92,11 @@ class React(RagProgram):
         self.answer = self.answer_call(self.reading(AnswerFromSteps))
 
     def most_calls(self) -> int:
-        """Every step and a forced answer."""
+        """Counts every step and a forced answer."""
         return int(self.knobs.max_step) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Think and search until the model finishes, then give its answer to `question`."""
+        """Thinks and searches until the model finishes, then returns its answer to `question`."""
         steps: tuple[Step, ...] = ()
         earlier: set[tuple[str, str]] = set()
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
@@ -139,7 +139,7 @@ class React(RagProgram):
         return dspy.Prediction(answer=answer, passages=passages, tallies={**tallies, **used})
 
     async def _retrieve(self, action: str, query: str, tallies: dict[str, int]) -> tuple[Passage, ...]:
-        """What the search `action` finds for `query`; nothing for a query without words."""
+        """Returns what the search `action` finds for `query`; nothing for a query without words."""
         if not query:
             counters.count(dropped=1)
             record(Note(action, "nothing to search for"))
@@ -154,7 +154,7 @@ class React(RagProgram):
         return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))
 
     def _fit_steps(self, call: RagPredict, question: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """`steps` as far as they fit the context of `call`."""
+        """Returns `steps`, shortened until they fit the context of `call`."""
         return self.shrink_to_fit(
             call,
             steps,

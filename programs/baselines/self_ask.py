@@ -34,7 +34,7 @@ _NOTHING = "nothing was found"
 
 
 class SelfAsk(RagProgram):
-    """Steps of main, each follow-up searched in `local` and read by main."""
+    """Steps of the role main; each follow-up question is searched in `local` and read by main."""
 
     call_knobs = ("rounds",)
 
@@ -49,11 +49,11 @@ class SelfAsk(RagProgram):
         self.answer = self.answer_call(self.answering(AnswerFromSteps))
 
     def most_calls(self) -> int:
-        """A step and a reading each round, and a forced answer."""
+        """Counts a step and a reading each round, and a forced answer."""
         return 2 * int(self.knobs.rounds) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Ask and read until the model answers `question`, then give that answer."""
+        """Asks and reads until the model answers `question`, then returns that answer."""
         steps: list[str] = []
         read: dict[Passage, None] = {}
         follow_ups, answer = 0, ""
@@ -76,7 +76,7 @@ class SelfAsk(RagProgram):
         return dspy.Prediction(answer=answer, passages=tuple(read), tallies=tallies)
 
     async def _next(self, question: str, steps: list[str]) -> tuple[str, str]:
-        """The kind and text of the next step; empty where there is none to use."""
+        """Returns the kind and text of the next step; empty if there is none to use."""
         reply = await self.step.try_call(question=question, trajectory=steps)
         if reply is None:
             return "", ""
@@ -90,7 +90,7 @@ class SelfAsk(RagProgram):
         return "", ""
 
     def _accept_answer(self, text: str) -> str:
-        """`text` as the answer; empty where the answer format does not allow it."""
+        """Returns `text` as the answer; "" if the answer format does not allow it."""
         answer = step_answer(text, self.knobs.answer_format)
         if not answer:
             counters.count(dropped=1)
@@ -98,7 +98,7 @@ class SelfAsk(RagProgram):
         return answer
 
     async def _reading(self, follow_up: str) -> tuple[tuple[Passage, ...], str]:
-        """The passages read for `follow_up` and the sentence made of them."""
+        """Returns the passages read for `follow_up` and the sentence written from them."""
         hits = await self.search("local", follow_up, self.knobs.top_k, source=self.local)
         passages = self.passages_that_fit(self.read, [hit.passage for hit in hits], question=follow_up)
         if not passages:
@@ -108,14 +108,14 @@ class SelfAsk(RagProgram):
         return passages, sentence or _NOTHING
 
     async def _force_answer(self, question: str, steps: list[str]) -> str:
-        """The answer from the steps so far."""
+        """Asks for the answer from the steps so far."""
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
         forced = await self.answer.acall(question=question, trajectory=steps)
         return blank_if_nothing(forced.answer)
 
     def _fit_steps(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
-        """The last of `steps`, as many as fit the context of `call`."""
+        """Returns the last of `steps`, as many as fit the context of `call`."""
         return self.shrink_to_fit(
             call,
             steps,

@@ -44,7 +44,7 @@ class Candidate:
 
 
 class SelfRag(RagProgram):
-    """Scored: 1 + 4n calls for n passages, 3 deep. Graph: n + 4 a round, 4 deep, but n + 1 in the last."""
+    """Scored form: 1 + 4n calls for n passages, 3 deep. Graph form: n + 4 a round, 4 deep; the last n + 1."""
 
     call_knobs = ("form", "top_k", "gate", "w_rel", "w_sup", "w_use", "rounds")
 
@@ -73,9 +73,11 @@ class SelfRag(RagProgram):
         self.closed = self.answer_call(ClosedBookAnswer)
 
     def most_calls(self) -> int:
-        """Of the graph every round failing its check, or an only one without an answer that can be read.
+        """Returns an upper bound on LM calls a question.
 
-        Of the scored form one answer a passage, or none.
+        Graph form: every round fails its check, or the only round gives no readable answer. Scored form:
+        every
+        passage gives an answer, or none does.
         """
         knobs, n = self.knobs, self.knobs.top_k
         if knobs.form == "graph":
@@ -86,7 +88,7 @@ class SelfRag(RagProgram):
         return int((knobs.gate == "adaptive") + tried + max(scored, 1))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer in the form that the knob `form` names."""
+        """Answers in the form of the knob `form`."""
         if self.knobs.form == "graph":
             return await self._answer_graph(question)
         if not await self._needs_search(question):
@@ -102,7 +104,7 @@ class SelfRag(RagProgram):
         return {"selfrag_searched": searched, "selfrag_rounds": rounds, "selfrag_candidates": candidates}
 
     async def _needs_search(self, question: str) -> bool:
-        """Whether to search; yes when the model's estimate cannot be read."""
+        """Returns whether to search; True if the model's estimate is unreadable."""
         if self.knobs.gate != "adaptive":
             return bool(self.knobs.gate == "always")
         reply = await self.need.try_call(question=question)
@@ -116,7 +118,7 @@ class SelfRag(RagProgram):
         return list(dict.fromkeys(hit.passage for hit in hits))
 
     async def _answer_scored(self, question: str) -> dspy.Prediction:
-        """One answer from each passage, all at once, and the best of them."""
+        """Returns one answer from each passage, all at once, and the best of them."""
         tried = await together(*(self._try_passage(question, p) for p in await self._retrieve(question)))
         candidates = [candidate for candidate in tried if candidate is not None]
         if not candidates:
@@ -127,7 +129,7 @@ class SelfRag(RagProgram):
         return dspy.Prediction(answer=best.answer, passages=(best.passage,), tallies=tallies)
 
     def _pick_best(self, candidates: list[Candidate]) -> Candidate:
-        """The candidate with the best score, or the best of those that share the answer of the best sum."""
+        """Returns the candidate with the best score; for `pick` sum, of those with the best summed answer."""
         if self.knobs.pick == "sum":
             sums: dict[str, float] = {}
             for one in candidates:
@@ -137,7 +139,7 @@ class SelfRag(RagProgram):
         return max(candidates, key=lambda one: one.score)
 
     async def _try_passage(self, question: str, passage: Passage) -> Candidate | None:
-        """The answer that one passage gives, scored; None when there is none."""
+        """Returns the answer that one passage gives, scored; None when there is none."""
         if not self.passages_that_fit(self.answer, (passage,), question=question):
             return None
         reply, relevance = await together(
@@ -157,7 +159,7 @@ class SelfRag(RagProgram):
         return Candidate(passage, answer, score)
 
     async def _relevance(self, question: str, passage: Passage) -> float:
-        """1 when the passage is relevant, else 0."""
+        """Returns 1 when the passage is relevant, else 0."""
         if self.knobs.form == "scored" and not self.knobs.w_rel:
             return 0.0
         if not passages_that_fit_alone(self.relevance, (passage,), question):
@@ -166,7 +168,7 @@ class SelfRag(RagProgram):
         return float(reply is not None and reply.relevant)
 
     async def _support(self, question: str, passages: tuple[Passage, ...], answer: str) -> float:
-        """How far the passages back up the answer: 1, 0.5 or 0."""
+        """Returns how far the passages support the answer: 1, 0.5 or 0."""
         if self.knobs.form == "scored" and not self.knobs.w_sup:
             return 0.0
         fit = self.passages_that_fit(self.support, passages, question=question, answer=answer)
@@ -178,14 +180,14 @@ class SelfRag(RagProgram):
         return SUPPORT[reply.support] if reply is not None else 0.0
 
     async def _utility(self, question: str, answer: str) -> float:
-        """A utility of 1 to 5 as -1 to 1; 0, the middle, when it cannot be told."""
+        """Returns a utility of 1 to 5 as -1 to 1; 0, the middle, if unknown."""
         if self.knobs.form == "scored" and not self.knobs.w_use:
             return 0.0
         reply = await self.utility.try_call(question=question, answer=answer)
         return (int(reply.utility) - 3) / 2 if reply is not None else 0.0
 
     async def _answer_graph(self, question: str) -> dspy.Prediction:
-        """Search, keep what is relevant, answer, check; reword the query and try again when a check fails."""
+        """Searches, filters, answers and checks; when a check fails, rewords the query and repeats."""
         query, rounds = question, self.knobs.rounds
         answer = ""
         passages: tuple[Passage, ...] = ()
@@ -203,7 +205,7 @@ class SelfRag(RagProgram):
         )
 
     async def _round(self, question: str, query: str) -> tuple[str, tuple[Passage, ...]]:
-        """The answer from the relevant passages that `query` finds, empty when there is none, and those."""
+        """Returns the answer from the relevant passages for `query`, "" if there is none, and them."""
         candidates = await self._retrieve(query)
         grades = await together(*(self._relevance(question, p) for p in candidates))
         relevant = [p for p, grade in zip(candidates, grades, strict=True) if grade]
@@ -215,7 +217,7 @@ class SelfRag(RagProgram):
         return (reply.answer.strip() if reply is not None else ""), passages
 
     async def _is_good(self, question: str, passages: tuple[Passage, ...], answer: str) -> bool:
-        """Whether the passages support the answer, at least in part, and it is useful."""
+        """Returns whether the passages support the answer, at least in part, and it is useful."""
         support, utility = await together(
             self._support(question, passages, answer), self._utility(question, answer)
         )
@@ -223,7 +225,7 @@ class SelfRag(RagProgram):
         return support > 0 and at_least("useful_from", 2 * utility + 3, self.knobs.useful_from)
 
     async def _reword(self, question: str, query: str) -> str:
-        """Another query; the old one when none was given."""
+        """Returns a reworded query; the old one when the model gives none."""
         reply = await self.query.try_call(question=question, query=query)
         better = reply.better_query.strip() if reply is not None else ""
         if reply is not None and not better:

@@ -40,7 +40,7 @@ class Vanilla(RagProgram):
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Search with `question` as it is and answer from what is found."""
+        """Searches with `question` as it is and answers from the hits."""
         hits = await self.search("local", question, self.knobs.top_k, source=self.local)
         prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
@@ -77,12 +77,12 @@ class VanillaSources(RagProgram):
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Search with `question` as it is and answer from what all sources find."""
+        """Searches with `question` as it is and answers from the hits of all sources."""
         prediction = await self.answer_from(self.answer, question, await self._retrieve(question))
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
 
     async def _retrieve(self, question: str) -> tuple[Passage, ...]:
-        """The passages of every source used, in the order of the sources."""
+        """Returns the passages of every source used, in the order of the sources."""
         depths = {"local": self.knobs.k_local, "web": self.knobs.k_web}
         hit_lists = await together(
             *(self.search(name, question, depths[name], source=source) for name, source in self.used.items())

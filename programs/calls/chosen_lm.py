@@ -1,10 +1,10 @@
-"""Which language model a typed call goes to: the one that DSPy's ways to choose one name, else the target.
+"""Chooses the language model of a typed call: one chosen by DSPy's means, else the target.
 
     lm= of the call  >  set_lm  >  dspy.context(lm=...) for the role main  >  the target of the role
 
-What `dspy.configure` names for all modules does not take the place of a target, which the program was given.
-Where an LM has a `rollout_id`, as BestOfN, Refine and SIMBA set it, the reply is drawn with that number and
-the LM's temperature; everything else is drawn as the program's knobs say.
+The model of `dspy.configure`, which is for all modules, does not replace a target that the program was given.
+If an LM has a `rollout_id`, as BestOfN, Refine and SIMBA set it, the reply is drawn with that number and the
+LM's temperature; all other sampling values come from the program's knobs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ call_lm: ContextVar[tuple[object, Any] | None] = ContextVar("ragc_named_lm", def
 
 
 class OwnLM(RagLM):
-    """The targets of a program as one LM, so that DSPy can copy it and number draws: it chooses no target."""
+    """The targets of a program as one LM, so that DSPy can copy it and number draws; it chooses no target."""
 
 
 @contextmanager
 def named_lm(call: object, lm: Any) -> Iterator[None]:
-    """Let `call` go to `lm` in this context and its tasks."""
+    """Sends `call` to `lm` in this context and its tasks until exit."""
     token = call_lm.set((call, lm))
     try:
         yield
@@ -46,9 +46,9 @@ def named_lm(call: object, lm: Any) -> Iterator[None]:
 
 
 def context_lm() -> Any:
-    """The LM of a `dspy.context` around this call; None outside of one.
+    """Returns the LM of a `dspy.context` around this call; None outside of one.
 
-    The LM of `dspy.configure` does not count, nor copies of it, nor one that only writes instructions.
+    The LM of `dspy.configure` and its copies do not count, nor does an LM that only writes instructions.
     """
     lm = thread_local_overrides.get().get("lm")
     if lm is None or not getattr(lm, "answers_programs", True) or _is_configured(lm):
@@ -57,7 +57,7 @@ def context_lm() -> Any:
 
 
 def _is_configured(lm: Any) -> bool:
-    """Whether `lm` is what `dspy.configure` named, or a copy of it for another draw."""
+    """Returns whether `lm` is the LM of `dspy.configure`, or a copy of it for another draw."""
     configured = main_thread_config.get("lm")
     return lm is configured or (configured is not None and _essence(lm) == _essence(configured))
 
@@ -69,7 +69,7 @@ def _essence(lm: Any) -> Any:
 
 
 def lm_of(call: Any) -> Any:
-    """The LM that is chosen for `call`, a predictor; None where its target answers."""
+    """Returns the LM that is chosen for `call`, a predictor; None if its target answers."""
     named = call_lm.get()
     lm = named[1] if named is not None and named[0] is call else call.lm
     if lm is None and call.role == "main" and thread_local_overrides.get():
@@ -85,7 +85,7 @@ def lm_of(call: Any) -> Any:
 
 
 def target_for(call: Any, lm: Any) -> Target:
-    """What answers `call`, for which `lm` was chosen; None chooses the target of its role."""
+    """Returns the target that answers `call`, for which `lm` was chosen; None means that of its role."""
     if lm is None or isinstance(lm, OwnLM):
         target: Target = call.runtime.target(call.role)
     else:
@@ -94,7 +94,7 @@ def target_for(call: Any, lm: Any) -> Target:
 
 
 def rollout_of(lm: Any) -> dict[str, Any]:
-    """The number of the draw and its temperature, where `lm`, or else the LM of a context, names a draw."""
+    """Returns number and temperature of the draw that `lm`, or else a context's LM, sets; {} for none."""
     if lm is None and (lm := thread_local_overrides.get().get("lm")) is None:
         return {}
     kwargs = getattr(lm, "kwargs", None) or {}
@@ -104,15 +104,15 @@ def rollout_of(lm: Any) -> dict[str, Any]:
 
 
 def own_lm(runtime: Runtime) -> dspy.LM:
-    """The targets of `runtime` as an LM; called by itself, it is the target with the role main."""
+    """Returns the targets of `runtime` as an LM; called directly, it is the target of the role main."""
     target = runtime.target("main")
     return as_lm(lambda request: runtime.gateway.complete(target, request), target, kind=OwnLM)
 
 
 def shared_lm(calls: Any, runtime: Runtime) -> Any:
-    """The one LM of all `calls`, as DSPy's optimizers ask for it; the program's own where none was chosen.
+    """Returns the one LM of all `calls` for DSPy's optimizers; the program's own if none was chosen.
 
-    Raises ValueError, as DSPy does, where they have different ones.
+    Raises ValueError, as DSPy does, if they have different ones.
     """
     chosen = {id(call.lm): call.lm for call in calls}
     if len(chosen) > 1:
@@ -122,7 +122,7 @@ def shared_lm(calls: Any, runtime: Runtime) -> Any:
 
 
 def hint_for(call: Any) -> str | None:
-    """What DSPy's Refine advises `call` in this context; None outside of it.
+    """Returns the advice of DSPy's Refine for `call` in this context; None outside of Refine.
 
     Refine puts its advice into an adapter, which our prompts do not pass through; it is read from there.
     """

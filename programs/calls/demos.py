@@ -1,12 +1,11 @@
 """Demonstrations of typed calls: frozen lists of plain JSON objects, the nearest ones, and teacher forcing.
 
 Nearest demonstrations need no model. The question of a demonstration is scored by BM25, as a search scores a
-passage, among the demonstrations of its predictor alone. Nothing is random: equal scores leave the
-demonstrations in the order in which they are held.
+passage, among the demonstrations of its predictor alone. Nothing is random: ties stay in the original order.
 
-Teacher forcing: a known answer stands in for the model's reply, so that a run can be shown as an example.
-Inside `forced_outputs`, a typed call whose outputs are all known gives those and sends nothing; every other
-call is answered as ever. The trace of such a run is what a run with the right answer would have been.
+Teacher forcing: a known answer replaces the model's reply, so that a run can be shown as an example. Inside
+`forced_outputs`, a typed call whose outputs are all known returns those and sends nothing; every other call
+is answered as usual. The trace of such a run is that of a run with the right answer.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ragc.corpora.sources.terms import analyze, query_terms
 
 
 def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
-    """`demo` as JSON values by field name, without DSPy's own marks and lone surrogates."""
+    """Returns `demo` as JSON values by field name, without DSPy's own marks and lone surrogates."""
     items = demo.toDict() if isinstance(demo, dspy.Example) else dict(demo)
     return {
         name: repair_value(serialize_for_json(value)) for name, value in items.items() if name != "augmented"
@@ -35,7 +34,7 @@ def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
 
 
 class FrozenDemos(list[Any]):
-    """A list that cannot change, so that what was rendered from it stays true."""
+    """A list that cannot change, so that prompts rendered from it stay valid."""
 
     def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError("demonstrations are frozen; change or assign the demos of their predictor instead")
@@ -54,7 +53,7 @@ class FrozenDemos(list[Any]):
 
 
 class OwnedDemos(list[Any]):
-    """The demonstrations of `owner`, a predictor: every change assigns all of them to it anew."""
+    """The demonstrations of `owner`, a predictor: every change assigns the whole list to it again."""
 
     def __init__(self, demos: Iterable[Any], owner: Any) -> None:
         super().__init__(demos)
@@ -71,7 +70,7 @@ class OwnedDemos(list[Any]):
 
 
 def _writing_through(name: str) -> Callable[..., Any]:
-    """The change `name` of a list, after which the owner has what the list has."""
+    """Returns the list method `name`, which also assigns the changed list to the owner."""
     change = getattr(list, name)
 
     @wraps(change)
@@ -95,7 +94,7 @@ ASKED = ("question", "query")
 
 
 def nearest_first(demos: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any]) -> tuple[int, ...]:
-    """The places of `demos`, nearest first to a call with `inputs`, values by field name."""
+    """Returns the positions of `demos`, nearest first to a call with `inputs`, values by field name."""
     field = next((name for name in ASKED if name in inputs), "")
     fields = (field,) if field else tuple(inputs)
     documents = [_terms(_text(demo, fields)) for demo in demos]
@@ -118,7 +117,7 @@ forced: ContextVar[Mapping[str, Any] | None] = ContextVar("ragc_forced", default
 
 @contextmanager
 def forced_outputs(outputs: Mapping[str, Any]) -> Iterator[None]:
-    """Give `outputs` (values by field name) in the place of replies, in this context and its tasks."""
+    """Uses `outputs` (values by field name) instead of replies, in this context and its tasks, until exit."""
     token = forced.set(dict(outputs))
     try:
         yield
@@ -127,7 +126,7 @@ def forced_outputs(outputs: Mapping[str, Any]) -> Iterator[None]:
 
 
 def forced_values(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The known values of all output `fields`; None when one is not known or nothing is forced."""
+    """Returns the known values of all output `fields`; None when one is not known or nothing is forced."""
     known = forced.get()
     if known is None or not fields.keys() <= known.keys():
         return None

@@ -1,4 +1,4 @@
-"""What prompts say of outputs, where a reply only repeats it: an echo, or a point of a scale in its words."""
+"""Detects replies that only repeat the prompt: an echo, or a point of a scale in the prompt's words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragc.signatures.wording import output_texts
 
 @lru_cache(maxsize=512)
 def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
-    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
+    """Returns the descriptions of each text output in prompts, in both wordings, without blanks and marks."""
     return {name: frozenset(map(fold, texts)) for name, texts in output_texts(signature).items()}
 
 
@@ -21,7 +21,7 @@ _SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
 
 
 def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
-    """The points on the scale of the one output whose description says of them what `text` says."""
+    """Returns the points of the only output if `text` is the prompt's description of them on a scale."""
     if len(signature.output_fields) != 1 or len(text) > 200:
         return None
     (name,) = signature.output_fields

@@ -24,11 +24,10 @@ Place = tuple[str, int | None]
 
 
 def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
-    """`inputs` with the longest text, or item of a list, cut at its end until `call` fits its context.
+    """Cuts the longest text of `inputs`, or of a list in it, at its end until `call` fits its context.
 
-    With them come the messages that show them.
-    A cut is noted in the trace and counted as trimmed. Raises UsageError when the prompt is too long
-    without its inputs.
+    Returns the inputs and the messages that show them. A cut is noted in the trace and counted as trimmed.
+    Raises UsageError when the prompt is too long without its inputs.
     """
     target = call.target
     limit = target.context_tokens

@@ -1,7 +1,7 @@
 """Outputs that a reply may get wrong twice without losing the others.
 
-An output marked `unread=value` (`ragc.signatures.wording.output_field`) is asked for once more like any
-other; where the second reply does not give it either, it is that value, and the other outputs are kept.
+An output marked `unread=value` (`ragc.signatures.wording.output_field`) is requested again like any other. If
+the second reply lacks it too, it becomes that value, and the other outputs are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import ValidationError, WrapValidator
 
 @lru_cache(maxsize=512)
 def forgiving(signature: Any) -> Any:
-    """`signature` whose marked outputs take the value of their mark where they are missing or do not fit."""
+    """Returns `signature` whose marked outputs default to their mark if they are missing or do not fit."""
     forgiven = signature
     for position, (name, info) in enumerate(signature.output_fields.items()):
         extra = info.json_schema_extra or {}

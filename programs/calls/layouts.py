@@ -1,8 +1,8 @@
 """Layouts: how a signature's instructions, demonstrations and inputs become chat messages.
 
-`json`, `chat` and `xml` are DSPy's adapters as they are. `minimal` says the same in fewer tokens:
-labelled inputs, numbered lists, one JSON object back. Replies of `json` and `minimal` are JSON
-objects that a target can enforce. All are read by `ragc.programs.calls.replies` and mended alike.
+`json`, `chat` and `xml` are DSPy's adapters, unchanged. `minimal` is the same in fewer tokens: labelled
+inputs, numbered lists, a JSON object as the reply. Replies of `json` and `minimal` are JSON objects that a
+target can enforce. All are read by `ragc.programs.calls.replies` and mended alike.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MinimalAdapter(dspy.JSONAdapter):
         suffix: str = "",
         main_request: bool = False,
     ) -> str:
-        """One labelled section for each input that is present."""
+        """Returns one labelled section for each input that is present."""
         sections = [self._section(name, inputs[name]) for name in signature.input_fields if name in inputs]
         return "\n".join(part for part in (prefix, *sections, suffix) if part)
 
@@ -87,14 +87,14 @@ class MinimalAdapter(dspy.JSONAdapter):
     def format_assistant_message_content(
         self, signature: Any, outputs: dict[str, Any], missing_field_message: Any = None
     ) -> str:
-        """The JSON object that a reply should be."""
+        """Returns the JSON object of a reply."""
         values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
         return json.dumps(serialize_for_json(values), ensure_ascii=False)
 
 
 @cache
 def shape(annotation: Any) -> str:
-    """What JSON an `annotation` asks for, in a few words: `[{"id": integer, "grade": "yes" | "no"}]`."""
+    """Returns the JSON of an `annotation` in a few words: `[{"id": integer, "grade": "yes" | "no"}]`."""
     schema = pydantic.TypeAdapter(annotation).json_schema()
     return _shape(schema, schema.get("$defs") or {})
 
@@ -123,14 +123,14 @@ def _shape(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
 
 
 def _field(node: Mapping[str, Any], named: Mapping[str, Any]) -> str:
-    """The shape of a nested field with what is said about it."""
+    """Returns the shape of a nested field with its description."""
     about = node.get("description")
     return _shape(node, named) + (f" ({about})" if about else "")
 
 
 @cache
 def adapter(layout: str) -> Any:
-    """The DSPy adapter of `layout`; raises UnknownName."""
+    """Returns the DSPy adapter of `layout`; raises UnknownName."""
     makers: Mapping[str, Any] = {
         "minimal": MinimalAdapter,
         "json": dspy.JSONAdapter,
@@ -143,7 +143,7 @@ def adapter(layout: str) -> Any:
 
 
 def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading:
-    """What a reply of `layout`, one that is not JSON, says. Raises ParseFailure."""
+    """Reads a reply of `layout`, one that is not JSON. Raises ParseFailure."""
     if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
         raise _missing(signature, layout)
     if dspy.settings.callbacks:  # whoever watches DSPy's adapters sees them parse

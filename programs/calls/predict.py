@@ -1,7 +1,7 @@
-"""RagPredict: DSPy's predictor on a target of ours.
+"""RagPredict: DSPy's predictor on a target of ragc.
 
-It sends requests through the gateway and gives back typed outputs. A reply that does not fit is mended, and
-asked for once more where that cannot be; both are counted. A call that was made before is replayed whole, see
+It sends requests through the gateway and returns typed outputs. A reply that does not fit is mended, or
+requested again if that fails; both are counted. A repeated call is replayed whole, see
 `ragc.programs.calls.replay`.
 """
 
@@ -51,7 +51,7 @@ HINT_ABOUT = "Advice from an earlier attempt."
 
 @dataclass(slots=True)
 class Invocation:
-    """One call: its place in the trace, inputs, the LM that DSPy chose, what answers, how, and its key."""
+    """One call: its position in the trace, inputs, DSPy's chosen LM, its target, sampling, and its key."""
 
     spot: tuple[trace.Run, tuple[int, ...]] | None
     inputs: dict[str, Any]
@@ -69,7 +69,7 @@ class RagPredict(TypedPrompt):
 
     @property
     def traced_as(self) -> RagPredict:
-        """The predictor that DSPy's trace names for a call of this one."""
+        """Returns the predictor that DSPy's trace names for a call of this one."""
         return self._stands_for or self
 
     @property
@@ -77,7 +77,7 @@ class RagPredict(TypedPrompt):
         return replay_cache_of(self.runtime.gateway.store)
 
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
-        """The memo's key of a call; None when it must go the long way."""
+        """Returns the memo's key of a call; None if it cannot be replayed whole."""
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
@@ -87,7 +87,7 @@ class RagPredict(TypedPrompt):
         return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
-        """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
+        """Returns whether a call with `inputs` and its longest reply fits the context of its target."""
         target = self.target
         key = self._key(inputs, target, self.sampling, 0)
         size = self._memo.sizes.get(key) if key else None
@@ -98,7 +98,7 @@ class RagPredict(TypedPrompt):
         return size <= target.context_tokens
 
     async def try_call(self, **inputs: Any) -> Any:
-        """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
+        """Returns the prediction of a call; None, noted and counted as dropped, for an unreadable reply."""
         try:
             return await self.acall(**inputs)
         except ParseFailure:
@@ -106,19 +106,19 @@ class RagPredict(TypedPrompt):
             return None
 
     def __call__(self, *args: Any, **inputs: Any) -> dspy.Prediction:
-        """Call and wait; for use outside the process's loop."""
+        """Calls and waits; for use outside the process's loop."""
         if args or _is_watched(self):
             return super().__call__(*args, **inputs)
         return self.forward(**inputs)
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
-        """One typed call, as `aforward`. May be awaited on any loop."""
+        """Returns one typed call, as `aforward`. May be awaited on any loop."""
         if args or _is_watched(self):
             return await super().acall(*args, **inputs)
         return await self.aforward(**inputs)
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
-        """Call and wait; for use outside the process's loop."""
+        """Calls and waits; for use outside the process's loop."""
         if kwargs.get("lm") is not None or self._hint is not None or event_loop.is_on_loop():
             return event_loop.run(self.aforward(**kwargs))
         invocation = self._prepare(kwargs)
@@ -126,7 +126,7 @@ class RagPredict(TypedPrompt):
         return event_loop.run(self._answer(invocation)) if known is None else known
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
-        """One typed call. Raises ParseFailure when the second reply cannot be read either."""
+        """Returns one typed call. Raises ParseFailure when the second reply cannot be read either."""
         if (lm := kwargs.pop("lm", None)) is not None:
             with named_lm(self, lm):
                 return await self.aforward(**kwargs)
@@ -142,7 +142,7 @@ class RagPredict(TypedPrompt):
         return None if setting("adapter") is None else hint_for(self)
 
     def _with_hint(self) -> RagPredict:
-        """The same call with one more input, the advice of DSPy's Refine; its trace names this one."""
+        """Returns the same call with DSPy Refine's advice as one more input; its trace names this one."""
         twin = copy.deepcopy(self)
         twin.signature = self.signature.append(HINT, dspy.InputField(desc=HINT_ABOUT))
         twin._stands_for = self
@@ -157,9 +157,9 @@ class RagPredict(TypedPrompt):
         return Invocation(spot, kwargs, lm, self.target_by(lm), *self.sampling_for(config, lm))
 
     def _answer_from_memory(self, invocation: Invocation) -> dspy.Prediction | None:
-        """What is known without waiting: forced outputs, or a call that memory holds.
+        """Returns an answer that is known without waiting: forced outputs, or a call held in memory.
 
-        Whoever has callbacks is shown everything, and so nothing is replayed whole.
+        With DSPy callbacks no call is replayed whole, since they are shown every step.
         """
         known = None if forced.get() is None else forced_values(self.template.outputs)
         if known is not None:
@@ -178,7 +178,7 @@ class RagPredict(TypedPrompt):
         return self._replay(invocation, outcome)
 
     async def _answer(self, invocation: Invocation) -> dspy.Prediction:
-        """A call that the store holds, or that is sent."""
+        """Answers a call from the store, or sends it."""
         if invocation.key is not None:
             cached_outcome = await event_loop.on_loop(self._find_recorded(invocation.key, invocation.target))
             if cached_outcome is not None:
@@ -195,7 +195,7 @@ class RagPredict(TypedPrompt):
         return self._to_prediction(invocation, inputs, outcome)
 
     async def _find_recorded(self, key: str, target: Target) -> ReadReply | None:
-        """The call under `key` as memory or the store holds it, charged. On the process's loop."""
+        """Returns the call under `key` from memory or the store, and charges it. On the process's loop."""
         memo = self._memo
         outcome = memo.recall(key, self.template.fields) or await memo.find(key, self._read)
         if outcome is not None:
@@ -203,7 +203,7 @@ class RagPredict(TypedPrompt):
         return outcome
 
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
-        """Sends `request`, and another request where the reply cannot be read."""
+        """Sends `request`, and a second request if the reply is unreadable."""
         gateway, target = self.runtime.gateway, self.target
         shown = self._shown_reply(target)
         pending = gateway.ask(target, request)
@@ -225,10 +225,10 @@ class RagPredict(TypedPrompt):
         return self._outcome(Recording(replayed_answers, error, cut, raised_limit), reading, failure)
 
     def _second_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest | None:
-        """What is sent after an unreadable `reply`: a repair, or the same with more room if that ran out.
+        """Returns the request after an unreadable `reply`: a repair, or the same with a higher token limit.
 
-        None where no other reply is to be expected: the model or a filter refuses, or all its room was taken
-        by thoughts.
+        None when another reply would not help: the model or a filter refuses, or reasoning used up all
+        tokens.
         """
         if reply.finish in ("refusal", "content_filter"):
             return None
@@ -239,7 +239,7 @@ class RagPredict(TypedPrompt):
         return self.repair_request(request, reply, error)
 
     def _parse_second(self, answers: Sequence[Answer], raised_limit: int) -> tuple[Reading | None, str]:
-        """What the second of `answers` says, or None and why neither can be read."""
+        """Reads the second of `answers`; returns None and the reason when neither can be read."""
         reading, failure = self.parse_reply(answers[1].reply, again=not raised_limit)
         if failure and raised_limit:
             tokens = answers[0].reply.usage.completion
@@ -247,7 +247,7 @@ class RagPredict(TypedPrompt):
         return reading, failure
 
     def _shown_reply(self, target: Target) -> ReplyStream | None:
-        """The stream that shows the next reply to the listeners of `dspy.streamify`; None without any."""
+        """Returns the stream that shows the next reply to the listeners of `dspy.streamify`, if any."""
         if setting("send_stream") is None:
             return None
         from ragc.programs.calls.streaming import stream_of
@@ -255,7 +255,7 @@ class RagPredict(TypedPrompt):
         return stream_of(self._stands_for or self, target.model, self.layout)
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
-        """The answer to `request`, the second of a call; None where that does not fit the context."""
+        """Sends `request`, the second of a call; returns None if it does not fit the context."""
         target = self.target
         size = sum(target.count_tokens(message.content) for message in request.messages)
         if size + request.sampling.max_tokens > target.context_tokens:
@@ -270,7 +270,7 @@ class RagPredict(TypedPrompt):
             return None
 
     def _read(self, recording: Recording) -> ReadReply | None:
-        """What `recording` says to this signature; None when it would ask for something else."""
+        """Reads `recording` with this signature; None if it would send another second request."""
         first, *second = recording.answers
         reading, failure = self.parse_reply(first.reply)
         if reading is not None:
@@ -289,7 +289,7 @@ class RagPredict(TypedPrompt):
         )
 
     def _replay(self, invocation: Invocation, outcome: ReadReply) -> dspy.Prediction:
-        """The prediction of a call that was `outcome`, and is charged."""
+        """Returns the prediction of a replayed call with this `outcome`, which is charged already."""
         inputs = cut_to_fit(self, invocation.inputs)[0] if outcome.recording.cut else invocation.inputs
         counters.count(memo=1, repairs=len(outcome.recording.answers) - 1)
         return self._to_prediction(invocation, inputs, outcome)
@@ -297,7 +297,9 @@ class RagPredict(TypedPrompt):
     def _to_prediction(
         self, invocation: Invocation, inputs: dict[str, Any], outcome: ReadReply
     ) -> dspy.Prediction:
-        """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
+        """Returns the prediction of `outcome`, with outputs of its own; raises ParseFailure when there is
+        none.
+        """
         if outcome.failure:
             self._record_unreadable(invocation, inputs, outcome)
             raise ParseFailure(outcome.failure)
@@ -311,7 +313,7 @@ class RagPredict(TypedPrompt):
         )
 
     def _sent(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> trace.Sent | None:
-        """What was sent with `inputs`, and the replies, for the trace; None when nothing was."""
+        """Returns what was sent with `inputs`, and the replies, for the trace; None when nothing was sent."""
         if not answers:
             return None
         prompt, replies = self.unchanged, [answer.reply for answer in answers]
@@ -324,7 +326,7 @@ class RagPredict(TypedPrompt):
     def _record_unreadable(
         self, invocation: Invocation, inputs: Mapping[str, Any], outcome: ReadReply
     ) -> None:
-        """Record what a call cost whose reply could not be read."""
+        """Records the cost of a call whose reply was unreadable."""
         if invocation.spot is None:
             return
         spent = [answer.reply.usage for answer in outcome.recording.answers]
@@ -342,7 +344,7 @@ class RagPredict(TypedPrompt):
         invocation.spot[0].add(invocation.spot[1], event)
 
     def _note(self, invocation: Invocation, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
-        """Tell DSPy's histories what was sent, or replayed, and what came back; read by `inspect_history`."""
+        """Adds messages and replies, also replayed ones, to the histories that `inspect_history` reads."""
         if not answers or setting("disable_history"):
             return
         target = invocation.target
@@ -399,7 +401,7 @@ class RagPredict(TypedPrompt):
 
 
 def extend_trace(entries: Sequence[Any]) -> None:
-    """Adds `entries` to DSPy's trace, if there is one. Beyond `max_trace_size` the oldest go, as in DSPy."""
+    """Adds `entries` to DSPy's trace, if there is one. Beyond `max_trace_size` the oldest are dropped."""
     trace_entries, most = setting("trace"), setting("max_trace_size")
     if trace_entries is not None and most > 0:
         trace_entries.extend(entries)
@@ -413,7 +415,7 @@ def _append(history: list[Any], entry: HistoryEntry, most: int) -> None:
 
 
 class HistoryEntry(dict[str, Any]):
-    """An entry of DSPy's history, filled when somebody looks: every call writes one, few are read."""
+    """An entry of DSPy's history, filled on first access: every call writes one, few are read."""
 
     def __init__(
         self, call: TypedPrompt, inputs: dict[str, Any], answers: Sequence[Answer], model: str
@@ -422,7 +424,7 @@ class HistoryEntry(dict[str, Any]):
         self._unread: tuple[Any, ...] | None = (call, inputs, answers, model, time.time())
 
     def fill(self) -> None:
-        """Write what was sent and what came back, once."""
+        """Fills in the request and the replies, once."""
         if self._unread is None:
             return
         call, inputs, answers, model, seconds = self._unread
@@ -451,7 +453,7 @@ class HistoryEntry(dict[str, Any]):
 
 
 def _filled(name: str) -> Any:
-    """The method `name` of a dictionary, of an entry that is filled first."""
+    """Returns the method `name` of a dictionary, which fills the entry first."""
     method = getattr(dict, name)
 
     def look(self: HistoryEntry, *args: Any, **kwargs: Any) -> Any:
@@ -471,12 +473,12 @@ for _name in _LOOKS.split():
 
 
 def _is_watched(call: RagPredict) -> bool:
-    """Whether anybody looks at DSPy's own bookkeeping of a call, which costs more than a replayed one."""
+    """Returns whether DSPy's own bookkeeping of a call is in use, which costs more than a replayed call."""
     return bool(call.callbacks or setting("callbacks") or setting("track_usage"))
 
 
 def track_usage(model: str, answers: Sequence[Answer]) -> None:
-    """Tell DSPy's usage tracker, where there is one, what was sent; what is replayed is free there."""
+    """Reports sent requests to DSPy's usage tracker, if there is one; replayed ones are free there."""
     tracker = setting("usage_tracker")
     if tracker is None:
         return

@@ -1,7 +1,7 @@
-"""Prompt of a typed call: the messages that it shows a model, and how its reply is read.
+"""Prompt of a typed call: its messages, and how its reply is read.
 
-What stays the same between calls of one predictor (instructions, demonstrations, reply schema) is rendered
-once: the messages before the last one, and their marks.
+The parts that are constant between calls of one predictor (instructions, demonstrations, reply schema) are
+rendered once: the messages before the last one, and their marks.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Targe
 class PromptTemplate:
     """Instructions and demonstrations as messages.
 
-    `fingerprint` is a digest of all that shapes the prompt apart from the inputs, `wording` tells what is
-    said of the inputs beside their names and types, `echoes` are the inputs that repeat another with that
-    other, `optional` those that a call may lack, `outputs` the output fields and `fields` how they are read,
-    `of` the layout and the most demonstrations shown.
+    `fingerprint` is a digest of everything in the prompt except the inputs, `wording` are the descriptions of
+    the inputs beside their names and types, `echoes` maps inputs that repeat another one to that one,
+    `optional` are inputs that a call may lack, `outputs` are the output fields and `fields` how they are
+    read, `of` are the layout and the most demonstrations shown.
     """
 
     prefix: tuple[Message, ...]
@@ -49,7 +49,7 @@ class PromptTemplate:
 
 
 def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) -> PromptTemplate:
-    """The messages of `signature` and the first `max_demos` of `demos` in `layout`."""
+    """Returns the messages of `signature` and the first `max_demos` of `demos` in `layout`."""
     style = adapter(layout)
     extras = [(name, info.json_schema_extra or {}) for name, info in signature.input_fields.items()]
     echoes = tuple((name, extra["echo"]) for name, extra in extras if extra.get("echo"))
@@ -66,7 +66,7 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
 
 
 def fill_echoes(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """`values` with every input that repeats another filled in."""
+    """Returns `values` with every input that repeats another filled in."""
     return {**values, **{name: values[of] for name, of in echoes if of in values}}
 
 
@@ -93,17 +93,17 @@ _AGAIN = (
 
 
 def setting(name: str) -> Any:
-    """What `dspy.settings` holds under `name`, in a third of the time: a replayed call asks nine times."""
+    """Returns `name` of `dspy.settings`, three times as fast: a replayed call reads nine values."""
     overrides = thread_local_overrides.get()
     return overrides[name] if name in overrides else main_thread_config[name]
 
 
 class TypedPrompt(dspy.Predict):
-    """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
+    """The prompt of a typed call and the reading of its reply, with its program's role, sampling and layout.
 
-    Demonstrations are frozen: `demos.append` and its kin assign a new list. `max_demos` bounds how many are
-    shown, in order. With `nearest` above 0 a call shows so many of them at most, those nearest to its
-    question, the nearest last. A subclass that shows its inputs in another way says so in its
+    Demonstrations are frozen: `demos.append` and similar methods assign a new list. `max_demos` bounds how
+    many are shown, in order. With `nearest` above 0 a call shows at most that many, those nearest to its
+    question, the nearest last. A subclass that shows its inputs differently includes that in its
     `fingerprint`, which may depend on what is rendered and on what never changes.
     """
 
@@ -134,7 +134,7 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def demos(self) -> Any:
-        """The demonstrations; what changes this list assigns a new one."""
+        """The demonstrations; a change of this list assigns a new one."""
         return OwnedDemos(self._demos, self)
 
     @demos.setter
@@ -170,14 +170,14 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that shapes the prompt apart from the inputs."""
+        """Returns a digest of everything in the prompt except the inputs."""
         if not self._nearest:
             return self.template.fingerprint
         return digest([self.template.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
 
     @property
     def template(self) -> PromptTemplate:
-        """What stays the same between calls, made when it is first needed."""
+        """The parts that are constant between calls, rendered when first needed."""
         rendering, settings = self._rendered, (self.layout, self.max_demos)
         if rendering is None or rendering.of != settings:
             rendering = self._rendered = render(self._signature, self._demos, *settings)
@@ -185,7 +185,7 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def cached_fingerprint(self) -> str:
-        """The `fingerprint`, worked out once for what is rendered."""
+        """The `fingerprint`, computed once for each rendering."""
         rendered = self.template
         if self._printed[0] is not rendered:
             self._printed = (rendered, self.fingerprint)
@@ -193,7 +193,7 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def unchanged(self) -> Self:
-        """A copy with the prompt of now, whatever becomes of this one; the same one until it changes."""
+        """A copy with the present prompt, which later changes do not affect; the same copy until then."""
         rendered = self.template
         if self._unchanged[0] is not rendered:
             twin = copy.deepcopy(self)
@@ -204,22 +204,22 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def target(self) -> Target:
-        """What answers: the LM that DSPy was told to use, else the target of the role."""
+        """The target that answers: the LM that DSPy was told to use, else the target of the role."""
         return self.target_by(self.chosen_lm)
 
     @property
     def chosen_lm(self) -> Any:
-        """The LM that DSPy was told to use for this call; None where the target of its role answers."""
+        """The LM that DSPy was told to use for this call; None if the target of its role answers."""
         if self.lm is None and setting("lm") is None and call_lm.get() is None:
             return None
         return lm_of(self)
 
     def target_by(self, lm: Any) -> Target:
-        """What answers where `lm` is chosen, or none."""
+        """Returns the target of `lm`, or of the call's role when no `lm` is chosen."""
         return self.runtime.target(self.role) if lm is None else target_for(self, lm)
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
-        """The chat messages that a call with `inputs` sends; no model is called."""
+        """Returns the chat messages that a call with `inputs` sends; no model is called."""
         if (elsewhere := self.made_elsewhere(inputs)) is not None:
             return elsewhere
         if (shorter := self.for_inputs(inputs)) is not self:
@@ -233,7 +233,7 @@ class TypedPrompt(dspy.Predict):
         return (*rendered.prefix, Message("user", repair_surrogates(content)))
 
     def made_elsewhere(self, inputs: Mapping[str, Any]) -> tuple[Message, ...] | None:
-        """The messages where something else than a layout makes them, such as an adapter of the user's."""
+        """Returns the messages if they are not made by a layout but, for example, by a user's adapter."""
         return None
 
     @property
@@ -242,7 +242,7 @@ class TypedPrompt(dspy.Predict):
         return self._signature
 
     def view(self, places: tuple[int, ...]) -> TypedPrompt:
-        """The same prompt with the demonstrations at `places`, in that order; made once for each choice."""
+        """Returns the same prompt with the demonstrations at `places`, in order; cached for each choice."""
         views = self._kept_views
         if places not in views:
             prompt = TypedPrompt(self.signature_sent, self.runtime, layout=self.layout, max_demos=len(places))
@@ -251,7 +251,7 @@ class TypedPrompt(dspy.Predict):
         return views[places]
 
     def for_inputs(self, inputs: Mapping[str, Any]) -> TypedPrompt:
-        """The same prompt without the optional inputs that `inputs` lack; made once for each choice."""
+        """Returns the same prompt without optional inputs that `inputs` lack; cached for each choice."""
         absent = tuple(name for name in self.template.optional if name not in inputs)
         if not absent:
             return self
@@ -267,7 +267,7 @@ class TypedPrompt(dspy.Predict):
 
     @property
     def _kept_views(self) -> dict[tuple[int | str, ...], TypedPrompt]:
-        """The other forms of what is rendered now."""
+        """The cached views of the present rendering."""
         rendered, views = self._views
         if rendered is not self.template or len(views) >= VIEWS:
             views = {}
@@ -275,12 +275,12 @@ class TypedPrompt(dspy.Predict):
         return views
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
-        """DSPy's state, and `nearest` where the question decides what is shown."""
+        """Returns DSPy's state, and `nearest` if the question decides which demonstrations are shown."""
         state = super().dump_state(*args, **more) if self.lm is None else self._dump_with_lm(*args, **more)
         return {**state, **({"nearest": self._nearest} if self._nearest else {})}
 
     def _dump_with_lm(self, *args: Any, **more: Any) -> dict[str, Any]:
-        """DSPy's state; an LM that stands for the program's own targets is left out, as they are."""
+        """Returns DSPy's state without an LM that represents the program's own targets."""
         plain_call = copy.copy(self)
         if isinstance(self.lm, OwnLM):
             plain_call.lm = None
@@ -288,16 +288,16 @@ class TypedPrompt(dspy.Predict):
         return state
 
     def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
-        """Take over `state`."""
+        """Loads `state`."""
         self.nearest = 0
         return super().load_state(state, *args, **more)
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
-        """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
+        """Returns the request that a call with `inputs` sends. `config` overrides sampling values by name."""
         return self.chat_request(self.messages(**inputs), *self.sampling_for(config, self.chosen_lm))
 
     def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
-        """How `lm` draws a reply under `config`, sampling values by name, and the number of the draw."""
+        """Returns the sampling of `lm` under `config` (values by name), and the number of the draw."""
         drawn = {} if lm is None and setting("lm") is None else rollout_of(lm)
         if not (drawn or self.config or config):
             return self.sampling, 0
@@ -307,7 +307,7 @@ class TypedPrompt(dspy.Predict):
         return replace(self.sampling, **known), sample
 
     def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
-        """As `request`, with its messages, sampling and draw known."""
+        """Builds the request as `request` does, with known messages, sampling and draw."""
         enforced = self.layout in JSON_LAYOUTS and "schema" in self.target.capabilities
         return ChatRequest(
             messages=messages,
@@ -318,18 +318,18 @@ class TypedPrompt(dspy.Predict):
         )
 
     def size(self, **inputs: Any) -> int:
-        """About how many tokens a call with `inputs` takes, its longest reply included."""
+        """Estimates the tokens of a call with `inputs`, its longest reply included."""
         target = self.target
         text = "\n".join(m.content for m in self.messages(**inputs))
         return target.count_tokens(text) + self.sampling.max_tokens
 
     def surely_fits(self, messages: Sequence[Message]) -> bool:
-        """Whether `messages` fit the context of the target: no tokenizer makes more tokens than bytes."""
+        """Returns whether `messages` fit the target's context even if every byte is a token."""
         most = sum(len(message.content.encode()) + _AROUND for message in messages)
         return most + self.sampling.max_tokens <= self.target.context_tokens
 
     def repair_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
-        """The request for a reply that can be read."""
+        """Returns the request for a readable reply."""
         fields = ", ".join(f'"{name}"' for name in self._signature.output_fields)
         again = Message("user", _AGAIN.format(error=error, fields=fields))
         messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
@@ -337,9 +337,9 @@ class TypedPrompt(dspy.Predict):
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
     def roomier_request(self, request: ChatRequest, reply: Reply) -> ChatRequest | None:
-        """The same request with more tokens than `reply`, which ran out; None where the context has no more.
+        """Returns the same request with a higher token limit; None if the context has no space.
 
-        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` and those of `reply` more.
+        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` and the tokens of `reply` more.
         """
         target, limit = self.target, request.sampling.max_tokens
         if getattr(target, "longest_reply", None) is not None:  # the model's own limit holds
@@ -350,7 +350,7 @@ class TypedPrompt(dspy.Predict):
         return replace(request, sampling=replace(request.sampling, max_tokens=more)) if more > limit else None
 
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
-        """What `reply` says, or None and why it cannot be read. The second reply (`again`) should be JSON."""
+        """Parses `reply`; None and the reason if unreadable. The second (`again`) should be JSON."""
         if failure := why_unanswered(reply):
             return None, failure
         truncated = reply.finish == "length"
@@ -365,7 +365,7 @@ class TypedPrompt(dspy.Predict):
 
 
 def why_unanswered(reply: Reply) -> str:
-    """Why `reply` holds no answer that could be read; "" where it may hold one."""
+    """Returns why `reply` cannot hold an answer; "" if it may."""
     begun = f"It began {json.dumps(repair_surrogates(reply.text[:80]), ensure_ascii=False)}."
     if reply.finish == "refusal":
         return f"{DECLINED}the request. {begun}"

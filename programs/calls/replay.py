@@ -1,10 +1,10 @@
-"""The memo: a typed call made before is replayed whole, from its inputs, without its prompt being formatted.
+"""The memo: a repeated typed call is replayed whole, from its inputs, without formatting its prompt.
 
-    inputs ─► key ─► memory: outputs, copied   or   the call store: replies, read again   or   the long way
+    inputs ─► key ─► memory: outputs, copied   or   the call store: replies, read again   or   a full call
 
-A recording holds the replies, not what was read from them: outputs are read again in every process, so a
-signature whose validators changed is never served what the old ones made. In memory they are kept as
-read, for as long as the output fields stay the same objects, and every call gets a copy.
+A recording holds the replies, not the outputs read from them: outputs are read again in every process, so a
+signature with changed validators never gets outputs of the old ones. In memory outputs are stored as read, as
+long as the output fields are the same objects, and every call gets a copy.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _SIMPLE = frozenset({str, int, bool, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What one typed call asked and was told.
+    """The replies of one typed call.
 
-    `answers` are one, or two when the first could not be read for the reason `error` and asking again fitted
-    the context. `cut` tells that inputs were cut to fit it. `raised_limit` is the limit in tokens of the
-    second request where the first ran out of its own; 0 where the second is a repair.
+    `answers` are one, or two when the first was unreadable for the reason `error` and a second request fitted
+    the context. `cut` says that inputs were cut to fit it. `raised_limit` is the limit in tokens of the
+    second request if the first reached its own; 0 if the second is a repair.
     """
 
     answers: tuple[Answer, ...]
@@ -53,14 +53,14 @@ class Recording:
     raised_limit: int = 0
 
     def to_text(self) -> str:
-        """Canonical JSON; `from_text` is its inverse."""
+        """Returns canonical JSON; `from_text` is its inverse."""
         answers = [[answer.key, answer.reply.to_json()] for answer in self.answers]
         raised = {"raised_limit": self.raised_limit} if self.raised_limit else {}
         return canonical({"answers": answers, "error": self.error, "cut": self.cut, **raised})
 
     @classmethod
     def from_text(cls, text: str) -> Recording | None:
-        """The recording that `to_text` wrote; None for any other text."""
+        """Returns the recording that `to_text` wrote; None for any other text."""
         try:
             value = json.loads(text)
             answers = tuple(Answer(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
@@ -74,10 +74,10 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """A recording and what was read from it: `outputs` by field name, or the `failure` to read them.
+    """A recording and the result of reading it: `outputs` by field name, or the `failure` to read them.
 
-    `to_plain` are the outputs as JSON values, `fields` the output fields they were read by. `mended` values
-    did not stand in the reply as they were read, and `dropped` items of its lists were left out.
+    `to_plain` are the outputs as JSON values, `fields` the output fields they were read by. `mended` counts
+    values that were changed when they were read, and `dropped` the list items that were left out.
     """
 
     recording: Recording
@@ -99,12 +99,12 @@ class ReplayCache:
         self.sizes: dict[str, int] = {}
 
     def recall(self, key: str, fields: tuple[Any, ...]) -> ReadReply | None:
-        """What memory holds under `key` as read by `fields`, or None. Safe in any thread."""
+        """Returns the outcome in memory under `key`, as read by `fields`, or None. Thread-safe."""
         outcome = self._held.get(key)
         return outcome if outcome is not None and outcome.fields == fields else None
 
     async def find(self, key: str, read: Callable[[Recording], ReadReply | None]) -> ReadReply | None:
-        """The recording under `key` as `read` reads it; None when there is none, or it cannot."""
+        """Reads the recording under `key` by `read`; None if there is none, or it is unreadable."""
         known = self._held.get(key)
         if known is not None:
             recording: Recording | None = known.recording
@@ -117,7 +117,7 @@ class ReplayCache:
         return outcome
 
     async def keep(self, key: str, outcome: ReadReply) -> None:
-        """Hold `outcome` under `key`, and write its recording to the store. Raises StoreError."""
+        """Holds `outcome` under `key`, and writes its recording to the store. Raises StoreError."""
         self._hold(key, outcome)
         await self._store.write(key, outcome.recording.to_text())
 
@@ -125,7 +125,7 @@ class ReplayCache:
         _put_bounded(self._held, key, outcome, self._entries)
 
     def put_size(self, key: str, size: int) -> None:
-        """Remember that the call under `key` takes `size` tokens."""
+        """Stores that the call under `key` takes `size` tokens."""
         _put_bounded(self.sizes, key, size, self._entries)
 
 
@@ -139,7 +139,7 @@ _memos: WeakKeyDictionary[CallStore, ReplayCache] = WeakKeyDictionary()
 
 
 def replay_cache_of(store: CallStore) -> ReplayCache:
-    """The memo of `store`, the same for every program that uses it."""
+    """Returns the memo of `store`, the same for every program that uses it."""
     replay_cache = _memos.get(store)
     if replay_cache is None:
         replay_cache = _memos[store] = ReplayCache(store)
@@ -147,10 +147,10 @@ def replay_cache_of(store: CallStore) -> ReplayCache:
 
 
 def prompt_digest(fingerprint: str, wording: str, sampling: Sampling, logprobs: bool, target: Target) -> str:
-    """A digest of all that shapes a typed call and its reading, apart from its inputs and the draw.
+    """Returns a digest of everything that shapes a typed call and its reading, except inputs and draw.
 
-    `fingerprint` is the predictor's, `wording` what else decides how its inputs are shown. Of the target
-    it holds what answers, what it can enforce, its context and how it counts tokens at present.
+    `fingerprint` is the predictor's, `wording` what else decides how its inputs are shown. Of the target it
+    includes the identity, the enforced layouts, the context and the way of counting tokens.
     """
     counted = target.count_tokens(_PROBE)
     able = "schema" in target.capabilities
@@ -174,17 +174,17 @@ def _mark(fingerprint: str, wording: str, sampling: Sampling, *target: Any) -> s
 
 @cache
 def _code() -> str:
-    """A digest of the code that formats prompts and reads replies: ours and the libraries under it."""
+    """Returns a digest of the code that formats prompts and reads replies: ours and its libraries."""
     libraries = [version(name) for name in ("dspy", "pydantic", "json_repair")]
     files = [*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parents[1] / "base.py"]
     return digest([__version__, libraries, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]])
 
 
 def call_key(mark: str, sample: int, inputs: Mapping[str, Any]) -> str | None:
-    """The store's key of a call with `inputs`, the draw `sample` of it.
+    """Returns the store's key of a call with `inputs`, of the draw `sample`.
 
     None when the inputs hold anything but texts, finite numbers, truth values, None, and lists and
-    dictionaries of such: how others are shown in a prompt is not told by their value alone.
+    dictionaries of such: the value of others does not determine how a prompt shows them.
     """
     if not all(map(_is_json, inputs.values())):
         return None
@@ -207,14 +207,14 @@ def _is_json(value: Any) -> bool:
 
 
 def to_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain` makes of `values`, without its pydantic where they are JSON values already."""
+    """Returns `values` as `plain` does, without its pydantic if they are JSON values already."""
     if all(map(_is_json, values.values())) and "augmented" not in values:
         return {name: fresh(value) for name, value in values.items()}
     return plain(values)
 
 
 def fresh(value: Any) -> Any:
-    """An equal value that shares nothing that can be changed with `value`."""
+    """Returns an equal value that shares no mutable part with `value`."""
     kind = type(value)
     if kind in _ATOMS or isinstance(value, Enum):
         return value

@@ -1,8 +1,7 @@
 """Typed outputs of a signature: pydantic model, strict JSON schema, reading of replies, log probabilities.
 
 Log probabilities belong to one output field: they are those of the tokens of a raw reply that spell the
-field's value. The tokens of a reply spell its parsed too (braces, keys, quotes, or an adapter's markers);
-only the characters of the field itself count here.
+field's value. Other tokens of the reply (braces, keys, quotes, or an adapter's markers) are not counted.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _NOISE = ("title", "description", "default", "desc", "prefix", "__dspy_field_typ
 
 @lru_cache(maxsize=512)
 def output_model(signature: Any) -> type[pydantic.BaseModel]:
-    """A pydantic model of the output fields, constraints and defaults included."""
+    """Returns a pydantic model of the output fields, constraints and defaults included."""
     fields: dict[str, Any] = {}
     for name, info in signature.output_fields.items():
         plain = FieldInfo(
@@ -69,7 +68,7 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
 
 @lru_cache(maxsize=512)
 def reply_schema(signature: Any) -> dict[str, Any]:
-    """The strict JSON schema of a reply: every property required, none added, bounds kept."""
+    """Returns the strict JSON schema of a reply: every property required, none added, bounds kept."""
     strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
     # The order in which pydantic has them where some output lacks a default: requests, and their keys in
     # the store, are the same whether outputs have one.
@@ -81,13 +80,13 @@ def reply_schema(signature: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def reading_schema(signature: Any) -> dict[str, Any]:
-    """The schema that a reply is read by: as `reply_schema`, but what has a default is not required."""
+    """Returns the schema that replies are read by: `reply_schema`, but defaults are not required."""
     loose: dict[str, Any] = _strict(output_model(signature).model_json_schema(), require=False)
     return loose
 
 
 def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
-    """`node` without prose; `named` tells that its keys are names of ours, not schema keywords.
+    """Returns `node` without prose; `named` says that its keys are our names, not schema keywords.
 
     With `require` every property is required, and no other is allowed.
     """
@@ -109,7 +108,7 @@ def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The typed `outputs` of a reply by field name, how many values were `mended` and items `dropped`."""
+    """The typed `outputs` of a reply by field name, and how many values were `mended` and items `dropped`."""
 
     outputs: dict[str, Any]
     mended: int = 0
@@ -117,15 +116,15 @@ class Reading:
 
 
 def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str, Any]:
-    """The typed outputs in a reply that should be JSON, by field name. Raises ParseFailure."""
+    """Returns the typed outputs in a reply that should be JSON, by field name. Raises ParseFailure."""
     return read_reply(signature, text, truncated=truncated).outputs
 
 
 def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading:
-    """What a reply says that should be a JSON object; `truncated` tells that it was cut short.
+    """Reads a reply that should be a JSON object; `truncated` says that it was cut short.
 
-    What does not fit is mended, see `ragc.programs.calls.mending`. Raises ParseFailure saying which field is
-    wrong in the reply as it was written.
+    Values that do not fit are mended, see `ragc.programs.calls.reading.mending`. Raises ParseFailure, which
+    names the field that is wrong in the original reply.
     """
     if len(text) > LONGEST:
         raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
@@ -150,9 +149,9 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
 
 
 def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading | None:
-    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read.
+    """Reads a reply of `layout`, one that is not JSON; None if it cannot be read.
 
-    Raises ParseFailure where it says two things, or refuses.
+    Raises ParseFailure if it gives two values for an output, or refuses.
     """
     if len(text) > LONGEST or is_too_deep(text):
         return None
@@ -170,14 +169,14 @@ def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = Fal
 
 
 def _answering_part(signature: Any, text: str) -> str:
-    """`text` without thoughts and tokens of templates; a JSON object as it is."""
+    """Returns `text` without thoughts and tokens of templates; a JSON object as it is."""
     return (
         text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(signature.output_fields))
     )
 
 
 def _checked(signature: Any, reading: Reading, text: str) -> Reading:
-    """`reading`; raises ParseFailure where a text of it refuses, or is what the prompt says of the output."""
+    """Returns `reading`; raises ParseFailure if a text in it is a refusal or repeats the prompt."""
     echoes = descriptions(signature)
     kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
@@ -213,7 +212,7 @@ def _flat_fields(signature: Any) -> Mapping[str, Any] | None:
 
 
 def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
-    """Whether `value` has just the outputs `fields`, as its rules have them: nothing would be mended."""
+    """Returns whether `value` has exactly the outputs `fields`, within their rules: nothing needs mending."""
     if not isinstance(value, dict) or value.keys() != fields.keys():
         return False
     for name, rule in fields.items():
@@ -228,7 +227,7 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
 
 @lru_cache(maxsize=512)
 def _forms(signature: Any) -> frozenset[str]:
-    """What stands for the outputs in a form that is not filled in."""
+    """Returns the placeholder texts of the outputs in a form that is not filled in."""
     texts = output_texts(signature)
     blanks = {
         mark.format(name)
@@ -245,7 +244,7 @@ _FIRST_WORDS = (
 
 
 def _refuses(value: Mapping[str, Any]) -> bool:
-    """Whether a text of the object `value` begins as refusals do, and is one."""
+    """Returns whether a text in the object `value` is a refusal, by its beginning."""
     return any(
         isinstance(held, str) and held[:14].casefold().startswith(_FIRST_WORDS) and is_no_answer(held, name)
         for name, held in value.items()
@@ -253,7 +252,7 @@ def _refuses(value: Mapping[str, Any]) -> bool:
 
 
 def _read_exact(signature: Any, text: str) -> Reading | None:
-    """What a JSON object says that is just as it was asked for, whatever its texts say; None for others."""
+    """Reads a JSON object that is exactly as requested, whatever its texts say; None for others."""
     fields = _flat_fields(signature) if text[:1] == "{" else None
     if fields is None:
         return None
@@ -273,7 +272,7 @@ def _read_exact(signature: Any, text: str) -> Reading | None:
 
 
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
-    """What the JSON object in `text` says; None where there is none that fits. Raises ParseProblem."""
+    """Reads the JSON object in `text`; None if there is none that fits. Raises ParseProblem."""
     try:
         value, tally = loads(text), Tally()
         if value is None:
@@ -298,10 +297,10 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
 
 
 def _object_in(signature: Any, text: str) -> Any:
-    """The whole JSON object in prose, with the prose before it as the first text that it lacks.
+    """Returns the whole JSON object in prose, with the prose before it as its first missing text.
 
-    Several objects are the items of a list that is wanted. Else those that fit must say the same, unless the
-    last takes back what was said, or steps go on. None where there is no object; raises ParseProblem.
+    Several objects become the items of a list if one is wanted. Else those that fit must agree, unless the
+    last corrects the earlier ones, or steps continue. None if there is no object; raises ParseProblem.
     """
     objects = objects_in(text)
     if not objects:
@@ -339,7 +338,7 @@ def _fits(signature: Any, value: Any) -> bool:
 
 
 def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Reading | None:
-    """What a reply says whose outputs stand in a parsed other than one JSON object."""
+    """Reads a reply whose outputs are in another form than one JSON object."""
     schema = reading_schema(signature)
     if not schema.get("properties"):
         return None
@@ -365,7 +364,7 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
 
 
 def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
-    """The typed outputs that `value`, a JSON value, stands for; what was mended before stands in `tally`.
+    """Returns the typed outputs of `value`, a JSON value; `tally` counts what was mended before.
 
     Raises pydantic's ValidationError, and whatever a validator raises.
     """
@@ -399,7 +398,7 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
 
 
 def _drop_items(value: Any, error: pydantic.ValidationError) -> bool:
-    """Whether the first item of a list that `error` speaks of was taken out of `value`, with others left."""
+    """Removes the first list item that `error` names from `value`; returns False if no other item is left."""
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         places = list(places_in(value, problem["loc"]))
         if not places or len(places[-1][0]) < 2:
@@ -416,7 +415,7 @@ def _reading(signature: Any, value: Any, tally: Tally) -> Reading:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether `text` opens more than `DEEPEST` brackets inside each other, wherever they stand in it."""
+    """Returns whether `text` opens more than `DEEPEST` nested brackets, wherever they are in it."""
     if text.count("[") + text.count("{") + text.count("(") <= DEEPEST:
         return False
     depth = 0
@@ -428,7 +427,7 @@ def is_too_deep(text: str) -> bool:
 
 
 def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]:
-    """The outputs in `text` by json_repair alone; raises ParseFailure saying what does not fit in it."""
+    """Returns the outputs in `text` by json_repair alone; raises ParseFailure with the misfit."""
     model = output_model(signature)
     try:
         value = repair_value(json_repair.loads(text))
@@ -464,7 +463,7 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
 
 
 def _flag_for_number(schema: Mapping[str, Any], value: Any, signature: Any) -> bool:
-    """Whether a truth value stands in `value` where `schema` wants a number, which pydantic would take."""
+    """Returns whether `value` has a truth value for a number of `schema`, which pydantic would accept."""
     kind = Mender(reading_schema(signature).get("$defs", {}), Tally()).resolve(schema)
     if isinstance(value, bool):
         return kind.get("type") in ("integer", "number")
@@ -491,11 +490,11 @@ Spelled = list[tuple[str, int]]
 
 
 def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
-    """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
+    """Returns the tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
-    Tokens of the parsed are left out. Empty when the tokens do not spell `text`. Of tokens that make a
-    character together the first one has it, and the others may be empty. A value that was read without
-    regard to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling that the reply has.
+    Tokens around the value are left out. Empty when the tokens do not spell `text`. If several tokens make
+    one character the first one has it, and the others may be empty. A value that was read without regard to
+    case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling of the reply.
     """
     if not text.strip():
         return ()
@@ -508,7 +507,7 @@ def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple
 
 
 def _other_spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
-    """The tokens of a value that is `text` but for case and the marks around it, without those marks."""
+    """Yields tokens of a value equal to `text` except for case and marks around it, without these marks."""
     raw = "".join(token.token for token in tokens)
     for spelled in (*_json_values(raw, field), *_sections(raw, field)):
         inside = [at for at, (char, _) in enumerate(spelled) if char.isalnum()]
@@ -527,7 +526,7 @@ def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[To
 
 
 def _respell(spelled: Spelled, text: str) -> Spelled:
-    """`spelled` with what is broken in it taken from `text`; empty when it does not spell `text`.
+    """Returns `spelled` with broken characters taken from `text`; empty when it does not spell `text`.
 
     Tokens that share the bytes of a character show it broken, so only ASCII must agree.
     """
@@ -546,7 +545,7 @@ def _respell(spelled: Spelled, text: str) -> Spelled:
 
 
 def _json_values(raw: str, field: str) -> Iterator[Spelled]:
-    """What stands behind each key `field` of a JSON text, without quotes and with escapes read."""
+    """Yields the text value of each key `field` of a JSON text, without quotes and with escapes decoded."""
     for key in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', raw):
         spelled: Spelled = []
         at = key.end()
@@ -559,14 +558,14 @@ def _json_values(raw: str, field: str) -> Iterator[Spelled]:
 
 
 def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
-    """Where `text` stands as it is, behind the marker of `field` in layouts that are not JSON."""
+    """Yields where `text` follows the marker of `field` unchanged, in layouts that are not JSON."""
     for mark in re.finditer(rf"(?:\[\[ ## {re.escape(field)} ## \]\]|<{re.escape(field)}>)\s*", raw):
         if raw.startswith(text.strip(), mark.end()):
             yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
 
 
 def _sections(raw: str, field: str) -> Iterator[Spelled]:
-    """What stands behind the marker of `field` in layouts that are not JSON, up to the next marker."""
+    """Yields the text after each marker of `field`, up to the next marker, in layouts that are not JSON."""
     name = re.escape(field)
     for mark in re.finditer(
         rf"(?:\[\[ ## {name} ## \]\]|<{name}>)(.*?)(?:\[\[ ## |</{name}>|\Z)", raw, re.DOTALL
@@ -590,5 +589,5 @@ def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[Toke
 
 
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
-    """The exponential of the mean log probability of `tokens`; 0 when there are none."""
+    """Returns the exponential of the mean log probability of `tokens`; 0 when there are none."""
     return math.exp(min(0.0, sum(token.logprob for token in tokens) / len(tokens))) if tokens else 0.0

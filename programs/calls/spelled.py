@@ -1,8 +1,8 @@
-"""Log probabilities of a value in a reply that was mended: the tokens that spell it, wherever they stand.
+"""Log probabilities of a value in a mended reply: the tokens that spell it, wherever they are.
 
-`ragc.programs.calls.replies.field_tokens` finds a value in the frame that was asked for. A reply that was
-read although it has another frame (bare text, a number, `true` for yes, a list, single quotes, another key)
-has the value too, and is as sure of it. `value_tokens` looks there where `field_tokens` finds nothing.
+`ragc.programs.calls.replies.field_tokens` finds a value in the requested layout. A reply in another form
+(bare text, a number, `true` for yes, a list, single quotes, another key) has the value too, with the same
+certainty. `value_tokens` searches there if `field_tokens` finds nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _BLANKS = str.maketrans({"Ġ": " ", "Ċ": "\n", "▁": " "})  # as vocabularies 
 
 
 def value_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
-    """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
+    """Returns the tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
-    Where the value stands more than once, the first behind the last mention of `field` counts, or else the
-    last. Empty when `text` is blank, or stands nowhere in the reply.
+    If the value occurs more than once, the first after the last mention of `field` counts, or else the last.
+    Empty when `text` is blank, or does not occur in the reply.
     """
     if exact := field_tokens(tokens, field, text):
         return exact
@@ -42,7 +42,7 @@ def value_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """Patterns of `text`: its words with any marks between them, then what it may stand for."""
+    """Yields patterns of `text`: its words with any marks between them, then words of the same meaning."""
     words = re.findall(r"[^\W_]+", text)
     if words:
         yield rf"(?<!\w){_BETWEEN.join(map(re.escape, words))}(?!\w)"
@@ -51,7 +51,7 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def _between(tokens: Sequence[TokenLogprob], start: int, end: int) -> tuple[TokenLogprob, ...]:
-    """The tokens that have characters from `start` to `end` of the reply, cut to those."""
+    """Returns the tokens that have characters from `start` to `end` of the reply, cut to those."""
     cut: list[TokenLogprob] = []
     at = 0
     for token in tokens:

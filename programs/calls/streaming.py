@@ -1,12 +1,12 @@
-"""Streams of `dspy.streamify`: what a model has written of a reply, while it still writes.
+"""Streams for `dspy.streamify`: the part of a reply that a model has written so far.
 
     target ─► `take`, in the target's thread ─► a text output so far ─► the caller's loop ─► dspy.streamify
 
-DSPy's listeners read replies in the layout of DSPy's adapter of the moment; ours come in the layout of their
-call. So the text of an output is read here, and given to those who listen as DSPy's `StreamResponse`. Without
-listeners the parts of all replies are given as they come, as DSPy does. What is replayed, and what a target
-gives whole, shows nothing before the prediction. The thoughts of a model are never shown; a reply that begins
-with prose, which may be thoughts, is shown once it is whole.
+DSPy's listeners read replies in the layout of DSPy's present adapter; ours come in the layout of their call.
+So the text of an output is read here, and sent to listeners as DSPy's `StreamResponse`. Without listeners the
+parts of all replies are sent as they come, as DSPy does. Replayed replies, and replies that a target returns
+whole, show nothing before the prediction. The thoughts of a model are never shown; a reply that begins with
+prose, which may be thoughts, is shown once it is complete.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _LEFT = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class CallerStream:
-    """DSPy's `stream`, which belongs to `loop`; may be sent to in any thread, and never waits."""
+    """DSPy's `stream` on `loop`; accepts items in any thread, and never waits."""
 
     def __init__(self, stream: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._stream, self._loop = stream, loop
         self._waiting: set[asyncio.Task[None]] = set()
 
     def post(self, item: Any) -> None:
-        """Send `item`, after all that was sent before. It is lost where nobody reads any more."""
+        """Sends `item`, after all earlier ones. It is lost if the reader is gone."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._put, item)
 
     async def send(self, item: Any) -> None:
-        """As `post`; DSPy sends its status messages so."""
+        """Sends `item` as `post` does; DSPy uses it for its status messages."""
         self.post(item)
 
     def _put(self, item: Any) -> None:
-        """Put `item` into the stream, or have it wait behind those for which there was no room."""
+        """Puts `item` into the stream, or lets it wait after earlier items if the stream is full."""
         try:
             if not self._waiting:
                 self._stream.send_nowait(item)
@@ -72,10 +72,10 @@ class CallerStream:
 
 @contextlib.contextmanager
 def reaching_caller() -> Iterator[None]:
-    """Make DSPy's stream one that the process's loop may send to; entered where the caller waits.
+    """Lets the process's loop send to DSPy's stream until exit; entered where the caller waits.
 
-    The caller is on the stream's loop, or in a thread that this loop waits for. Where it is neither, nothing
-    is streamed.
+    The caller is on the stream's loop, or in a thread that this loop waits for. Otherwise nothing is
+    streamed.
     """
     stream = setting("send_stream")
     if stream is None or isinstance(stream, CallerStream):
@@ -107,7 +107,7 @@ class ReplyStream:
         self._answer = AnswerStream(lambda name: name.lower() in outputs)
 
     async def watch(self, reply: Awaitable[Answer]) -> Answer:
-        """Await `reply` and take its parts as they come."""
+        """Awaits `reply` and takes its parts as they arrive."""
         token = parts_taker.set(self.take)
         try:
             answer = await reply
@@ -118,11 +118,11 @@ class ReplyStream:
         return answer
 
     def take(self, part: str) -> None:
-        """Show what `part`, the next one of the reply, adds. Called in one thread at a time."""
+        """Shows what `part`, the next one of the reply, adds. Called in one thread at a time."""
         self._show_part(self._answer.feed(part))
 
     def _show_part(self, part: str) -> None:
-        """Show what `part` adds to the reply, which is without thoughts."""
+        """Shows what `part` adds to the reply, which is without thoughts."""
         if not part:
             return
         self._raw += part
@@ -137,7 +137,7 @@ class ReplyStream:
                 self._show(listener, text)
 
     def finish(self, outputs: Mapping[str, Any]) -> None:
-        """Show the rest of what was begun, now that all `outputs` are read."""
+        """Shows the rest of the begun outputs, once all `outputs` are read."""
         for listener in self._listeners:
             if id(listener) in self._shown:
                 text = outputs.get(listener.signature_field_name)
@@ -145,7 +145,7 @@ class ReplyStream:
                 listener.stream_end = True
 
     def _claim(self, listener: Any) -> bool:
-        """Whether this reply is the one that `listener` follows: the first one, unless it may be reused."""
+        """Returns whether `listener` follows this reply: its first one, unless it may be reused."""
         if id(listener) not in self._shown:
             if listener.stream_start and not (listener.stream_end and listener.allow_reuse):
                 return False
@@ -154,7 +154,7 @@ class ReplyStream:
         return True
 
     def _show(self, listener: Any, text: str, *, last: bool = False) -> None:
-        """What `text`, the output so far, has beyond what was shown; nothing where it begins otherwise."""
+        """Posts what `text`, the output so far, has beyond what was shown; none if its beginning changed."""
         shown = self._shown[id(listener)]
         more = text[len(shown) :] if text.startswith(shown) else ""
         if not (more or last):
@@ -165,7 +165,7 @@ class ReplyStream:
 
 
 def stream_of(call: Any, model: str, layout: str) -> ReplyStream | None:
-    """The stream of the next reply of `call`, whose model and layout are given; None where nobody listens."""
+    """Returns the stream of the next reply of `call`, with this model and layout; None without listeners."""
     stream, listeners = setting("send_stream"), setting("stream_listeners") or []
     if not isinstance(stream, CallerStream):
         return None
@@ -178,7 +178,7 @@ _FRAMES = {"chat": ("[[ ## {} ## ]]", "[[ ##"), "xml": ("<{}>", "</{}>")}
 
 
 def text_so_far(layout: str, field: str, raw: str) -> str:
-    """The text of the output `field` in `raw`, the beginning of a reply; empty where it did not begin."""
+    """Returns the text of the output `field` in `raw`, the beginning of a reply; "" if it has not begun."""
     if layout in JSON_LAYOUTS:
         try:
             value = from_json(raw[max(0, raw.find("{")) :], allow_partial="trailing-strings")

@@ -28,11 +28,11 @@ LABELS: tuple[Label, ...] = ("FULL", "PARTIAL", "NONE")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A document, the query that found it, and how much of the question it aligns with.
+    """A document, the query that found it, and its alignment with the question.
 
-    `share` is r, the aligned part of all components. `wordings` gives other words for components that
-    are not aligned. `text` is what choosing and verifying calls see of it, empty when it is irrelevant or
-    was `filtered` out.
+    `share` is r, the aligned part of all components. `wordings` are other words for components that are not
+    aligned. `text` is shown to choosing and verifying calls, empty if the document is irrelevant or was
+    `filtered` out.
     """
 
     passage: Passage
@@ -49,19 +49,19 @@ class Candidate:
 
 
 def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """`candidates` by label and share, ties in the order given."""
+    """Returns `candidates` by label and share, ties in the order given."""
     return sorted(candidates, key=lambda candidate: -candidate.share)
 
 
 def without_label(chosen: Sequence[Candidate], seen: Iterable[Candidate], label: str) -> list[Candidate]:
-    """`chosen` with the documents of `label` replaced by the best aligned others of `seen`."""
+    """Returns `chosen` with the documents of `label` replaced by the best aligned others of `seen`."""
     remaining = [c for c in chosen if c.label != label]
     others = [c for c in best_first(seen) if c.label != label and c not in remaining]
     return remaining + others[: len(chosen) - len(remaining)]
 
 
 def tally(seen: Sequence[Candidate], final: Sequence[Candidate]) -> dict[str, float]:
-    """How many documents have each label, of all and of the final ones, and the conversion rates.
+    """Counts the documents with each label, of all and of the final ones, and the conversion rates.
 
     The names are `full`, `full_final`, `full_rate` and so on.
     """
@@ -71,7 +71,7 @@ def tally(seen: Sequence[Candidate], final: Sequence[Candidate]) -> dict[str, fl
 
 
 def conversion(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The share of all documents of each label that is among the final ones: `full_rate` and so on.
+    """Returns for each label the final documents as a share of all with the label: `full_rate` and so on.
 
     `tallies` are those of any number of questions; the rate of a label that no document has is absent.
     """
@@ -83,12 +83,12 @@ def conversion(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def labels_of(candidates: Sequence[Candidate]) -> str:
-    """The labels with how many of `candidates` have each, in words."""
+    """Returns the labels in words, with the number of `candidates` of each."""
     return ", ".join(f"{_count(candidates, label)} {label}" for label in LABELS)
 
 
 def names_of(candidates: Sequence[Candidate]) -> str:
-    """Each document by id and label, in words."""
+    """Returns each document in words, by id and label."""
     return ", ".join(f"{candidate.passage.id} {candidate.label}" for candidate in candidates) or "none"
 
 
@@ -104,9 +104,9 @@ MOST_PARTS = 8
 
 
 def components_of(reply: Any, question: str) -> tuple[str, ...]:
-    """The parts in a SyntacticParse that stand in `question`, each once; else the whole question.
+    """Returns the parts of a SyntacticParse that occur in `question`, each once; else the whole question.
 
-    At most `MOST_PARTS`; those beyond are dropped and counted, as are those that do not stand there.
+    At most `MOST_PARTS`; further ones, and parts that do not occur, are dropped and counted.
     """
     components: dict[tuple[str, ...], str] = {}
     dropped = 0
@@ -121,9 +121,9 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
 
 
 def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
-    """What a reply of an aligning call says of `passage`, less what does not hold; that is counted.
+    """Returns the candidate that an aligning call's reply describes; drops and counts invalid claims.
 
-    A match without a verdict counts, one that names sentence 0 says that there is none; a piece copied from
+    A match without a verdict counts; one that names sentence 0 says that there is none. A piece copied from
     another sentence than the one named counts. Without the output `synonyms` nothing is reworded.
     """
     n = len(components)
@@ -142,9 +142,9 @@ def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query:
 
 
 def reword(query: str, wordings: Mapping[str, str]) -> str:
-    """`query` with every component that `wordings` names, and that stands there in one piece, replaced.
+    """Replaces in `query` every component of `wordings` that occurs there in one piece.
 
-    Longest first, where two overlap.
+    Longest first if two overlap.
     """
     spans: list[tuple[int, int, str]] = []
     for part, wording in wordings.items():

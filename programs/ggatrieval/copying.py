@@ -104,8 +104,8 @@ class Word(NamedTuple):
     """One word or number of a text.
 
     `key` is what is compared, `stem` the same without an ending. `is_capital` says that it begins with a
-    capital letter, `is_name` that it does where none must be, `is_aside` that it stands in brackets,
-    `is_apart` that a mark parts it from the word before. `start` and `end` are where it stands in
+    capital letter, `is_name` that it does although no rule requires it, `is_aside` that it is in brackets,
+    `is_apart` that a mark separates it from the word before. `start` and `end` are its position in
     `typed(text)`.
     """
 
@@ -120,7 +120,7 @@ class Word(NamedTuple):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether a copy that leaves it out says something else."""
+        """Whether a copy without it has another meaning."""
         return self.key in _QUALIFIER or self.is_number
 
     @property
@@ -136,13 +136,13 @@ class Word(NamedTuple):
 
 
 def typed(text: str) -> str:
-    """`text` in one form of Unicode, with quotes and dashes as a keyboard has them."""
+    """Returns `text` in one form of Unicode, with quotes and dashes of a keyboard."""
     return unicodedata.normalize("NFKC", text.translate(_TYPED)).translate(_TYPED)
 
 
 @lru_cache(maxsize=64)
 def words_of(text: str) -> tuple[Word, ...]:
-    """The words and numbers of `text` in order; articles and the s of a genitive are left out."""
+    """Returns the words and numbers of `text` in order; articles and the s of a genitive are left out."""
     words: list[Word] = []
     depth = 0
     raw = typed(text)
@@ -161,7 +161,7 @@ def words_of(text: str) -> tuple[Word, ...]:
 
 
 def _with_whole_numbers(words: Sequence[Word]) -> list[Word]:
-    """`words` with 30 million as one number, and without the `to` of 1952 to 2022."""
+    """Returns `words` with 30 million as one number, and without the `to` of 1952 to 2022."""
     whole: list[Word] = []
     for i, word in enumerate(words):
         last = whole[-1] if whole and not word.is_apart else None
@@ -193,7 +193,7 @@ def _key(text: str, kind: str, number: str | None) -> str:
 
 
 def _stem(key: str) -> str:
-    """`key` without a common English ending, in American spelling; a number word as the number."""
+    """Returns `key` without a common English ending, in American spelling; a number word as the number."""
     if key in _NUMBERS:
         return _NUMBERS[key]
     if len(key) < 5 or not key.isascii():
@@ -212,19 +212,19 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def is_same(one: Word, other: Word) -> bool:
-    """Whether two words are the same up to their endings."""
+    """Returns whether two words are the same up to their endings."""
     return one.key == other.key or one.stem == other.stem
 
 
 def key_of(text: str) -> tuple[str, ...]:
-    """What two texts with the same words share."""
+    """Returns a key that is equal for texts with the same words."""
     return tuple(word.key for word in words_of(text))
 
 
 def parts_in(part: str, question: str) -> tuple[tuple[str, ...], int]:
-    """The parts that `part` names in `question`, and how many it names that do not stand there.
+    """Returns the parts that `part` names in `question`, and the number of those that do not occur there.
 
-    A part that does not stand there in one piece, and has commas, is several.
+    A part with commas that does not occur in one piece is split at them.
     """
     pieces = [piece.strip() for piece in _COMMA.split(part) if key_of(piece)]
     if len(pieces) > 1 and find_run(part, question) is None:
@@ -234,7 +234,7 @@ def parts_in(part: str, question: str) -> tuple[tuple[str, ...], int]:
 
 
 def is_part(part: str, question: str) -> bool:
-    """Whether the words of `part` stand in `question` in order, with nothing skipped that changes them."""
+    """Returns whether the words of `part` occur in `question` in order, without a gap that matters."""
     part_words, words = _spelled_out(part), _spelled_out(question)
     if not part_words:
         return False
@@ -253,13 +253,13 @@ def is_part(part: str, question: str) -> bool:
 
 
 def _spelled_out(text: str) -> tuple[Word, ...]:
-    """The words of `text`, with the verb of `what's` and the like."""
+    """Returns the words of `text`, with contracted verbs such as `what's` written out."""
     raw = re.sub(r"(?i)\b(who|what|where|when|how|that|there|it|he|she)'s\b", r"\1 is", typed(text))
     return words_of(raw)
 
 
 def _steps(part_words: Sequence[Word], i: int, words: Sequence[Word], at: int) -> list[tuple[int, int]]:
-    """How many `part_words` from `i` and `words` from `at` are the same; a compound may be cut in one."""
+    """Returns how many `part_words` from `i` and `words` from `at` match; one may split a compound."""
     steps = [(1, 1)] if is_same(part_words[i], words[at]) else []
     if i + 1 < len(part_words) and part_words[i].key + part_words[i + 1].key == words[at].key:
         steps.append((2, 1))
@@ -269,7 +269,7 @@ def _steps(part_words: Sequence[Word], i: int, words: Sequence[Word], at: int) -
 
 
 def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
-    """Whether a part may go on at `right` after `left`."""
+    """Returns whether a part may continue at `right` after `left`."""
     skipped = [word for word in words[left + 1 : right] if not word.is_aside]
     ends = (words[left], words[right])
     if not skipped:
@@ -289,10 +289,10 @@ def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
 
 
 def _says_of_another(left: Word, skipped: Sequence[Word]) -> bool:
-    """Whether what follows `skipped` is said of a name in it rather than of the name `left`.
+    """Returns whether what follows `skipped` is about a name in it instead of the name `left`.
 
-    So it is where `skipped` ends what is said of `left`, and begins anew behind `and`: "Canada smaller and
-    Australia".
+    So it is if `skipped` ends the statement about `left`, and starts a new one after `and`: "Canada smaller
+    and Australia".
     """
     joining = [i for i, word in enumerate(skipped) if word.key in _JOINING]
     if not joining or not left.is_name:
@@ -304,7 +304,7 @@ def _says_of_another(left: Word, skipped: Sequence[Word]) -> bool:
 
 
 def find_run(part: str, text: str) -> tuple[int, int] | None:
-    """Where `part` stands in `typed(text)` in one piece, as start and end; None when it does not."""
+    """Returns start and end of `part` in `typed(text)` in one piece, or None."""
     if (literal := _literal(part)) and (match := re.search(literal, typed(text), re.IGNORECASE)):
         return match.span()
     part_words, words = words_of(part), words_of(text)
@@ -320,7 +320,7 @@ def find_run(part: str, text: str) -> tuple[int, int] | None:
 
 
 def _literal(part: str) -> str:
-    """A pattern of `part` with any white space; its ends may not cut a Latin word or number in two."""
+    """Returns a pattern of `part` with any white space, whose ends cut no Latin word or number."""
     words = typed(part).strip(_AROUND).split()
     if not words or not key_of(part):
         return ""
@@ -330,7 +330,7 @@ def _literal(part: str) -> str:
 
 
 def is_copied(segment: str, text: str) -> bool:
-    """Whether `segment` is a piece of `text`, up to what copying changes."""
+    """Returns whether `segment` is a piece of `text`, except for changes by copying."""
     piece, words = words_of(segment), words_of(text)
     if (literal := _literal(segment)) and any(
         _is_whole(words, match.span()) for match in re.finditer(literal, typed(text), re.IGNORECASE)
@@ -340,7 +340,7 @@ def is_copied(segment: str, text: str) -> bool:
 
 
 def _is_whole(words: Sequence[Word], span: tuple[int, int]) -> bool:
-    """Whether a copy of what stands at `span` cuts no number in two and off nothing that turns its words."""
+    """Returns whether a copy of `span` splits no number and cuts off no word that changes its meaning."""
     start, end = span
     if any(word.is_number and word.start < edge < word.end for word in words for edge in span):
         return False
@@ -349,12 +349,12 @@ def _is_whole(words: Sequence[Word], span: tuple[int, int]) -> bool:
 
 
 def _is_turned(words: Sequence[Word], at: int) -> bool:
-    """Whether the word directly before `at` makes something else of it."""
+    """Returns whether the word directly before `at` changes its meaning."""
     return 0 < at < len(words) and words[at - 1].key in _TURNING and not words[at].is_apart
 
 
 def _months_first(words: Sequence[Word]) -> tuple[Word, ...]:
-    """`words` with 18 May as May 18."""
+    """Returns `words` with 18 May as May 18."""
     turned = list(words)
     for i in range(1, len(turned)):
         if turned[i].key in _MONTHS and re.fullmatch(r"\d{1,2}", turned[i - 1].key):
@@ -367,7 +367,7 @@ _Cost = tuple[int, int]
 
 
 def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Whether a window of `words` holds `piece` in order and nearly alone."""
+    """Returns whether a window of `words` has `piece` in order and little else."""
     if not piece or not _knows(piece, words):
         return False
     skips = [_skip_cost(words, j) for j in range(len(words))]
@@ -390,7 +390,7 @@ def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
 
 
 def _knows(piece: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Whether every word of `piece` that carries a fact is somewhere in `words`; a quick first look."""
+    """Returns whether every word of `piece` that carries a fact occurs in `words`; a quick first check."""
     known = {word.stem for word in words} | {word.key for word in words}
     joined = {one.key + other.key for one, other in pairwise(words)}
     for i, word in enumerate(piece):
@@ -402,7 +402,7 @@ def _knows(piece: Sequence[Word], words: Sequence[Word]) -> bool:
 
 
 def _skip_cost(words: Sequence[Word], at: int) -> int | None:
-    """What it costs to leave out a word inside a copy; None where that says something else."""
+    """Returns the cost of omitting a word inside a copy; None if that changes the meaning."""
     word = words[at]
     if word.is_aside:
         return 0
@@ -415,7 +415,7 @@ def _skip_cost(words: Sequence[Word], at: int) -> int | None:
 
 
 def _added(cost: _Cost | None, word: Word) -> _Cost | None:
-    """What it costs to add `word` to a copy; nothing where the copy has not begun."""
+    """Returns the cost of adding `word` to a copy; it is free before the copy begins."""
     return _plus(cost, 1 if cost and cost[1] else 0) if word.key in _LIGHT else None
 
 

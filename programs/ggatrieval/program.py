@@ -87,7 +87,10 @@ class GGatrieval(SelectingProgram):
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
-        """Parse and answer, and every round's calls; each selecting call may have room for one more only."""
+        """Returns an upper bound on LM calls a question: parse, answer and every round's calls.
+
+        Each selecting call may have space for one more document only.
+        """
         knobs, calls = self.knobs, 2
         imagines = knobs.scqu and knobs.tau > 0
         for done in range(knobs.rounds):
@@ -100,7 +103,7 @@ class GGatrieval(SelectingProgram):
         return int(calls)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` from the documents that are chosen in the end."""
+        """Answers `question` from the documents chosen last."""
         narrower = self._sub_questions(context)
         full_question = with_sub_questions(question, narrower)
         parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
@@ -128,7 +131,7 @@ class GGatrieval(SelectingProgram):
         return await self._answer(full_question, chosen, list(seen.values()), rounds)
 
     def _sub_questions(self, context: dict[str, Any]) -> list[str]:
-        """The gold sub-questions that are to be used."""
+        """Returns the gold sub-questions, if they are used."""
         if not self.knobs.asqa_sub_questions:
             return []
         texts = [text for each in context.get("sub_questions") or () if (text := str(each).strip())]
@@ -137,11 +140,11 @@ class GGatrieval(SelectingProgram):
         return texts
 
     async def _parse(self, question: str) -> tuple[str, ...]:
-        """The components of `question`, itself when no part of it can be told."""
+        """Returns the components of `question`; the question itself if the parse is unreadable."""
         return components_of(await self.parse.try_call(question=question), question)
 
     async def _candidates(self, queries: Sequence[str], seen: dict[str, Candidate]) -> Any:
-        """At most `candidates` documents that are not in `seen`, taken from the queries' hits in turn."""
+        """Returns at most `candidates` documents, not in `seen`, from the queries' hits in turn."""
         n_candidates = self.knobs.candidates
         hit_lists: list[tuple[Hit, ...]] = await together(
             *(self.search("local", query, n_candidates + len(seen), source=self.local) for query in queries)
@@ -156,9 +159,9 @@ class GGatrieval(SelectingProgram):
     async def _inspect(
         self, question: str, full_question: str, parts: tuple[str, ...], candidate: Candidate
     ) -> Candidate:
-        """`candidate` with its share, and the text that choosing calls are to see of it, found at once.
+        """Returns `candidate` with its share and the text for choosing calls, computed concurrently.
 
-        One that the filter drops has no text, as one that is irrelevant.
+        A candidate that the filter drops, or that is irrelevant, has no text.
         """
         if self.knobs.crag_filter and not await self._passes(question, candidate):
             return replace(candidate, filtered=True)
@@ -170,12 +173,12 @@ class GGatrieval(SelectingProgram):
         return replace(aligned, text=both[1])
 
     async def _passes(self, question: str, candidate: Candidate) -> bool:
-        """Whether CRAG's evaluator gives it at least `crag_keep`; a grade that cannot be read is 0."""
+        """Returns whether CRAG's evaluator gives it at least `crag_keep`; an unreadable grade is 0."""
         reply = await self.grade.try_call(question=question, passage=format_passage(candidate.passage))
         return at_least("crag_keep", 0.0 if reply is None else reply.grade.points / 100, self.knobs.crag_keep)
 
     async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
-        """`candidate` with its share; it stays NONE when the reply cannot be read."""
+        """Returns `candidate` with its share; it stays NONE when the reply is unreadable."""
         inputs: dict[str, Any] = {"question": question, "components": list(parts)}
         if self.knobs.align_form == "parts":
             reply = await self.align.try_call(**inputs, passage=format_passage(candidate.passage))
@@ -184,7 +187,7 @@ class GGatrieval(SelectingProgram):
         return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
 
     def _sentences(self, passage: Passage, inputs: Mapping[str, Any]) -> list[str]:
-        """The sentences of `passage`, its title first, as many of the first as fit the aligning call."""
+        """Returns the sentences of `passage`, its title first, as many as fit the aligning call."""
         whole = all_sentences(format_passage(passage)) or [""]
         fitting = self.shrink_to_fit(
             self.align,
@@ -196,11 +199,11 @@ class GGatrieval(SelectingProgram):
         return fitting or whole[:1]
 
     def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
-        """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""
+        """Returns the best aligned first, ties as retrieved; all as retrieved with `fga_rerank` off."""
         return best_first(new) if self.knobs.fga_rerank else list(new)
 
     async def _queries(self, question: str, chosen: Sequence[Candidate]) -> list[str]:
-        """The next round's queries, one a chosen document (SCQU); the question where none is chosen."""
+        """Returns the next round's queries, one a chosen document (SCQU); else the question."""
         if not self.knobs.scqu or not chosen:
             return [question]
         used = best_first(chosen)[:1] if self.knobs.scqu_scope == "best" else chosen
@@ -208,7 +211,7 @@ class GGatrieval(SelectingProgram):
         return list(dict.fromkeys(queries))
 
     async def _query(self, question: str, candidate: Candidate) -> str:
-        """The question with the document when that aligns well, else reworded, with an imagined document."""
+        """Returns the question with the document if well aligned, else reworded with an imagined one."""
         query = candidate.query if self.knobs.scqu_base == "prevQ" else question
         if at_least("tau", candidate.share, self.knobs.tau):
             text = format_passage(candidate.passage)
@@ -219,7 +222,7 @@ class GGatrieval(SelectingProgram):
         return f"{query}\n{text[:_QUERY_TEXT]}".strip()
 
     def _final(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
-        """The documents to answer from: `chosen`, with those of `drop_label` replaced."""
+        """Returns the documents to answer from: `chosen`, with those of `drop_label` replaced."""
         final = without_label(chosen, seen, self.knobs.drop_label)
         if final != chosen:
             record(Note(f"without {self.knobs.drop_label}", names_of(final)))
@@ -228,7 +231,7 @@ class GGatrieval(SelectingProgram):
     async def _answer(
         self, full_question: str, chosen: list[Candidate], seen: list[Candidate], rounds: int
     ) -> dspy.Prediction:
-        """The answer from the final documents, with the counts of labels."""
+        """Returns the answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
         final = self._final(chosen, relevant)
         prediction = await self.answer_chosen(full_question, [c.passage for c in final])

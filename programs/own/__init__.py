@@ -1,4 +1,4 @@
-"""Programs of the user's own: any DSPy module, with its own signatures and control flow, as a method.
+"""The user's own programs: any DSPy module, with its own signatures and control flow, as a method.
 
 A recipe names one as `program = "my_module:MyProgram"`, a class that is built without arguments. Numbers,
 switches and choices that may be searched are declared on the class:
@@ -7,8 +7,8 @@ switches and choices that may be searched are declared on the class:
         passages = ragc.number(3, 1, 10, "passages shown")
         double = ragc.switch(False, "check the answer once more")
 
-Read as `self.passages`, a declared value is its default wherever the module runs without ragc. Nothing is
-imported but by `own_method`, which is for names that the user typed; `registered` finds what was imported.
+Read as `self.passages`, a declared value is its default wherever the module runs without ragc. Only
+`own_method`, which is for names that the user typed, imports modules; `registered` finds imported ones.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Declared:
 def number(
     default: Any, low: Any = None, high: Any = None, about: str = "", *, step: Any = None, **more: Any
 ) -> Any:
-    """A number in [low, high] that may be searched, in steps of `step`; whole where all are.
+    """Declares a number in [low, high] that may be searched, in steps of `step`; whole if all of these are.
 
-    Whole numbers have steps of 1 unless `step` says otherwise. Raises UsageError for what is no number, or
-    has no range.
+    Whole numbers have steps of 1 unless `step` says otherwise. Raises UsageError for a default that is no
+    number, or without a range.
     """
     written = f"ragc.number({default!r}, {low!r}, {high!r})"
     if low is None or high is None:
@@ -71,16 +71,19 @@ def number(
 
 
 def switch(default: Any, about: str = "", **more: Any) -> Any:
-    """Something that is on or off, and may be searched. Raises UsageError for what is neither."""
+    """Declares an option that is on or off, and may be searched.
+
+    Raises UsageError for a default that is neither True nor False.
+    """
     if not isinstance(default, bool):
         raise UsageError(f"ragc.switch({default!r}) is neither True nor False; write one of them.")
     return Declared(declared.switch(default, about, **more))
 
 
 def choice(default: Any, options: Any = (), about: str = "", **more: Any) -> Any:
-    """One of `options` (texts, numbers or truth values), which may be searched.
+    """Declares one of `options` (texts, numbers or truth values), which may be searched.
 
-    Raises UsageError where there are none, or the default is not among them.
+    Raises UsageError if there are none, or the default is not among them.
     """
     listed = tuple(options) if isinstance(options, tuple | list) else ()
     if not listed or not all(isinstance(one, str | int | float) for one in listed):
@@ -97,7 +100,7 @@ def choice(default: Any, options: Any = (), about: str = "", **more: Any) -> Any
 
 @dataclass(frozen=True)
 class OwnKnobs(Knobs):
-    """What every program of the user's own has beside its declared values."""
+    """The knobs of every user's own program beside its declared values."""
 
     temperature: float = redeclare(AnswerKnobs, "temperature")
     top_p: float = redeclare(AnswerKnobs, "top_p")
@@ -112,7 +115,7 @@ class OwnKnobs(Knobs):
 class OwnMethod(Method):
     """The record of a user's module: `module` is its class, or an instance that is copied.
 
-    `adapter` is the DSPy adapter that it is run under; None where ragc's layouts alone are used.
+    `adapter` is the DSPy adapter that it runs under; None if only ragc's layouts are used.
     """
 
     module: Any = None
@@ -120,7 +123,7 @@ class OwnMethod(Method):
 
     @property
     def call_knobs(self) -> tuple[str, ...]:
-        """All declared values where the module works out `most_calls`, which may depend on them."""
+        """All declared values if the module computes `most_calls`, which may depend on them; else none."""
         most = getattr(self.module, "most_calls", None)
         worked_out = callable(most) or isinstance(most, property)
         shared = {knob.name for knob in OwnKnobs.list_knobs()}
@@ -128,7 +131,7 @@ class OwnMethod(Method):
         return own if worked_out else ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
-        """The module on `runtime` with `knobs` over the declared defaults. Raises UsageError."""
+        """Builds the module on `runtime` with `knobs` over the declared defaults. Raises UsageError."""
         runtime.require(self)
         module, _, name = self.program.partition(":")
         cls = getattr(importlib.import_module(module), name)
@@ -143,17 +146,17 @@ _registered: dict[tuple[str, str], OwnMethod] = {}
 
 
 def own_method(reference: str, base: Path) -> OwnMethod:
-    """The method that `reference` names, imported from `base` first.
+    """Returns the method that `reference` names, imported from `base` first.
 
-    Raises UsageError where it cannot be imported, or is no class of a DSPy module.
+    Raises UsageError if it cannot be imported, or is no class of a DSPy module.
     """
     return register(reference, _class_of(reference, load_object(reference, base)), base)
 
 
 def kept_method(reference: str, file: Path, base: Path) -> OwnMethod:
-    """The method that `reference` names, of which `file` in the compiled directory `base` is the module.
+    """Returns the method that `reference` names, from the module `file` in the compiled directory `base`.
 
-    Nothing is imported where the same file was imported already. Raises UsageError as `own_method` does.
+    Nothing is imported if the same file was imported already. Raises UsageError as `own_method` does.
     """
     known = _registered.get((reference, str(base.resolve()))) or _registered.get((reference, ""))
     if known is not None and known.code == file_digest(file):
@@ -162,7 +165,7 @@ def kept_method(reference: str, file: Path, base: Path) -> OwnMethod:
 
 
 def _class_of(reference: str, cls: Any) -> Any:
-    """`cls` where it is the class of a dspy.Module; raises UsageError."""
+    """Returns `cls` if it is a class of dspy.Module; raises UsageError."""
     import dspy
 
     if not isinstance(cls, type) or not issubclass(cls, dspy.Module):
@@ -175,10 +178,10 @@ def _class_of(reference: str, cls: Any) -> Any:
 
 
 def method_of(module: Any, adapter: Any = None) -> OwnMethod:
-    """The method of `module`, a class of a dspy.Module or an instance, named by where it is defined.
+    """Returns the method of `module`, a class of a dspy.Module or an instance, named by where it is defined.
 
-    It is run under `adapter`, whose layout is the default, unless that is None. Raises UsageError for any
-    other object.
+    It runs under `adapter`, whose layout is the default, unless that is None. Raises UsageError for any other
+    object.
     """
     import dspy
 
@@ -192,9 +195,9 @@ def method_of(module: Any, adapter: Any = None) -> OwnMethod:
 
 
 def register(name: str, module: Any, base: Path | None = None, *, adapter: Any = None) -> OwnMethod:
-    """The method `name` of `module`, a class or an instance, known to `registered` from now on.
+    """Registers the method `name` of `module`, a class or an instance, for `registered`.
 
-    Raises UsageError where it declares a value that every program has.
+    Raises UsageError if it declares a value that every program has.
     """
     cls = module if isinstance(module, type) else type(module)
     values: dict[str, Declared] = {}
@@ -230,9 +233,9 @@ def register(name: str, module: Any, base: Path | None = None, *, adapter: Any =
 
 
 def registered(name: str, base: Path | None = None) -> OwnMethod:
-    """The method that was registered as `name`, the one from the folder `base` where there is one.
+    """Returns the method that was registered as `name`, the one from the folder `base` if there is one.
 
-    Nothing is imported. Raises UsageError where there is none.
+    Nothing is imported. Raises UsageError if there is none.
     """
     folder = "" if base is None else str(base.resolve())
     known = _registered.get((name, folder)) or _registered.get((name, ""))

@@ -1,8 +1,8 @@
 """One call of a user's module as its DSPy adapter makes it: format, send, parse, and DSPy's second try.
 
 The adapter gets a language model that passes every request through the gateway, so that store, budget and
-counters see it, and sends on to the user's own model what DSPy would send there. What a reply holds beside
-its text (tool calls, native reasoning) is kept in the store as JSON.
+counters apply, and sends DSPy's request to the user's own model. Parts of a reply beside its text (tool
+calls, native reasoning) are stored as JSON.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _UNSENT = frozenset({"n", "num_generations", "rollout_id"})
 
 
 def settings_of(target: Target, sampling: Sampling, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a call, as DSPy's adapters pass them to a language model.
+    """Returns the settings of a call, as DSPy's adapters pass them to a language model.
 
-    `config` is what the predictor says beside its sampling. A model that reasons has its own temperature and
-    limit.
+    `config` are the predictor's settings beside its sampling. A model that reasons has its own temperature
+    and limit.
     """
     other = {name: value for name, value in config.items() if name not in _SAMPLING | _UNSENT}
     if isinstance(target, DspyTarget) and "max_completion_tokens" in target.lm.kwargs:
@@ -57,7 +57,7 @@ def settings_of(target: Target, sampling: Sampling, config: Mapping[str, Any]) -
 
 
 class AdapterLM(dspy.BaseLM):
-    """The language model of `target` as an adapter sees it; its calls are asked with `ask`.
+    """The language model of `target` for an adapter; its calls are sent with `ask`.
 
     `sample` is the number of the draw. `whole` says that the signature reads more of a response than its
     text.
@@ -74,32 +74,32 @@ class AdapterLM(dspy.BaseLM):
 
     @property
     def supports_function_calling(self) -> bool:
-        """As the language model says."""
+        """Whether the language model supports it."""
         return bool(self.target.lm.supports_function_calling)
 
     @property
     def supports_reasoning(self) -> bool:
-        """As the language model says."""
+        """Whether the language model supports it."""
         return bool(self.target.lm.supports_reasoning)
 
     @property
     def supports_response_schema(self) -> bool:
-        """As the language model says."""
+        """Whether the language model supports it."""
         return bool(self.target.lm.supports_response_schema)
 
     @property
     def supported_params(self) -> set[str]:
-        """As the language model says."""
+        """The parameters that the language model supports."""
         return set(self.target.lm.supported_params)
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def __call__(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> list[Any]:
-        """The outputs of one call, as DSPy's language models give them. Waits; not for the process's loop."""
+        """Returns the outputs of one call in DSPy's form. Waits; not for the process's loop."""
         return event_loop.run(self._outputs(prompt, messages, settings))
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> list[Any]:
-        """As `__call__`, awaitable."""
+        """Awaits what `__call__` returns."""
         return await self._outputs(prompt, messages, settings)
 
     async def _outputs(self, prompt: Any, messages: Any, settings: Mapping[str, Any]) -> list[Any]:
@@ -117,7 +117,7 @@ class AdapterLM(dspy.BaseLM):
         return canonical({WHOLE: json.loads(json.dumps({**more, "text": output.get("text")}, default=str))})
 
     def _request(self, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> ChatRequest:
-        """What the store and the budget go by: all that decides on the reply."""
+        """Builds the request that store and budget use: everything that affects the reply."""
         merged = {**self.target.lm.kwargs, **settings}
         drawn = {name: merged[name] for name in _SAMPLING & merged.keys() if merged[name] is not None}
         if stop := drawn.get("stop"):
@@ -155,7 +155,7 @@ def _decode(text: str) -> Any:
 
 
 def defuse(value: Any) -> Any:
-    """`value` with the markers in its texts defused, which DSPy would read as parts of a message."""
+    """Returns `value` with the markers in its texts defused, which DSPy would read as parts of a message."""
     if isinstance(value, str):
         return escape_markers(value)
     if type(value) in (list, tuple):
@@ -170,7 +170,7 @@ class AdapterCall:
 
     `shown` are the replies that were shown to `dspy.streamify` as they came.
 
-    `settings` are those of `settings_of`. Raises what ended a request: an error of ours, which DSPy wraps.
+    `settings` are those of `settings_of`. Raises the error of ours that ended a request, which DSPy wraps.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class AdapterCall:
         }
 
     def messages(self, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
-        """The messages that a call with `inputs` sends first; no model is called."""
+        """Returns the messages that a call with `inputs` sends first; no model is called."""
         arguments = self._arguments(inputs)
         adapter, settings = self._adapter, arguments["lm_kwargs"]
         signature = adapter._call_preprocess(self._lm, settings, self._signature, arguments["inputs"])
@@ -226,7 +226,7 @@ class AdapterCall:
         return tuple(Message(one["role"], _content(one.get("content"))) for one in formatted)
 
     def run(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """The outputs, or nothing and why no reply could be read. Waits; not for the process's loop."""
+        """Returns the outputs, or nothing and the reason. Waits; not for the process's loop."""
         try:
             with _quiet():
                 return self._read(self._resolved(self._lm, **self._arguments(inputs)))
@@ -234,7 +234,7 @@ class AdapterCall:
             return self._failed(error)
 
     async def arun(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """As `run`, awaitable."""
+        """Awaits what `run` returns."""
         try:
             with _quiet():
                 return self._read(await self._resolved.acall(self._lm, **self._arguments(inputs)))
@@ -255,5 +255,5 @@ class AdapterCall:
 
 
 def _quiet() -> Any:
-    """A context in which DSPy keeps no history of its own: a call is kept once, by whoever made it."""
+    """Returns a context without DSPy's own history: the caller records the call once."""
     return dspy.context(disable_history=True, usage_tracker=None)

@@ -1,8 +1,8 @@
-"""The DSPy adapter that a user's module runs under: which one it is, and how a compiled program keeps it.
+"""The DSPy adapter of a user's module: which one it is, and how a compiled program stores it.
 
-The adapter of `dspy.configure` makes the prompts of a user's module in plain DSPy. A compiled program that
-keeps it records its class and options, so that it can be made again elsewhere. One with options that JSON
-does not hold is taken from `dspy.configure` there.
+The adapter of `dspy.configure` makes the prompts of a user's module in plain DSPy. A compiled program stores
+its class and options, so that it can be built elsewhere. An adapter with options that JSON cannot hold is
+taken from `dspy.configure` there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAYOUT_OF: Mapping[type, str] = {dspy.ChatAdapter: "chat", dspy.JSONAdapter: "js
 
 
 def configured() -> Any:
-    """The adapter of `dspy.configure` or `dspy.context`; DSPy's default where none is named.
+    """Returns the adapter of `dspy.configure` or `dspy.context`, or DSPy's default.
 
     Raises UsageError for one that is no adapter, or that asks a language model of its own.
     """
@@ -46,14 +46,14 @@ def configured() -> Any:
 
 
 def layout_of(adapter: Any) -> str:
-    """The layout that `adapter` makes: "chat", "json" or "xml" of DSPy's own, else "adapter"."""
+    """Returns the layout of `adapter`: "chat", "json" or "xml" for DSPy's own, else "adapter"."""
     return LAYOUT_OF.get(type(adapter), ADAPTER)
 
 
 def to_json(adapter: Any) -> dict[str, Any]:
-    """The class of `adapter`, its options that differ from the defaults, and the names of `other` ones.
+    """Returns the class of `adapter`, its changed options, and the names of `other` ones.
 
-    Other options have values that JSON does not hold.
+    Other options have values that JSON cannot hold.
     """
     cls = type(adapter)
     try:
@@ -89,11 +89,10 @@ def _is_same(default: Any, value: Any) -> bool:
 
 
 def from_json(value: Mapping[str, Any]) -> Any:
-    """The adapter that `to_json` described.
+    """Returns the adapter that `to_json` described.
 
-    The one that DSPy is configured with where it is the same; else one of DSPy's own, or of a module that is
-    imported already, is made anew. Nothing of the user's is imported. Raises UsageError where that is not
-    possible.
+    DSPy's configured adapter if it is the same; else a new one of a class of DSPy, or of an imported module.
+    No user's module is imported. Raises UsageError if that is impossible.
     """
     present = dspy.settings.adapter
     if present is not None and to_json(present) == dict(value):
@@ -119,7 +118,9 @@ def from_json(value: Mapping[str, Any]) -> Any:
 
 
 def _class_of(name: str) -> Any:
-    """The class of an adapter, `module:Class`: of DSPy, or of a module that is imported; None for others."""
+    """Returns the class of an adapter, `module:Class`: of DSPy, or of a module that is imported; None for
+    others.
+    """
     module, _, attribute = name.partition(":")
     if module.startswith("dspy.adapters."):
         try:
@@ -133,7 +134,7 @@ def _class_of(name: str) -> Any:
 
 
 def shown(adapter: Any) -> str:
-    """`adapter` in a sentence, such as `dspy.ChatAdapter(use_json_adapter_fallback=False)`."""
+    """Returns `adapter` in a sentence, such as `dspy.ChatAdapter(use_json_adapter_fallback=False)`."""
     cls, facts = type(adapter), to_json(adapter)
     options = ", ".join(f"{name}={value!r}" for name, value in facts.get("options", {}).items())
     home = "dspy." if cls in LAYOUT_OF else ""

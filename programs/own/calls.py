@@ -1,8 +1,8 @@
-"""OwnPredict: a predictor inside a user's module, and what is known of the question it is called for.
+"""OwnPredict: a predictor inside a user's module, and the state of the question it is called for.
 
-A user's code may call predictors from threads that it starts, may catch every error, and may go on when
-nobody waits for it. So the question holds what must not get lost: how many calls were made, and the first
-error that must end more than this question.
+A user's code may call predictors from its own threads, may catch every error, and may continue after its
+caller has gone. So the question stores what must not get lost: how many calls were made, and the first error
+that must end more than this question.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ SETTING = "ragc_own_question"
 class Running:
     """A question that the module called `name` answers, with at most `most` calls.
 
-    `hits` are the passages that searches gave, by their text in a prompt. `stopped` is the first error that
-    ends more than this question. Calls of a question that was `cancelled` are refused.
+    `hits` are the passages of searches, by their text in a prompt. `stopped` is the first error that ends
+    more than this question. Calls of a question that was `cancelled` are refused.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Running:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def count_call(self) -> None:
-        """Count one call. Raises UsageError where the module said that it makes fewer."""
+        """Counts one call. Raises UsageError beyond the number that the module declared."""
         if self.cancelled:
             raise asyncio.CancelledError
         if next(self.numbers) > self.most:
@@ -72,7 +72,7 @@ class Running:
             )
 
     def join(self, work: Callable[[], T]) -> T:
-        """What `work` gives, in this question's trace and counters where a thread of DSPy's left them."""
+        """Calls `work` with this question's trace and counters, also in a DSPy thread that lacks them."""
         held = self.context
         if held is None or running.get() is self:
             return work()
@@ -87,7 +87,7 @@ class Running:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Keep the first error that must end more than this question, should the user's code catch it."""
+        """Stores the first error that must end more than this question, even if user code catches it."""
         try:
             yield
         except ParseFailure:
@@ -101,7 +101,7 @@ running: ContextVar[Running | None] = ContextVar("ragc_own_running", default=Non
 
 
 def current() -> Running | None:
-    """The question of this context, or of the thread of DSPy's that a call comes from."""
+    """Returns the question of this context, or of the thread of DSPy's that a call comes from."""
     return running.get() or dspy.settings.get(SETTING)
 
 
@@ -110,12 +110,12 @@ _HINT_ABOUT = "A hint to the module from an earlier run"
 
 
 class OwnPredict(RagPredict):
-    """A typed call of a user's module. A reply whose schema leaves a field open is not held to one.
+    """A typed call of a user's module. A reply whose schema leaves a field open is not constrained by one.
 
-    With an `adapter` of DSPy's kind that makes the prompt, sends it and reads the reply, as in plain DSPy:
-    also its second try, in the place of our own. A `dspy.context(adapter=...)` in the module goes before it.
-    A copy that is made while a question is answered, as BestOfN makes them, is traced as what it was copied
-    from, so that its calls can become demonstrations.
+    A DSPy `adapter` makes the prompt, sends it and reads the reply, as in plain DSPy, and makes the second
+    try instead of ours. A `dspy.context(adapter=...)` in the module has precedence. A copy that is made while
+    a question is answered, as BestOfN makes them, is traced as its original, so that its calls can become
+    demonstrations.
     """
 
     adapter: Any = None
@@ -129,11 +129,11 @@ class OwnPredict(RagPredict):
 
     @property
     def traced_as(self) -> RagPredict:
-        """The predictor that DSPy's trace names for a call of this one."""
+        """Returns the predictor that DSPy's trace names for a call of this one."""
         return self._copied_from or super().traced_as
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
-        """As RagPredict's, counted for the question that is answered."""
+        """Calls as RagPredict does, and counts the call for the current question."""
         question = current()
         call_forward = super().forward if self.chosen_adapter is None else self._forward_by_adapter
         if question is None:
@@ -142,7 +142,7 @@ class OwnPredict(RagPredict):
             return question.join(lambda: call_forward(**kwargs))
 
     def _forward_by_adapter(self, **kwargs: Any) -> dspy.Prediction:
-        """As `forward`, with the adapter's own synchronous call: in this thread, as DSPy has it."""
+        """Calls as `forward` does, by the adapter's own synchronous call in this thread."""
         if event_loop.is_on_loop():
             return event_loop.run(super().aforward(**kwargs))
         if (lm := kwargs.pop("lm", None)) is not None:
@@ -174,7 +174,7 @@ class OwnPredict(RagPredict):
         return self.adapter if chosen is None or type(chosen).__module__ == "dspy.predict.refine" else chosen
 
     def _adapter_call(self, invocation: Invocation) -> tuple[dict[str, Any], AdapterCall]:
-        """The inputs of `invocation`, cut where they do not fit the context, and its call."""
+        """Returns the inputs of `invocation`, cut to fit the context if needed, and its call."""
         inputs = invocation.inputs
         for name, info in self.signature.input_fields.items():
             if name not in inputs and info.default is not PydanticUndefined:
@@ -203,9 +203,9 @@ class OwnPredict(RagPredict):
         )
 
     def _asking(self, of: Target, shown: list[Any]) -> Callable[[Target, ChatRequest], Any]:
-        """Asks the gateway, and shows a reply to `dspy.streamify` as it comes; `shown` are those so far.
+        """Returns a function that asks the gateway, and shows replies to `dspy.streamify` as they come.
 
-        What an adapter of the user's own reads comes whole.
+        `shown` lists the replies shown so far. Replies for a user's own adapter come whole.
         """
 
         async def ask(target: Target, request: ChatRequest) -> Answer:
@@ -226,7 +226,7 @@ class OwnPredict(RagPredict):
         outputs: dict[str, Any],
         failure: str,
     ) -> dspy.Prediction:
-        """The prediction of a call that was made. Raises ParseFailure where its replies were not read."""
+        """Returns the prediction of a call. Raises ParseFailure if its replies were unreadable."""
         answers = tuple(call.answers)
         if failure and answers:
             failure = why_unanswered(answers[-1].reply) or failure
@@ -239,7 +239,7 @@ class OwnPredict(RagPredict):
         return self._to_prediction(invocation, inputs, outcome)
 
     def shown_demos(self, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The demonstrations that a call with `inputs` shows, in order."""
+        """Returns the demonstrations that a call with `inputs` shows, in order."""
         demos = [plain(demo) for demo in self._demos]
         if self.nearest:
             places = nearest_first(demos, inputs)[: min(self.nearest, self.max_demos)]
@@ -247,7 +247,7 @@ class OwnPredict(RagPredict):
         return demos[: self.max_demos]
 
     def made_elsewhere(self, inputs: Mapping[str, Any]) -> tuple[Message, ...] | None:
-        """The messages that the adapter makes, where there is one."""
+        """Returns the messages of the adapter, if there is one."""
         if self.chosen_adapter is None:
             return None
         lm = self.chosen_lm
@@ -259,7 +259,7 @@ class OwnPredict(RagPredict):
 
     @property
     def template(self) -> PromptTemplate:
-        """As TypedPrompt's; what an adapter makes has no part that stays the same."""
+        """TypedPrompt's template; an adapter's prompt has no constant part."""
         if self.adapter is None:
             return super().template
         rendering, mode = self._rendered, (self.layout, self.max_demos)
@@ -277,7 +277,7 @@ class OwnPredict(RagPredict):
 
     @property
     def unchanged(self) -> Any:
-        """As TypedPrompt's, with the adapter of now."""
+        """TypedPrompt's copy, with the present adapter."""
         if self.adapter is None:
             return super().unchanged
         twin = copy.copy(self)
@@ -285,7 +285,7 @@ class OwnPredict(RagPredict):
         return twin
 
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
-        """As RagPredict's; what an adapter sends is known by its requests alone."""
+        """Returns RagPredict's key; None with an adapter, which is known by its requests alone."""
         return None if self.adapter is not None else super()._key(inputs, target, sampling, sample)
 
     def _with_hint(self) -> RagPredict:
@@ -297,7 +297,7 @@ class OwnPredict(RagPredict):
         return twin
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
-        """DSPy's state, and the settings that were measured, which plain DSPy takes over as its `config`."""
+        """Returns DSPy's state, and the measured settings, which plain DSPy uses as its `config`."""
         state = super().dump_state(*args, **more)
         lm = self.chosen_lm
         sampling, _ = self.sampling_for(None, lm)
@@ -307,12 +307,12 @@ class OwnPredict(RagPredict):
         return state
 
     def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
-        """Take over `state`, without its `config`: how replies are drawn is said by the knobs."""
+        """Loads `state`, without its `config`: the knobs decide how replies are drawn."""
         rest = {name: value for name, value in state.items() if name != "config"}
         return super().load_state(rest, *args, **more)
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
-        """As RagPredict's, counted for the question that is answered."""
+        """Calls as RagPredict does, and counts the call for the current question."""
         question = current()
         if question is None:
             return await super().aforward(**kwargs)
@@ -325,7 +325,7 @@ class OwnPredict(RagPredict):
         return super()._prepare(kwargs)
 
     def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
-        """As TypedPrompt's; refuses several completions of one call."""
+        """Returns the sampling as TypedPrompt does; refuses several completions of one call."""
         if int((config or {}).get("n") or self.config.get("n") or 1) > 1:
             raise UsageError(
                 f"The predictor {self.name or 'without a name'!r} draws several completions (n), and a call "
@@ -335,11 +335,11 @@ class OwnPredict(RagPredict):
         return super().sampling_for(config, lm)
 
     def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
-        """As TypedPrompt's, without a schema where that is open."""
+        """Builds the request as TypedPrompt does, without a schema that leaves fields open."""
         return _without_open(super().chat_request(messages, sampling, sample))
 
     def repair_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
-        """As TypedPrompt's, without a schema where that is open."""
+        """Builds the request as TypedPrompt does, without a schema that leaves fields open."""
         return _without_open(super().repair_request(request, reply, error))
 
 

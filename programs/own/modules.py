@@ -22,7 +22,7 @@ _KEY = re.compile(r"[\w.'\[\] -]+")
 
 
 class PredictModule(dspy.Module):
-    """A predictor by itself as a module, whose parts can be replaced."""
+    """A single predictor as a module, whose parts can be replaced."""
 
     def __init__(self, predict: dspy.Predict) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class PredictModule(dspy.Module):
             )
 
     def forward(self, question: str) -> Any:
-        """What the predictor gives."""
+        """Returns the predictor's prediction."""
         return self.predict(question=question)
 
 
 def instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
-    """`module`, an instance or its class, with its declared values; `__init__` of a class sees them already.
+    """Returns `module`, an instance or its class, with its declared values, which `__init__` sees already.
 
-    A predictor becomes a module that calls it. Raises UsageError where the class cannot be built without
+    A predictor becomes a module that calls it. Raises UsageError if the class cannot be built without
     arguments.
     """
     built = _instance_of(name, module, knobs)
@@ -51,7 +51,7 @@ def instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
 
 
 def overrides_call(predictor: dspy.Predict) -> bool:
-    """Whether the class of `predictor` calls a model otherwise than dspy.Predict does."""
+    """Returns whether the class of `predictor` calls a model in another way than dspy.Predict."""
     cls = type(predictor)
     return any(getattr(cls, part) is not getattr(dspy.Predict, part) for part in ("forward", "aforward"))
 
@@ -79,7 +79,7 @@ def _instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
 
 
 def _copy(module: dspy.Module) -> dspy.Module:
-    """A copy of `module` that shares what cannot be copied, such as locks and clients, and nothing else."""
+    """Copies `module`; the copy shares only parts that cannot be copied, such as locks and clients."""
     shared: dict[int, Any] = {}
     for value in _attributes(module, set()):
         try:
@@ -90,7 +90,7 @@ def _copy(module: dspy.Module) -> dspy.Module:
 
 
 def _attributes(value: Any, seen: set[int]) -> Iterator[Any]:
-    """What modules hold beside modules and predictors, in lists, tuples and dictionaries too."""
+    """Yields what modules hold beside modules and predictors, in lists, tuples and dictionaries too."""
     if id(value) in seen or isinstance(value, dspy.Predict):
         return
     seen.add(id(value))
@@ -108,10 +108,10 @@ def _attributes(value: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def replace_predictors(module: dspy.Module, change: Callable[[dspy.Predict], OwnPredict]) -> None:
-    """Put `change(predictor)` in the place of every predictor of `module`, where it stands.
+    """Replaces every predictor of `module` by `change(predictor)`, in place.
 
-    Frozen modules' predictors are changed too. In place, so that a bound method which a tool was made of
-    calls the new ones.
+    Frozen modules' predictors are changed too. It is done in place, so that bound methods, of which tools may
+    be made, call the new ones.
     """
     changed: dict[int, Any] = {}
     alive: list[Any] = []
@@ -142,7 +142,7 @@ def replace_predictors(module: dspy.Module, change: Callable[[dspy.Predict], Own
 
 
 def check(module: dspy.Module, *, retriever: bool) -> None:
-    """Raise UsageError where `module` cannot be compiled, saying what to change.
+    """Raises UsageError if `module` cannot be compiled, saying what to change.
 
     `retriever` says whether there is a source for dspy.Retrieve.
     """
@@ -202,14 +202,14 @@ def _check_inputs(name: str, module: dspy.Module) -> None:
 
 
 def function_of(module: dspy.Module) -> Any:
-    """The method that answers, bound. Not by its attribute, at which DSPy warns of direct calls."""
+    """Returns the bound method that answers, not by its attribute: DSPy warns of direct calls of it."""
     return getattr(type(module), entry_of(module)).__get__(module, type(module))
 
 
 def entry_of(module: dspy.Module) -> str:
-    """The name of the method that answers: forward, or aforward of a class that defines only that.
+    """Returns the name of the method that answers: forward, or aforward of a class that defines only that.
 
-    The class nearest to the module decides; "" where none defines either.
+    The first class in the module's inheritance order decides; "" if none defines either.
     """
     for cls in type(module).__mro__:
         for name in ("forward", "aforward"):

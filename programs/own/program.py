@@ -39,15 +39,15 @@ _OURS = frozenset({"trace", "counters", "tallies", "candidates"})
 
 
 class OwnProgram(RagProgram):
-    """The user's `module`, called with the question and what else of its row `forward` names.
+    """The user's `module`, called with the question and the other fields of its row that `forward` names.
 
-    Its predictors go to the target main, through store, budget and replay; so do predictors that its code
-    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or what
-    `dspy.configure(rm=...)` named where there is none. It must give `answer`; `passages`, texts or passages,
-    are what it showed. A synchronous `forward` has a thread of
-    its own, an `aforward` a loop of its own, so that neither blocks other questions. An error that it raises
-    leaves the question without an answer. `most_calls` of the module, a number or a method, says how many
-    calls of predictors a question takes; more are refused.
+    Its predictors use the target main, through store, budget and replay; so do predictors that its code
+    creates while it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or
+    the retriever of `dspy.configure(rm=...)` if there is none. It must return `answer`; `passages`, texts or
+    passages, are those it showed. A synchronous `forward` has a thread of its own, an `aforward` a loop of
+    its own, so that neither blocks other questions. An error that it raises leaves the question without an
+    answer. `most_calls` of the module, a number or a method, says how many calls of predictors a question
+    takes; more are refused.
     """
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module, adapter: Any = None) -> None:
@@ -62,9 +62,9 @@ class OwnProgram(RagProgram):
 
     @classmethod
     def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs, adapter: Any = None) -> OwnProgram:
-        """The program `name` of `module`, a class or an instance that is copied. Raises UsageError.
+        """Returns the program `name` of `module`, a class or an instance that is copied. Raises UsageError.
 
-        `adapter` makes its prompts where the knob `layout` names it.
+        `adapter` makes its prompts if the knob `layout` names it.
         """
         return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
 
@@ -79,12 +79,12 @@ class OwnProgram(RagProgram):
 
     @property
     def adapter(self) -> Any:
-        """The DSPy adapter that makes the prompts; None where one of ragc's layouts does."""
+        """The DSPy adapter that makes the prompts; None if one of ragc's layouts does."""
         return self._adapter
 
     @property
     def learned(self) -> dict[str, Any]:
-        """The adapter that makes the prompts, where there is one: its class and options."""
+        """Returns class and options of the adapter that makes the prompts, if there is one."""
         return {} if self._adapter is None else {ADAPTER: adapters.to_json(self._adapter)}
 
     @learned.setter
@@ -101,8 +101,8 @@ class OwnProgram(RagProgram):
     def save(self, path: Any, *args: Any, **more: Any) -> None:
         """Writes DSPy's state, which the module loads in plain DSPy.
 
-        Warns where it would not run there as it was measured: under another adapter, or with demonstrations
-        that are chosen by the question.
+        Warns if it would run there differently from how it was measured: under another adapter, or with
+        demonstrations that are chosen by the question.
         """
         for text in self._differs_in_dspy():
             warnings.warn(text, stacklevel=2)
@@ -129,7 +129,7 @@ class OwnProgram(RagProgram):
             )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
-        """The program built anew, with this one's state: a user's class knows best what must be its own."""
+        """Rebuilds the program with this one's state: the user's class knows what must be its own."""
         twin = cast(OwnProgram, self.method.build(self.runtime, self.knobs))
         memo[id(self)], twin._adapter = twin, self._adapter
         mine = dict(self.named_predictors())
@@ -139,7 +139,7 @@ class OwnProgram(RagProgram):
         return twin
 
     def named_parameters(self) -> list[tuple[str, Any]]:
-        """The settings, and the module's own parameters by the names that they have there.
+        """Returns the settings, and the module's own parameters by their names in the module.
 
         Retrievers are left out: DSPy counts them as parameters and cannot save them.
         """
@@ -149,7 +149,7 @@ class OwnProgram(RagProgram):
         return [(NAME, settings_of(self)), *own]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
-        """The module's predictors by the names that they have there."""
+        """Returns the module's predictors by their names in the module."""
         return list(self.module.named_predictors())
 
     @property
@@ -158,7 +158,7 @@ class OwnProgram(RagProgram):
         return function_of(self.module)
 
     def _typed(self, predictor: dspy.Predict) -> OwnPredict:
-        """A typed call in the place of `predictor`, with its LM, demonstrations and sampling."""
+        """Returns a typed call that replaces `predictor`, with its LM, demonstrations and sampling."""
         config, knobs = dict(predictor.config), self.knobs
         most = config.pop("max_tokens", None) or knobs.max_tokens
         call = OwnPredict(
@@ -173,7 +173,10 @@ class OwnProgram(RagProgram):
         return call
 
     def most_calls(self) -> int:
-        """What the module says, else CALLS_EACH for each predictor. Raises UsageError for no such number."""
+        """Returns the module's `most_calls`, else CALLS_EACH for each predictor.
+
+        Raises UsageError for no such number.
+        """
         most = getattr(self.module, "most_calls", None)
         if most is None:
             return CALLS_EACH * max(1, len(self.predictors()))
@@ -186,10 +189,10 @@ class OwnProgram(RagProgram):
         return number
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """What the module answers.
+        """Returns the module's answer.
 
-        Raises UsageError where it gives no `answer` or makes too many calls, ParseFailure where it fails on
-        this question, and what ended its calls.
+        Raises UsageError if it gives no `answer` or makes too many calls, ParseFailure if it fails on this
+        question, and the error that ended its calls.
         """
         takes = inspect.signature(self.flow_code).parameters
         inputs = {"question": question, **{name: one for name, one in context.items() if name in takes}}
@@ -219,7 +222,7 @@ class OwnProgram(RagProgram):
         return self._prediction(reply, held)
 
     def _own_lm(self) -> Any:
-        """The program's targets as an LM, for predictors that the module makes as it runs."""
+        """Returns the program's targets as an LM, for predictors that the module creates while it runs."""
         if self._lm is None:
             self._lm = own_lm(self.runtime)
         return self._lm
@@ -246,7 +249,7 @@ class OwnProgram(RagProgram):
             self._raise(held, error)
 
     def _raise(self, held: Running, error: BaseException) -> NoReturn:
-        """Raise what ends the question: an error of ours, or what the module raised in its own code."""
+        """Raises the error that ends the question: one of ours, or that of the module's own code."""
         if held.stopped is not None:
             raise held.stopped
         if isinstance(error, RagcError):
@@ -262,7 +265,7 @@ class OwnProgram(RagProgram):
         ) from error
 
     def _prediction(self, reply: Any, held: Running) -> dspy.Prediction:
-        """The prediction of a program, made of what the module gave."""
+        """Returns the prediction of a program, made of the module's result."""
         outputs = dict(reply.items()) if isinstance(reply, dspy.Prediction) else {}
         if "answer" not in outputs:
             fields = ", ".join(outputs) if outputs else type(reply).__name__
@@ -279,9 +282,9 @@ class OwnProgram(RagProgram):
         return dspy.Prediction(**{**own, "answer": text, "passages": passages})
 
     def _retrieve(self, query: Any, k: int | None = None, **more: Any) -> list[Any]:
-        """What `dspy.Retrieve` gets from `dspy.settings.rm`: what the source `local` has, best first.
+        """Returns the hits of the source `local` to `dspy.Retrieve`, best first.
 
-        Each has `long_text`, as it stands in a prompt, and `passage`.
+        Each has `long_text`, the passage as in a prompt, and `passage`.
         """
         held = current()
 
@@ -302,7 +305,7 @@ class OwnProgram(RagProgram):
 
 
 def _passages(items: Any, hits: Mapping[str, Passage]) -> Iterable[Passage]:
-    """What a module says it showed, as passages: those of searches by their text, others by their content."""
+    """Yields the items that a module reports as shown: hits by their text, other items by their content."""
     listed = items if isinstance(items, list | tuple) else () if items is None else (items,)
     for item in listed:
         held = getattr(item, "passage", item)

@@ -1,4 +1,4 @@
-"""Whether a reply's schema says all of its fields; servers that enforce schemas refuse one that does not."""
+"""Checks whether a reply's schema lists all of its fields; servers that enforce schemas refuse others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TYPED = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const")
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether every value that `schema` describes has a type, and every object only known fields."""
+    """Returns whether every value that `schema` describes has a type, and every object only known fields."""
     return all(map(_node_is_closed, (schema, *schema.get("$defs", {}).values())))
 
 

@@ -1,7 +1,7 @@
-"""The source of a user's module, which a compiled program keeps beside its recipe.
+"""The source of a user's module, which a compiled program stores beside its recipe.
 
-One file is kept: the module that defines the class. What it imports from packages is named as requirements;
-other files of the user's that it imports are named too, and stay where they are.
+One file is stored: the module that defines the class. Its imports from packages are listed as requirements;
+other files of the user's that it imports are listed too, and are not stored.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ PROGRAM_FACTS = "module"
 
 @dataclass(frozen=True, slots=True)
 class KeptModule:
-    """A module as it is kept: `file` is its path in the compiled directory, "" for one of a package.
+    """A module as it is stored: `file` is its path in the compiled directory, "" for one of a package.
 
     `requirements` are the distributions that it imports from, and `beside` the modules that it imports which
-    are neither installed nor kept.
+    are neither installed nor stored.
     """
 
     file: str
@@ -39,7 +39,7 @@ class KeptModule:
     beside: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """What `provenance.json` says of it; the digest is that of the file."""
+        """Returns the entry for `provenance.json`; the digest is that of the file."""
         file_facts = (
             {"file": self.file, "sha256": hashlib.sha256(self.content).hexdigest()} if self.file else {}
         )
@@ -48,9 +48,9 @@ class KeptModule:
 
 
 def kept_module(name: str, module: Any) -> KeptModule:
-    """The module of the program `name`, `module:Class`, of which `module` is the class or an instance.
+    """Returns the module of the program `name`, `module:Class`; `module` is the class or an instance.
 
-    Raises UsageError where nobody else could import it: in a script, a notebook or a function.
+    Raises UsageError if it could not be imported elsewhere: in a script, a notebook or a function.
     """
     cls = module if isinstance(module, type) else type(module)
     reference, _, attribute = name.partition(":")
@@ -89,14 +89,14 @@ def _path_of(cls: type) -> Path | None:
 
 
 def _is_installed(path: Path) -> bool:
-    """Whether `path` lies where packages are installed."""
+    """Returns whether `path` is in a folder of installed packages."""
     paths = sysconfig.get_paths()
     homes = {Path(paths[name]).resolve() for name in ("purelib", "platlib")}
     return any(path.resolve().is_relative_to(home) for home in homes)
 
 
 def _imports(content: bytes, reference: str) -> Iterator[str]:
-    """The first names of the modules that `content` imports; of relative ones those beside it."""
+    """Yields the first names of the modules that `content` imports; of relative ones those beside it."""
     for node in ast.walk(ast.parse(content)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

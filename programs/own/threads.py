@@ -1,8 +1,8 @@
-"""Where a user's code runs: never on the process's own loop, which it would block.
+"""Runs a user's code off the process's own loop, which it would block.
 
 A synchronous function has a thread of its own for each question. A pool of few threads would not do: code
-that holds one while it waits for the loop keeps out what the loop itself hands to threads. Coroutines share
-one loop of their own, so that a client which belongs to a loop may be kept between questions.
+that holds one while it waits for the loop blocks the work that the loop itself gives to threads. Coroutines
+share one loop of their own, so that a client which belongs to a loop may be kept between questions.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """What `work` gives, called in a thread of its own with the variables of this context.
+    """Calls `work` in a thread of its own, with the variables of this context, and returns its result.
 
-    A cancelled caller does not wait for the thread, which goes on.
+    A cancelled caller does not wait for the thread, which continues.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
@@ -46,7 +46,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 async def on_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on the loop of users' coroutines; cancelled with its caller."""
+    """Awaits `work` on the loop of users' coroutines; cancelled with its caller."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _get()))
 
 

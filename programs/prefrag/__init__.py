@@ -27,7 +27,7 @@ _ASKS_OTHER = When("pref", (True,), otherwise=(_FREE, When("preferred_source", e
 
 @dataclass(frozen=True)
 class PrefRagKnobs(ReadingKnobs):
-    """How many steps there are, which source is asked when, and how the answer is graded."""
+    """How many steps there are, which source is searched when, and how the answer is graded."""
 
     max_step: int = integer(3, 1, 6, "steps that are announced; one more is taken", paper="PrefRAG B.3")
     strict_budget: bool = switch(
@@ -114,7 +114,10 @@ class PrefRagKnobs(ReadingKnobs):
     wording: str = redeclare(AnswerKnobs, "wording")
 
     def most_calls(self) -> int:
-        """The most of any number of bad grades; each spares a step its search, and adds two unless strict."""
+        """Returns the greatest number of calls for any number of bad grades.
+
+        Each bad grade saves a step its search, and adds two steps unless strict.
+        """
         compares = self.pref and self.pref_style == "module"
         grades = self.reflect and self.reflect_mode == "separate"
         first = self.max_step + (0 if self.strict_budget else 1)

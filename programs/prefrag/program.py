@@ -46,12 +46,12 @@ _BESIDE = 412
 
 
 def _bad(grade: str) -> bool:
-    """Whether `grade` is negative; its words may stand in a longer text."""
+    """Returns whether `grade` is negative; its words may be part of a longer text."""
     return any(word in grade.upper() for word in ("PARTIALLY", "INCORRECT"))
 
 
 def _label(action: str) -> str:
-    """How the trajectory names a search."""
+    """Returns the name of a search in the trajectory."""
     return action.capitalize().replace("_", " ")
 
 
@@ -77,7 +77,7 @@ class PrefRag(SourceChoice):
         return int(self.knobs.most_calls())
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Take steps until one answers `question`, or none is left and the answer is forced."""
+        """Takes steps until one answers `question`, or none is left and the answer is forced."""
         run = Run(question, left=self.knobs.max_step + (0 if self.knobs.strict_budget else 1))
         while run.left:
             run.left -= 1
@@ -102,13 +102,13 @@ class PrefRag(SourceChoice):
         return self._prediction(run, forced.answer)
 
     async def _next(self, run: Run) -> Any:
-        """The next step; None when it cannot be read."""
+        """Returns the next step; None when it is unreadable."""
         tools = [f"{action}: {about}" for action, (_, about) in self.tools.items()]
         inputs = self._inputs(self.step, run, tools=tools, max_step=self.knobs.max_step, steps_left=run.left)
         return await self.step.try_call(**inputs, config={"rollout_id": run.again})
 
     def _inputs(self, call: RagPredict, run: Run, **more: Any) -> dict[str, Any]:
-        """What `call` is given: `more`, the question, and as much of the trajectory as fits."""
+        """Returns the inputs of `call`: `more`, the question, and as much of the trajectory as fits."""
 
         def inputs(turns: Trajectory) -> dict[str, Any]:
             return {**more, "question": run.question, "trajectory": render_trajectory(turns)}
@@ -117,7 +117,7 @@ class PrefRag(SourceChoice):
         return inputs(run.shown)
 
     async def _search(self, run: Run, move: Move) -> None:
-        """Search as the step asks; one that asks again for what all sources were asked ends the steps."""
+        """Searches as the step asks; ends the steps if all sources were searched for that already."""
         passages = await self.search_preferred_first(run, self.tools[move.action][0], move.action_input)
         if passages is None:
             self._drop(run, move)
@@ -126,11 +126,11 @@ class PrefRag(SourceChoice):
             run.add((*self._thought(move), (_label(move.action), move.action_input)), passages)
 
     def _thought(self, move: Move) -> tuple[tuple[str, str], ...]:
-        """What the trajectory shows of the thought of `move`."""
+        """Returns the thought of `move` as the trajectory shows it."""
         return (("Thought", move.thought),) if self.knobs.thoughts else ()
 
     def _drop(self, run: Run, move: Move) -> None:
-        """Pass over an unknown tool, an empty query or a search made before; the step is spent."""
+        """Skips an unknown tool, an empty query or a repeated search; the step is spent."""
         counters.count(dropped=1)
         record(Note("step", f"dropped: {move.action}: {move.action_input}"))
         run.again += 1
@@ -138,7 +138,7 @@ class PrefRag(SourceChoice):
             run.left = 0
 
     async def _review(self, run: Run, move: Move) -> Any:
-        """The grade of the answer of `move` when it is bad and may be worked on, else None."""
+        """Returns the grade of the answer of `move` if it is bad and more steps are allowed, else None."""
         knobs = self.knobs
         spent = run.counts["supplements"] == knobs.max_supplements or (knobs.strict_budget and not run.left)
         if not knobs.reflect or spent:
@@ -149,7 +149,7 @@ class PrefRag(SourceChoice):
         return review if review is not None and _bad(review.grade) else None
 
     async def _supplement(self, run: Run, move: Move, review: Any) -> None:
-        """Search all sources with the question itself; two more steps follow unless the budget is strict."""
+        """Searches all sources with the question itself; adds two steps unless the budget is strict."""
         run.counts["supplements"] += 1
         record(Note("supplement", f"{move.answer!r} is {review.grade}"))
         results = await together(*(self.search_source(run, name, run.question) for name in self.used))
@@ -165,5 +165,5 @@ class PrefRag(SourceChoice):
         run.left += 0 if self.knobs.strict_budget else 2
 
     def _prediction(self, run: Run, answer: str) -> dspy.Prediction:
-        """`answer` with the passages last shown, and how often each source was asked and used."""
+        """Returns `answer` with the passages last shown, and how often each source was searched and used."""
         return dspy.Prediction(answer=answer, passages=collect_passages(run.shown), tallies=self.tallies(run))

@@ -31,7 +31,7 @@ _COUNTED = ("total_local", "total_web", "switches", "repeats", "supplements")
 
 
 def _source_names(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
-    """The sources that may be searched, the preferred one first; raises UsageError."""
+    """Returns the sources that may be searched, the preferred one first; raises UsageError."""
     first, known = knobs.preferred_source, tuple(runtime.sources)
     if first not in known:
         raise UsageError(
@@ -51,7 +51,7 @@ def _source_names(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
 
 
 def _actions(names: Sequence[str], knobs: PrefRagKnobs, *, compares: bool) -> dict[str, tuple[str, str]]:
-    """By action: the source that it asks for, and what the model is told about it."""
+    """Returns by action the source that it searches and its description for the model."""
     if len(names) == 1 or (compares and len(names) == 2):
         return {"search": (names[-1], "finds passages for a short query")}
     descriptions = {name: f"searches {_ABOUT.get(name, name)}" for name in names}
@@ -66,7 +66,7 @@ def _actions(names: Sequence[str], knobs: PrefRagKnobs, *, compares: bool) -> di
 class SourceChoice(RagProgram):
     """Searches of a preferred source and others, and the choice between them.
 
-    `tools` gives by action the source that it asks for and what the model is told about it.
+    `tools` has by action its source and its description for the model.
     """
 
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
@@ -79,14 +79,14 @@ class SourceChoice(RagProgram):
 
     @property
     def first_source(self) -> str:
-        """The source that is asked first."""
+        """Returns the source that is searched first."""
         return next(iter(self.used))
 
     async def search_preferred_first(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
-        """The preferred source's passages when they add something, else those of the source `name`.
+        """Returns the preferred source's passages if they add something, else those of the source `name`.
 
-        With `no_repeats` a search that was made before is not made again: the first source that was not
-        searched for `query` is searched in its place. None when all were.
+        With `no_repeats` a search is not repeated: the first source that was not searched for `query` is
+        searched instead. None when all were.
         """
         unasked = [source for source in self.used if not self._was_made(run, source, query)]
         if not unasked:
@@ -106,11 +106,11 @@ class SourceChoice(RagProgram):
         return await self.search_source(run, name, query)
 
     def _was_made(self, run: Run, name: str, query: str) -> bool:
-        """Whether a search need not be made because it was made before."""
+        """Returns whether a search is skipped as a repetition."""
         return self.knobs.no_repeats and (name, query.casefold()) in run.searches
 
     async def _adds(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
-        """Whether `passages` add to what is known; the first ones do, unless they are compared too."""
+        """Returns whether `passages` add to known ones; the first do, unless they are compared too."""
         known = collect_passages(run.turns)
         if not known and not self.knobs.compare_first:
             return True
@@ -118,7 +118,7 @@ class SourceChoice(RagProgram):
         return await self.add_something(self._comparison_inputs(key, known, passages))
 
     async def add_something(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether the new passages among `inputs` of the comparison add to the known ones."""
+        """Returns whether the new passages among `inputs` of the comparison add to the known ones."""
         reply = await self.compare.try_call(**inputs)
         if reply is None:
             return False
@@ -130,11 +130,12 @@ class SourceChoice(RagProgram):
     def _comparison_inputs(
         self, question: str, known: tuple[Passage, ...], new: tuple[Passage, ...]
     ) -> dict[str, Any]:
-        """What the comparison is given: of `known` the oldest are left out first, then of `new` the last.
+        """Returns the comparison's inputs, cut to fit: the oldest of `known` first, then the last of `new`.
 
-        The first of `new` stays: the call cuts it when it does not fit alone. The numbers of `new` go on from
-        those of `known`, and a passage that is among both keeps its number. A program compiled before
-        passages were numbered through is given lists.
+        The first of `new` stays: the call cuts it when it does not fit alone. The numbers of `new` continue
+        those
+        of `known`, and a passage in both has one number. A program compiled before passages were numbered
+        through gets lists.
         """
         call = self.compare
         numbered = call.signature.input_fields["new"].annotation is str
@@ -155,7 +156,7 @@ class SourceChoice(RagProgram):
         return inputs(known, shown_new or new[:1])
 
     async def search_source(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
-        """What the source `name` finds for `query`, counted."""
+        """Searches the source `name` for `query`, and counts the search."""
         run.searches.add((name, query.casefold()))
         kind = "local" if name == "local" else "web"
         run.counts[f"total_{kind}"] += 1
@@ -164,7 +165,7 @@ class SourceChoice(RagProgram):
         return tuple(hit.passage for hit in hits)
 
     def tallies(self, run: Run) -> dict[str, int]:
-        """How often each source was asked, and how often what it found was used."""
+        """Returns how often each source was searched, and how often its passages were used."""
         counts = {name: run.counts[name] for name in _COUNTED}
         unused = counts["switches"] if self.first_source == "local" else 0
         counts["used_local"] = counts["total_local"] - unused

@@ -1,7 +1,7 @@
-"""One question on its way: the steps left, and the trajectory as text in a prompt.
+"""The state of one question: the steps left, and the trajectory as text in a prompt.
 
-The trajectory is the accumulated context of PrefRAG, section 3.2: what was thought, searched, found,
-answered and graded.
+The trajectory is the accumulated context of PrefRAG, section 3.2: what was thought, searched, found, answered
+and graded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Trajectory = tuple[Turn, ...]
 
 @dataclass(slots=True)
 class Run:
-    """Steps left, what was done, what the last call was shown, and how often each source was asked.
+    """Steps left, the turns so far, what the last call was shown, and how often each source was searched.
 
     `again` counts the steps since the trajectory last grew, `searches` are the searches made: source and
     query, in lower case.
@@ -47,27 +47,27 @@ class Run:
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, wrote: tuple[tuple[str, str], ...], passages: tuple[Passage, ...]) -> None:
-        """One more turn."""
+        """Appends a turn."""
         self.turns, self.again = (*self.turns, Turn(wrote, passages)), 0
 
 
 def collect_passages(turns: Trajectory) -> tuple[Passage, ...]:
-    """The passages of all turns, in order, each once."""
+    """Returns the passages of all turns, in order, each once."""
     return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
 
 
 def number_passages(passages: Iterable[Passage]) -> dict[Passage, int]:
-    """The numbers of `passages` from 1, one for each however often it comes."""
+    """Numbers `passages` from 1; repeated ones have one number."""
     return {passage: number for number, passage in enumerate(dict.fromkeys(passages), 1)}
 
 
 def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int]) -> str:
-    """`passages` as text, each with its number; `none` for no passage."""
+    """Returns `passages` as text, each with its number; `none` for no passage."""
     return "\n".join(f"[{numbers[passage]}] {format_passage(passage)}" for passage in passages) or "none"
 
 
 def render_trajectory(turns: Trajectory) -> list[str]:
-    """`turns` as they stand in a prompt, one text each, passages numbered through all of them.
+    """Returns `turns` as a prompt shows them, one text each, passages numbered through all of them.
 
     A turn that found a passage again names it, and its text is not repeated.
     """
@@ -87,7 +87,7 @@ def render_trajectory(turns: Trajectory) -> list[str]:
 
 
 def shrink_trajectory(turns: Trajectory) -> Trajectory:
-    """`turns` with a little less: the last passage of the oldest turn that has any, else the oldest turn."""
+    """Shortens `turns`: by the last passage of the oldest turn that has any, else by the oldest turn."""
     for at, turn in enumerate(turns):
         if turn.passages:
             less = replace(turn, passages=turn.passages[:-1], cut=True)

@@ -35,7 +35,7 @@ _ANSWER_WORDS = 12
 
 
 def well_formed(draft: Draft) -> bool:
-    """Whether the draft is one question of a usual length, with a short answer."""
+    """Returns whether the draft is one question of a usual length, with a short answer."""
     question, terms = draft.question, analyze(draft.question)
     marks = question.count("?") + question.count("\uff1f")
     short = draft.candidate.kind == "unanswerable" or 0 < len(analyze(draft.answer)) <= _ANSWER_WORDS
@@ -44,7 +44,7 @@ def well_formed(draft: Draft) -> bool:
 
 
 def self_contained(draft: Draft) -> bool:
-    """Whether the question can be understood by somebody who has not seen the passage."""
+    """Returns whether the question can be understood by somebody who has not seen the passage."""
     if _POINTS.search(draft.question):
         return False
     pronoun = _PRONOUN.search(draft.question)
@@ -52,14 +52,17 @@ def self_contained(draft: Draft) -> bool:
 
 
 def hides_answer(draft: Draft) -> bool:
-    """Whether the question does not contain its answer; a comparison names what it chooses between."""
+    """Returns whether the question does not contain its answer; a comparison names what it chooses
+    between.
+    """
     if draft.candidate.kind in ("unanswerable", "comparison"):
         return True
     return not _contains(draft.question, draft.answer)
 
 
 def stated(draft: Draft) -> bool:
-    """Whether the answer stands in a passage; in the second where two are linked, so that both are needed.
+    """Returns whether the answer stands in a passage; in the second where two are linked, so that both are
+    needed.
 
     A comparison may be answered by yes or no.
     """
@@ -72,7 +75,7 @@ def stated(draft: Draft) -> bool:
 
 
 def overlap_of(draft: Draft) -> float:
-    """The largest share of the question's content words that stand in one of its passages, 0 to 1."""
+    """Returns the largest share of the question's content words that stand in one of its passages, 0 to 1."""
     terms = query_terms(draft.question)
     if not terms:
         return 0.0
@@ -81,7 +84,7 @@ def overlap_of(draft: Draft) -> float:
 
 
 def own_words(draft: Draft) -> bool:
-    """Whether enough of the question's content words are not those of its passage."""
+    """Returns whether enough of the question's content words are not those of its passage."""
     return overlap_of(draft) <= OVERLAP_CAP
 
 
@@ -96,17 +99,17 @@ CHECKS: Mapping[str, Callable[[Draft], bool]] = {
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Whether two short answers say the same: enough words in common, or one contains the other."""
+    """Returns whether two short answers say the same: enough words in common, or one contains the other."""
     return f1(one, [other]) >= MIN_F1 or _contains(one, other) or _contains(other, one)
 
 
 def states(excerpt: Excerpt, answer: str) -> bool:
-    """Whether the words of `answer` stand in the passage of `excerpt`, in a row."""
+    """Returns whether the words of `answer` stand in the passage of `excerpt`, in a row."""
     return _contains(f"{excerpt.title}\n{excerpt.whole}", answer)
 
 
 def _contains(text: str, part: str) -> bool:
-    """Whether the words of `part` stand in `text`, in a row."""
+    """Returns whether the words of `part` stand in `text`, in a row."""
     inner = normalise(part)
     return bool(inner) and f" {inner} " in f" {normalise(text)} "
 
@@ -124,7 +127,7 @@ class _Known:
         return cls(trigrams(question), frozenset(query_terms(question)), numbers, vector)
 
     def asks_same(self, other: _Known) -> bool:
-        """Whether both ask the same; questions with other numbers never do."""
+        """Returns whether both ask the same; questions with other numbers never do."""
         if self.numbers != other.numbers:
             return False
         shared, both = len(self.terms & other.terms), len(self.terms | other.terms)
@@ -155,7 +158,7 @@ class KnownQuestions:
     def has(
         self, question: str, answers: Iterable[str], passages: Iterable[str], vector: Sequence[float] = ()
     ) -> bool:
-        """Whether a question asks what one of the set asks."""
+        """Returns whether a question asks what one of the set asks."""
         if _facts(answers, passages) & self._facts:
             return True
         mine = _Known.of(question, vector)
@@ -163,7 +166,7 @@ class KnownQuestions:
 
 
 def _facts(answers: Iterable[str], passages: Iterable[str]) -> set[tuple[str, str]]:
-    """The pairs of answer and passage that a question asks for; none for one without an answer."""
+    """Returns the pairs of answer and passage that a question asks for; none for one without an answer."""
     named = [normalise(answer) for answer in answers if answer not in NO_ANSWER]
     listed = sorted(passages)
     return {(answer, "\n".join(listed)) for answer in named if answer and listed}

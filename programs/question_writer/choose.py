@@ -30,18 +30,18 @@ _K1, _B = 1.2, 0.75
 
 
 def digest_of(title: str, text: str) -> str:
-    """The digest of a passage, 16 hexadecimal digits."""
+    """Returns the digest of a passage, 16 hexadecimal digits."""
     return hashlib.sha256(f"{title}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def digests(rows: Rows, ids: Iterable[str]) -> dict[str, str]:
-    """The digests of those passages among `ids` that the corpus holds."""
+    """Returns the digests of those passages among `ids` that the corpus holds."""
     wanted = set(ids)
     return {row["id"]: digest_of(row["title"], row["text"]) for row in rows() if row["id"] in wanted}
 
 
 def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Candidate]:
-    """The first `n` sentences to ask about, each with the kind of its question.
+    """Returns the first `n` sentences to ask about, each with the kind of its question.
 
     The first sentence of every document comes first, in an order drawn from the ids, then every second one.
     """
@@ -71,7 +71,9 @@ def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Candid
 
 
 def _is_statement(sentence: str) -> bool:
-    """Whether a sentence may hold a fact: prose of a usual length, no heading, row of a table or question."""
+    """Returns whether a sentence may hold a fact: prose of a usual length, no heading, row of a table or
+    question.
+    """
     if sentence.startswith(("#", "|", "```", "!", "<")) or sentence.endswith(("?", ":")):
         return False
     return _MIN_TERMS <= len(analyze(sentence)) <= _MAX_TERMS
@@ -107,7 +109,8 @@ def _excerpt(row: Mapping[str, Any], sentences: Sequence[str], at: int) -> Excer
 def nearest(
     rows: Rows, texts: Mapping[str, str], k: int, exclude: Mapping[str, str] | None = None
 ) -> dict[str, list[Excerpt]]:
-    """The `k` passages nearest to each of `texts` by their words (BM25), best first, by the key of the text.
+    """Returns the `k` passages nearest to each of `texts` by their words (BM25), best first, by the key of
+    the text.
 
     `exclude` names one passage for a key that is left out.
     """
@@ -146,7 +149,7 @@ def nearest(
 
 
 def _around(row: Mapping[str, Any], terms: Mapping[str, None]) -> Excerpt:
-    """The excerpt of a passage around the sentence with most of `terms`."""
+    """Returns the excerpt of a passage around the sentence with most of `terms`."""
     sentences = all_sentences(str(row["text"])) or [str(row["text"])]
     at = max(range(len(sentences)), key=lambda n: (len(terms.keys() & set(analyze(sentences[n]))), -n))
     return _excerpt(row, sentences, at)

@@ -35,7 +35,9 @@ Row = dict[str, Any]
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file of questions; none if there is no file. Raises DataError for a damaged one."""
+    """Returns the rows of a file of questions; none if there is no file. Raises DataError for a damaged
+    one.
+    """
     if not path.exists():
         return []
     read_rows, problems = list[Row](), list[str]()
@@ -66,7 +68,7 @@ def write(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def row_of(checked: CheckedQuestion, teacher: str) -> Row:
-    """The row of a question that `teacher` wrote; with its reason if it failed a check."""
+    """Returns the row of a question that `teacher` wrote; with its reason if it failed a check."""
     draft = checked.draft
     excerpts = draft.candidate.excerpts
     row: Row = {
@@ -86,24 +88,25 @@ def row_of(checked: CheckedQuestion, teacher: str) -> Row:
 
 
 def digest(row: Mapping[str, Any]) -> str:
-    """The digest of what a person may edit in a row, 16 hexadecimal digits."""
+    """Returns the digest of what a person may edit in a row, 16 hexadecimal digits."""
     content = [row.get(name) for name in ("question", "answers", "gold_ids")]
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def is_own(row: Mapping[str, Any]) -> bool:
-    """Whether a person wrote, edited or reviewed the row."""
+    """Returns whether a person wrote, edited or reviewed the row."""
     return bool(row.get("review")) or row.get("written") != digest(row)
 
 
 def passages_of(items: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The ids of the passages that the rows rest on."""
+    """Returns the ids of the passages that the rows rest on."""
     return {name for row in items for name in (*row.get("gold_ids", ()), *row.get("passages", {}))}
 
 
 def split_by_passages(items: Sequence[Row], present: Mapping[str, str]) -> tuple[list[Row], list[Row]]:
-    """The rows whose passages are as they were, and those set aside because a passage changed or went.
+    """Returns the rows whose passages are as they were, and those set aside because a passage changed or
+    went.
 
     `present` has the digests of the passages that the corpus holds, by id.
     """
@@ -123,7 +126,8 @@ def split_by_passages(items: Sequence[Row], present: Mapping[str, str]) -> tuple
 def good_share(
     questions: Iterable[Mapping[str, Any]], aside: Iterable[Mapping[str, Any]]
 ) -> tuple[float, str]:
-    """The share of good questions, 0 to 1, and what says so: "review", or "checks" before enough reviews.
+    """Returns the share of good questions, 0 to 1, and what says so: "review", or "checks" before enough
+    reviews.
 
     By reviews it is the share that a person kept as it was; by checks the share of written questions that
     passed all. 1 where nothing was written.
@@ -145,7 +149,9 @@ def _failed(row: Mapping[str, Any]) -> bool:
 
 
 def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
-    """The rows with `for_trying` where it holds: those that no person has looked at, in too poor a set."""
+    """Returns the rows with `for_trying` where it holds: those that no person has looked at, in too poor a
+    set.
+    """
     share, _ = good_share(questions, aside)
     plain = [{name: value for name, value in row.items() if name != FOR_TRYING} for row in questions]
     if share >= MIN_GOOD:
@@ -154,7 +160,9 @@ def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
 
 
 def overlap_line(questions: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence on the share of content words that stand in the passages; "" where none is recorded."""
+    """Returns a sentence on the share of content words that stand in the passages; "" where none is
+    recorded.
+    """
     shares = [row["overlap"] for row in questions if isinstance(row.get("overlap"), int | float)]
     if not shares:
         return ""

@@ -43,7 +43,9 @@ class Columns:
 
 
 def columns_of(path: Path, names: Mapping[str, str]) -> Columns:
-    """The columns among `names`, of casefolded names to written ones. Raises UsageError without questions."""
+    """Returns the columns among `names`, of casefolded names to written ones. Raises UsageError without
+    questions.
+    """
 
     def first(known: tuple[str, ...]) -> str:
         return next((names[name] for name in known if name in names), "")
@@ -58,7 +60,7 @@ def columns_of(path: Path, names: Mapping[str, str]) -> Columns:
 
 
 def thumb(value: object) -> bool | None:
-    """Whether a thumb is up; None for no thumb. Raises ValueError for a value that is none."""
+    """Returns whether a thumb is up; None for no thumb. Raises ValueError for a value that is none."""
     if is_nothing(value):
         return None
     text = ("1" if value else "0") if isinstance(value, bool) else str(as_text(value) or "")
@@ -73,7 +75,8 @@ def thumb(value: object) -> bool | None:
 
 
 def read_log(path: Path, columns: Columns) -> list[dict[str, Any]]:
-    """One row a question: `id`, `question`, `answers` (perhaps none), `asked` (how often), perhaps `reply`.
+    """Returns one row a question: `id`, `question`, `answers` (perhaps none), `asked` (how often), perhaps
+    `reply`.
 
     Questions that differ in case and punctuation only are one. Raises DataError with every value in the
     column of thumbs that is none.
@@ -112,7 +115,7 @@ def _new(text: str, values: Mapping[str, Any], columns: Columns) -> dict[str, An
 
 
 def _answers(values: Mapping[str, Any], columns: Columns) -> list[str]:
-    """The answers of a row that say something."""
+    """Returns the answers of a row that say something."""
     if not columns.answers:
         return []
     texts = (as_text(item) for item in as_list(values.get(columns.answers), cells=True))
@@ -120,6 +123,6 @@ def _answers(values: Mapping[str, Any], columns: Columns) -> list[str]:
 
 
 def has_answer(value: object) -> bool:
-    """Whether a cell of answers holds one that says something."""
+    """Returns whether a cell of answers holds one that says something."""
     texts = (as_text(item) for item in as_list(value, cells=True))
     return any(text and not is_no_answer(text) for text in texts)

@@ -58,7 +58,7 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
 
 
 def _fixed(row: file.Row, fix: object) -> file.Row:
-    """`row` as a person changed it. Raises UsageError for what is no change."""
+    """Returns `row` as a person changed it. Raises UsageError for what is no change."""
     if not isinstance(fix, Mapping) or not fix or fix.keys() - {"question", "answers"}:
         raise UsageError(
             f"A decision is keep, drop, skip, None, or a mapping with question or answers, found {fix!r:.80}."

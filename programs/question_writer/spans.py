@@ -29,7 +29,7 @@ _NEVER_LAST = re.compile(r"(?<=\d)\s(?:and|or|as|was|were|is|to|in|on|at|by|with
 
 
 def spans(sentence: str, title: str = "") -> tuple[str, ...]:
-    """The possible answers in `sentence`, in order, without those that the `title` gives."""
+    """Returns the possible answers in `sentence`, in order, without those that the `title` gives."""
     matches = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
     matches += [
         (match.start(), _NEVER_LAST.sub("", match[0].strip(" ,.;:/-")))
@@ -46,7 +46,7 @@ def spans(sentence: str, title: str = "") -> tuple[str, ...]:
 
 
 def _name(text: str) -> str:
-    """A name without words in front of it that only begin a sentence."""
+    """Returns a name without words in front of it that only begin a sentence."""
     words = text.strip(" ,.;:").split()
     while words and words[0].casefold() in _NEVER_FIRST:
         words = words[1:]

@@ -63,7 +63,9 @@ T = TypeVar("T")
 
 
 def bound(tries: int, kinds: Sequence[str]) -> Cost:
-    """The most that `tries` questions of `kinds` take: one call writes, two check, each repaired once."""
+    """Returns the most that `tries` questions of `kinds` take: one call writes, two check, each repaired
+    once.
+    """
     share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
     excerpts = 1 + share
     most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (excerpts + max(excerpts, NEIGHBOURS))
@@ -129,7 +131,9 @@ class QuestionWriter:
         return self._without_duplicates(await self._each(finish, checked), known)
 
     async def answer(self, question: str, excerpts: Sequence[Excerpt]) -> str:
-        """The answer that `excerpts` give to `question`; "" where they give none, or no reply can be read."""
+        """Returns the answer that `excerpts` give to `question`; "" where they give none, or no reply can be
+        read.
+        """
         try:
             async with self._limit:
                 reply = await self._answer.acall(question=question, passages=[one.shown for one in excerpts])
@@ -206,14 +210,14 @@ class QuestionWriter:
         return results
 
     def vector_of(self, question: str) -> Sequence[float]:
-        """The vector of a question, of length 1; empty without an embedder."""
+        """Returns the vector of a question, of length 1; empty without an embedder."""
         if self._embedder is None:
             return ()
         return [float(x) for x in self._embedder.embed([question])[0]]
 
     @staticmethod
     async def _each(work: Callable[[T], Coroutine[Any, Any, Any]], items: Iterable[T]) -> list[Any]:
-        """The results of `work` on all items, in order; the first error cancels the rest."""
+        """Returns the results of `work` on all items, in order; the first error cancels the rest."""
         tasks = [asyncio.ensure_future(work(item)) for item in items]
         try:
             return list(await asyncio.gather(*tasks))
@@ -225,7 +229,7 @@ class QuestionWriter:
 
 
 def _with_partners(candidates: Sequence[Candidate], rows: Rows) -> list[Candidate]:
-    """`candidates`, those of pairs with the nearest other passage as their second excerpt."""
+    """Returns `candidates`, those of pairs with the nearest other passage as their second excerpt."""
     pairs = {one.id: one for one in candidates if one.kind in PAIRS}
     texts = {key: f"{one.excerpts[0].title} {one.excerpts[0].sentence}" for key, one in pairs.items()}
     own = {key: one.excerpts[0].passage for key, one in pairs.items()}
@@ -266,7 +270,7 @@ _REFUSALS = (
 
 
 def _is_unknown(text: str) -> bool:
-    """Whether an answer says that there is none."""
+    """Returns whether an answer says that there is none."""
     plain = text.strip(" .\"'").casefold()
     return (
         not plain or plain == UNKNOWN or plain in _REFUSALS or plain.startswith(("unknown", "i don't know"))
@@ -274,7 +278,7 @@ def _is_unknown(text: str) -> bool:
 
 
 def counts(checked: Iterable[CheckedQuestion]) -> Mapping[str, int]:
-    """How many questions failed each check, the most frequent first."""
+    """Returns how many questions failed each check, the most frequent first."""
     failed: dict[str, int] = {}
     for one in checked:
         if one.failed:

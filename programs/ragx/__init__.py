@@ -36,9 +36,9 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class RagXKnobs(PassageKnobs):
-    """Which sources are asked and when, and how the pages of `web` are narrowed down.
+    """Which sources are searched and when, and how the pages of `web` are narrowed down.
 
-    What needs a source or role that may be missing is searched only when it is named.
+    Knobs that need a source or role that may be missing are searched only when they are named.
     """
 
     top_k: int = redeclare(
@@ -158,7 +158,7 @@ class RagXKnobs(PassageKnobs):
 
     @classmethod
     def settle(cls, values: dict[str, Value], free: Container[str]) -> dict[str, Value]:
-        """`values` with a pool of at least `top_n`: a `top_n` that is free gives way, else the pool."""
+        """Returns `values` with a pool of at least `top_n`: lowers a free `top_n`, else raises the pool."""
         pool, top_n = values["pool"], values["top_n"]
         if isinstance(pool, str) or pool >= int(top_n):
             return values

@@ -41,21 +41,21 @@ class KgStage(RagProgram):
     entities: Any
 
     def prepare_domain(self) -> None:
-        """Make the call that names the domain."""
+        """Builds the call that names the domain."""
         self.domain = self.predictor(DomainRouter, role=self.knobs.router_role, max_tokens=LABEL)
 
     def prepare_kg(self) -> None:
-        """Make the call that lists the names in the question."""
+        """Builds the call that lists the names in the question."""
         self.entities = self.predictor(EntityExtract, max_tokens=200)
 
     async def name_domain(self, request: DomainQuestion) -> None:
-        """Give `request` its domain where it has none; one that cannot be read is open."""
+        """Asks for the domain of `request` if it has none; "open" if the reply is unreadable."""
         if not request.domain:
             reply = await self.domain.try_call(question=request.question)
             request.domain = reply.domain if reply else "open"
 
     async def from_kg(self, request: DomainQuestion) -> tuple[Passage, ...]:
-        """What `kg` holds on the names in the question; nothing for an open domain."""
+        """Returns passages of `kg` on the names in the question; none for an open domain."""
         await self.name_domain(request)
         if request.domain not in KINDS:
             record(Note("kg", f"domain {request.domain}, not searched"))
@@ -75,9 +75,9 @@ class KgStage(RagProgram):
 
 
 def names_in_question(listed: Entities, request: DomainQuestion) -> list[str]:
-    """Each name once; those that the question does not hold, or of another domain, are dropped.
+    """Returns each name once, without names of another domain or that the question does not contain.
 
-    A name may stand in the question in another form, by the rule of `crag_api.names.stands_in`.
+    A name may be in the question in another form, by the rule of `crag_api.names.stands_in`.
     """
     names: dict[str, str] = {}
     for entity in listed.items:

@@ -22,10 +22,10 @@ DOMAIN = "domain"
 
 
 class ChoosingPredict(RagPredict):
-    """The typed call `like`, which shows only those of its demonstrations that suit the question.
+    """The typed call `like`, which shows only demonstrations that suit the question.
 
-    Unless `where` is "any" there is an input `domain`. It is not sent; it stands in the trace, and so in
-    the demonstrations that are made of it, and decides which of them are shown.
+    Unless `where` is "any" there is an input `domain`. It is not sent; it is in the trace, and so in the
+    demonstrations made of it, and decides which of them are shown.
     """
 
     def __init__(self, like: RagPredict, *, where: str, invalid: int) -> None:
@@ -46,13 +46,13 @@ class ChoosingPredict(RagPredict):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all that shapes the prompt apart from the inputs."""
+        """Returns a digest of everything in the prompt except the inputs."""
         return digest([super().fingerprint, [plain(d) for d in self.demos], self.where, self.invalid])
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
-        """The chat messages that a call with `inputs` sends; no model is called.
+        """Returns the chat messages that a call with `inputs` sends; no model is called.
 
-        Where the nearest demonstrations are shown, those are the nearest of all that suit.
+        If the nearest demonstrations are shown, they are the nearest of all that suit.
         """
         domain = str(inputs.pop(DOMAIN, ""))
         order = nearest_first(self.demos, inputs) if self.nearest else range(len(self.demos))
@@ -77,11 +77,11 @@ def choose_demos(
     invalid: int,
     order: Sequence[int] = (),
 ) -> tuple[int, ...]:
-    """The places of at most `most` of `demos` that suit a question of `domain`, in their order.
+    """Returns the positions of at most `most` of `demos` that suit a question of `domain`, in their order.
 
-    The first in `order`, all places in the order of preference, are taken. `invalid` places go to
-    demonstrations of invalid questions, where so many suit. With `where` "same" or "cross" a demonstration
-    without a domain never suits.
+    The first in `order`, all positions by preference, are taken. `invalid` positions go to demonstrations of
+    invalid questions, if so many suit. With `where` "same" or "cross" a demonstration without a domain never
+    suits.
     """
     fit = [at for at in order or range(len(demos)) if _suits(demos[at], where, domain)]
     refused = [at for at in fit if normalize_refusal(str(demos[at].get("answer"))) == INVALID]

@@ -124,8 +124,9 @@ class RagX(WebStages, KgStage):
         self.route = self.predictor(signature, max_tokens=LABEL)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` under the policy; `context` may hold `query_time`, and `domain`, which is used
-        with `gold_domain` only.
+        """Answers `question` under the policy.
+
+        `context` may hold `query_time`, and `domain`, which is used with `gold_domain` only.
         """
         time, domain = (str(context.get(name) or "").strip() for name in ("query_time", DOMAIN))
         domain = domain if self.knobs.gold_domain else ""
@@ -145,7 +146,7 @@ class RagX(WebStages, KgStage):
         return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
 
     async def _answer_without_sources(self, request: DomainQuestion) -> str:
-        """What the model answers without sources."""
+        """Returns the model's answer without sources."""
         if forced_values(self.answer.signature.output_fields) is not None:
             record(Note("closed", "left out, the answer is known"))
             return UNSURE
@@ -156,7 +157,7 @@ class RagX(WebStages, KgStage):
     async def _ask(
         self, call: RagPredict, request: DomainQuestion, passages: tuple[Passage, ...]
     ) -> tuple[str, tuple[Passage, ...]]:
-        """The answer of `call`, unsure when it cannot be read, and the passages shown to it."""
+        """Returns the answer of `call`, unsure if unreadable, and the passages shown to it."""
         inputs: dict[str, Any] = {"question": request.question, "query_time": request.query_time}
         if self.by_domain:
             inputs[DOMAIN] = request.domain
@@ -169,7 +170,7 @@ class RagX(WebStages, KgStage):
         return self.hold_to_passages(answer, len(shown_passages)), shown_passages
 
     async def _choose_sources(self, question: str) -> tuple[str, ...]:
-        """The sources that the model picks; none when its choice cannot be read."""
+        """Returns the sources that the model picks; none if its choice is unreadable."""
         inputs = {"question": question}
         if self.knobs.dynamism:
             paced = await self.dynamism.try_call(question=question)
@@ -180,7 +181,7 @@ class RagX(WebStages, KgStage):
         return sources
 
     async def _retrieve(self, request: DomainQuestion, sources: tuple[str, ...]) -> tuple[Passage, ...]:
-        """Facts of `kg`, then passages of `web`, found at the same time; meanwhile the domain is named."""
+        """Returns facts of `kg`, then passages of `web`, searched at once; meanwhile names the domain."""
         work = []
         if "kg" in sources:
             work.append(self.from_kg(request))

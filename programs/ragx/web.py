@@ -43,7 +43,7 @@ class WebStages(RagProgram):
     reranker: Reranker
 
     def prepare_web(self) -> None:
-        """Cut the sources as the knobs say, and make the ranking call where it is asked for."""
+        """Chunks the sources as the knobs say, and builds the ranking call if it is needed."""
         knobs, web = self.knobs, self.runtime.sources["web"]
         dense = self.runtime.sources["dense"] if knobs.dense_share else None
         if knobs.embedder != "own":
@@ -64,7 +64,7 @@ class WebStages(RagProgram):
             self.blocks = web.rechunk(knobs.broad_chunk, 0.0)
 
     def _embedded(self, web: Source, dense: Source | None) -> tuple[Source, Source | None]:
-        """Both sources; the dense one of them with the model that the knob `embedder` names."""
+        """Returns both sources; the dense one with the model of the knob `embedder`."""
         name = self.knobs.embedder
         chosen: Any = web if dense is None else dense
         if not hasattr(chosen, "with_embedder"):
@@ -77,7 +77,7 @@ class WebStages(RagProgram):
         return (other, None) if dense is None else (web, other)
 
     async def from_web(self, question: str) -> tuple[Passage, ...]:
-        """Passages of the web, reordered and with noise where that is asked for."""
+        """Returns passages of the web, reordered and with noise if the knobs ask for it."""
         knobs = self.knobs
         depth = knobs.top_k
         if knobs.rerank:
@@ -104,7 +104,7 @@ class WebStages(RagProgram):
         return tuple(hit.passage for hit in hits)
 
     async def _view(self, name: str, question: str, n: int) -> tuple[Passage, ...]:
-        """The best `n` chunks; as many as the blocks have when those decide which of them are kept."""
+        """Returns the best `n` chunks, or as many as the blocks have, if these select among them."""
         if not n:
             return ()
         source = self.dense if name == "dense" else self.web
@@ -112,14 +112,14 @@ class WebStages(RagProgram):
         return tuple(hit.passage for hit in hits)
 
     def _depth(self) -> int:
-        """About how many chunks all blocks have; 0 where there are none."""
+        """Estimates the number of chunks in all blocks; 0 without blocks."""
         knobs = self.knobs
         if not knobs.broad:
             return 0
         return int(knobs.broad_k * math.ceil(knobs.broad_chunk / (knobs.chunk_size * (1 - knobs.overlap))))
 
     async def _score(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
-        """The best `top_n` of `pool` by the reranker of `web`; in the old order when it fails."""
+        """Returns the best `top_n` of `pool` by the reranker of `web`; in the old order when it fails."""
         try:
             scores = await rerank(self.reranker, question, pool) if pool else ()
         except SourceError as error:
@@ -129,7 +129,7 @@ class WebStages(RagProgram):
         return [pool[at] for at in order[: self.knobs.top_n]]
 
     async def _rank(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
-        """The best `top_n` of `pool`; what the model does not rank follows in its old order."""
+        """Returns the best `top_n` of `pool`; what the model does not rank follows in its old order."""
         top = self.knobs.top_n
         seen = self.passages_that_fit(self.rank, pool, budgeted=False, question=question)
         if len(seen) < 2:
@@ -140,7 +140,7 @@ class WebStages(RagProgram):
         return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]
 
     def _with_noise(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """`passages` with chunks drawn at random among or after them; the same ones for the same seed."""
+        """Returns `passages` with random chunks among or after them; the same ones for the same seed."""
         mixed, knobs = list(passages), self.knobs
         if not knobs.noise_n:
             return tuple(mixed)
@@ -154,7 +154,7 @@ class WebStages(RagProgram):
         return tuple(mixed)
 
     def _draw_noise(self, seed: str, shown: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Chunks of the question's own pages, without those `shown`; of other pages where it has none."""
+        """Returns chunks of the question's own pages, without those `shown`; else of other pages."""
         question = current_question.get()
         own = parts_of(self.web, question.context_ids if question else ())
         if own:
@@ -164,7 +164,7 @@ class WebStages(RagProgram):
 
 
 def chunks_in_blocks(blocks: Sequence[Passage], passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Those of `passages` that start in one of `blocks`."""
+    """Returns the `passages` that start in one of `blocks`."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for block in blocks:
         end = block.start + max(1, len(block.text))

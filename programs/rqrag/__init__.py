@@ -53,7 +53,7 @@ _SEARCHES_TWICE = When("depth_for", tuple(DEPTHS), otherwise=(When("max_depth", 
 
 @dataclass(frozen=True)
 class RqRagKnobs(ReadingKnobs, AnswerKnobs):
-    """How far and wide the tree grows, and how its answers are weighed. `temperature` is the answers'."""
+    """How far and wide the tree grows, and how its answers are weighted. `temperature` is the answers'."""
 
     own_knowledge: bool = redeclare(
         ReadingKnobs,
@@ -119,7 +119,7 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
 
     @property
     def chosen_by(self) -> str:
-        """How one of the answers is chosen; "none" where there is one only."""
+        """How one of the answers is chosen; "none" if there is only one."""
         if self.mode != "tree" or not self.depth:
             return "none"
         return SELECTS.get(self.select_for, self.select)
@@ -201,10 +201,10 @@ FLOW: tuple[Step, ...] = (
 
 
 def narrow_demos(setting: Mapping[str, Value]) -> Mapping[str, Value]:
-    """`setting` with the kinds of query in turn on the tree.
+    """Returns `setting` with one kind of query a turn on the tree.
 
-    Paths of two searches show every kind of query with and without a trajectory, in 13 calls in the place of
-    25 for three kinds.
+    Paths of two searches show every kind of query with and without a trajectory, in 13 calls instead of 25
+    for three kinds.
     """
     return {**setting, "branching": "turn"} if setting["mode"] == "tree" else setting
 

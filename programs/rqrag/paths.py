@@ -39,10 +39,10 @@ Path = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class FinishedPath:
-    """A path with its answer; `score` is higher-is-better and of the kind that the knob `select` names.
+    """A path with its answer; `score` is higher-is-better and of the kind of the knob `select`.
 
-    `passages` are those that the answer was given from, which may be fewer than the path found. `exact` says
-    that a score by log probabilities is of the answer alone, not of the whole reply.
+    `passages` are those that the answer was based on, possibly fewer than the path found. `exact` says that a
+    score by log probabilities is of the answer alone, not of the whole reply.
     """
 
     path: Path
@@ -53,12 +53,14 @@ class FinishedPath:
 
 
 def passages_of(path: Path) -> tuple[Passage, ...]:
-    """The passages of `path`, each once."""
+    """Returns the passages of `path`, each once."""
     return tuple({passage.id: passage for step in path for passage in step.passages}.values())
 
 
 def shrink_path(path: Path) -> Path:
-    """`path` without the last passage of the oldest step that has one, or else without its oldest step."""
+    """Returns `path` without the last passage of the oldest step that has one, or else without its oldest
+    step.
+    """
     for at, step in enumerate(path):
         if step.passages:
             return (*path[:at], replace(step, passages=step.passages[:-1]), *path[at + 1 :])
@@ -66,9 +68,9 @@ def shrink_path(path: Path) -> Path:
 
 
 def step_texts(path: Path) -> list[str]:
-    """`path` as it stands in a prompt, one text a step: kind, query, and passages with number and title.
+    """Returns `path` as a prompt shows it, one text a step: kind, query, and passages with number and title.
 
-    Numbers count through the path. A passage that an earlier step shows is named, its text not repeated.
+    Numbers count through the path. A repeated passage is only named, its text not repeated.
     """
     numbers: dict[str, int] = {}
     texts = []
@@ -85,7 +87,7 @@ def step_texts(path: Path) -> list[str]:
 
 
 def earlier_passages(path: Path, query: str) -> tuple[Passage, ...] | None:
-    """The passages of the latest step of `path` that searched for `query`, case aside; None when none did."""
+    """Returns the passages of the latest step of `path` with the same query, ignoring case, or None."""
     same = (step.passages for step in reversed(path) if step.query.casefold() == query.casefold())
     return next(same, None)
 
@@ -94,14 +96,14 @@ _LARGEST = 700.0  # exp of more is no float
 
 
 def perplexity(logprobs: Sequence[float]) -> float:
-    """The exponential of the mean negative log probability; infinite when nothing is known."""
+    """Returns the exponential of the mean negative log probability; infinite without any."""
     if not logprobs:
         return math.inf
     return math.exp(min(-sum(logprobs) / len(logprobs), _LARGEST))
 
 
 def confidence(logprobs: Sequence[float], by: str = "mean") -> float:
-    """The `mean` or the `product` of the tokens' probabilities, 0 to 1; 0 when nothing is known."""
+    """Returns the `mean` or the `product` of the tokens' probabilities, 0 to 1; 0 without any."""
     if not logprobs:
         return 0.0
     if by == "product":
@@ -110,18 +112,18 @@ def confidence(logprobs: Sequence[float], by: str = "mean") -> float:
 
 
 def agreement(answer: str, draws: Sequence[str | None]) -> float:
-    """The share of `draws` that say the same as `answer`; a draw that could not be read is None."""
+    """Returns the share of `draws` that equal `answer`; an unreadable draw is None."""
     same = [draw for draw in draws if draw is not None and answer_key(draw) == answer_key(answer)]
     return len(same) / len(draws) if draws else 0.0
 
 
 def answer_key(answer: str) -> str:
-    """What equal answers share; words that normalise to nothing (`A`, `The`) lose punctuation only."""
+    """Returns a key that equal answers share; `A` or `The` alone loses only punctuation."""
     return normalise(answer) or answer.lower().strip(string.punctuation + string.whitespace)
 
 
 def group_answers(answers: Sequence[str]) -> dict[str, list[int]]:
-    """The positions of equal answers, by what they share; empty answers are left out where others exist."""
+    """Returns the positions of equal answers by their key; empty answers are left out if others exist."""
     positions: dict[str, list[int]] = {}
     for i, answer in enumerate(answers):
         positions.setdefault(answer_key(answer), []).append(i)
@@ -129,9 +131,9 @@ def group_answers(answers: Sequence[str]) -> dict[str, list[int]]:
 
 
 def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int], *, pooled: bool) -> int:
-    """The position of the winner among one or more trajectories: the one with the highest score.
+    """Returns the position of the winner among one or more trajectories: the one with the highest score.
 
-    `pooled` looks first for the answer whose trajectories have the highest sum. Ties go to the deeper
+    `pooled` first chooses the answer whose trajectories have the highest sum. Ties go to the deeper
     trajectory, which has seen more, then to the earlier one. Lists run in parallel.
     """
 

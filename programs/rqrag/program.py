@@ -68,14 +68,14 @@ CONFIDENCE, REASONED = 20, 100
 
 
 def _draw(number: int) -> dict[str, Any]:
-    """What makes an answer the draw `number` of a vote; draw 0 is another than the greedy answer."""
+    """Returns the settings of draw `number` of a vote; draw 0 differs from the greedy answer."""
     return {"temperature": 1.0, "rollout_id": number + 1}
 
 
 def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
-    """Log probabilities of the tokens of `fields`, and whether all of their values were found in the reply.
+    """Returns the token log probabilities of `fields`, and whether all their values were found in the reply.
 
-    Where one was not, those of the whole reply.
+    If one was not found, those of the whole reply.
     """
     drawn: Sequence[TokenLogprob] = reply.get("logprobs") or ()
     spelled: list[TokenLogprob] = []
@@ -90,7 +90,7 @@ def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
 
 
 class RqRag(RagProgram):
-    """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
+    """Searches the source `local`; a target with the role `judge` scores if there is one, else `main`."""
 
     call_knobs = (
         "mode", "depth_for", "max_depth", "search_limit", "width", "branching", "retrieve_threshold",
@@ -129,7 +129,10 @@ class RqRag(RagProgram):
             self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=REASONED)
 
     def most_calls(self) -> int:
-        """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""
+        """Returns an upper bound on LM calls a question.
+
+        On demand: two a search, and the answer. Tree: its queries, and its answers with their scores.
+        """
         knobs = self.knobs
         if knobs.mode != "tree":
             return int(2 * knobs.search_limit + 1)
@@ -140,7 +143,7 @@ class RqRag(RagProgram):
         return int(self.gated + answers - 1 + answers * (1 + scoring))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question`; `candidates` of the prediction are the answers of all trajectories."""
+        """Answers `question`; `candidates` of the prediction are the answers of all trajectories."""
         tree = self.knobs.mode == "tree"
         finished = await (self._expand(question, ()) if tree else self._on_demand(question))
         if not finished:
@@ -158,7 +161,7 @@ class RqRag(RagProgram):
         )
 
     def _choose_path(self, finished: Sequence[FinishedPath]) -> FinishedPath:
-        """The winner of the choice, which is noted with the scores of all trajectories."""
+        """Returns the chosen winner, noted with the scores of all trajectories."""
         answers, scores = [one.answer for one in finished], [one.score for one in finished]
         pooled = self.select == "ensemble" or (self.select in BY_OTHERS and self.knobs.pooled)
         at = selection.best(answers, scores, [len(one.path) for one in finished], pooled=pooled)
@@ -169,19 +172,19 @@ class RqRag(RagProgram):
         return finished[at]
 
     async def _expand(self, question: str, path: Path) -> list[FinishedPath]:
-        """`path` and all paths that begin with it, answered; each before the longer ones."""
+        """Answers `path` and all paths that begin with it; each before the longer ones."""
         own, longer = await together(self._finish(question, path), self._branches(question, path))
         return [*own, *longer]
 
     async def _branches(self, question: str, path: Path) -> list[FinishedPath]:
-        """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
+        """Answers all paths that continue `path`; none if it is long enough or needs no search."""
         if len(path) == self.knobs.depth or not (path or await self._needs_search(question)):
             return []
         branches = await together(*(self._branch(question, path, kind) for kind in self._next_kinds(path)))
         return [one for part in branches for one in part]
 
     def _next_kinds(self, path: Path) -> Sequence[str]:
-        """The kinds of query that `path` goes on with: all, or the one after that of its last search."""
+        """Returns the kinds of query that continue `path`: all, or the one after that of its last search."""
         if self.knobs.branching == "all" or not path:
             return self.kinds
         return (self.kinds[(self.kinds.index(path[-1].kind) + 1) % len(self.kinds)],)
@@ -191,7 +194,7 @@ class RqRag(RagProgram):
         return [] if step is None else await self._expand(question, (*path, step))
 
     async def _needs_search(self, question: str) -> bool:
-        """Whether a search is likely enough to be needed; so it is when the estimate cannot be read."""
+        """Returns whether a search is likely enough to be needed; True if the estimate is unreadable."""
         if not self.gated:
             return True
         reply = await self.need.try_call(question=question)
@@ -202,7 +205,7 @@ class RqRag(RagProgram):
         return at_least("retrieve_threshold", chance, least)
 
     async def _on_demand(self, question: str) -> list[FinishedPath]:
-        """One path, each step of it chosen by the model; it is answered after `search_limit` searches."""
+        """Follows one path whose steps the model chooses; it is answered after `search_limit` searches."""
         path: Path = ()
         while len(path) < self.knobs.search_limit:
             reply = await self._ask(self.choose, path, question=question)
@@ -215,7 +218,7 @@ class RqRag(RagProgram):
         return await self._finish(question, path)
 
     async def _step(self, question: str, path: Path, kind: str) -> Step | None:
-        """One query of `kind` and its search; None when the query is empty or cannot be read."""
+        """Makes one query of `kind` and its search; None when the query is empty or unreadable."""
         reply = await self._ask(getattr(self, kind), path, question=question)
         if reply is None:
             return None
@@ -227,7 +230,7 @@ class RqRag(RagProgram):
         return Step(kind, query, await self._find(path, query), logprobs)
 
     async def _find(self, path: Path, query: str) -> tuple[Passage, ...]:
-        """What `query` finds; with `exclude_seen`, beside the passages of `path`.
+        """Returns the passages for `query`; with `exclude_seen`, only those that `path` does not have.
 
         Without it a query that `path` searched for already is not searched again.
         """
@@ -242,7 +245,7 @@ class RqRag(RagProgram):
         return tuple(new[:ndocs])
 
     async def _finish(self, question: str, path: Path) -> list[FinishedPath]:
-        """`path` answered and scored; nothing when the answer cannot be read."""
+        """Returns `path` answered and scored; nothing when the answer is unreadable."""
         shown_path = self._trim(self.answer, path, question=question)
         draws = self.knobs.n_conf_samples if self.select == "vote" else 0
         reply, *drawn = await together(
@@ -262,7 +265,7 @@ class RqRag(RagProgram):
         return [FinishedPath(path, passages, answer, score)]
 
     def _likelihood(self, path: Path, reply: Any) -> tuple[float, bool]:
-        """The score of `reply` by log probabilities, and whether it is of the answer alone."""
+        """Returns the score of `reply` by log probabilities, and whether it is of the answer alone."""
         by_perplexity = self.select == "ppl"
         written, exact = self._written("answer", reply, *(("reasoning",) if by_perplexity else ()), "answer")
         if by_perplexity:
@@ -272,14 +275,14 @@ class RqRag(RagProgram):
 
     @staticmethod
     def _written(about: str, reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
-        """As `_logprobs`, with a note where the whole reply stands in."""
+        """Returns `_logprobs`, and notes in the trace when the whole reply is used."""
         logprobs, exact = _logprobs(reply, *fields)
         if logprobs and not exact:
             record(Note(about, "its tokens were not found in the reply; all of it stands in for them"))
         return logprobs, exact
 
     async def _score(self, question: str, path: Path, reply: Any, drawn: Sequence[str | None]) -> float:
-        """The score of the answer `reply` where no log probabilities say it; `drawn` are other draws."""
+        """Returns the score of the answer `reply` without log probabilities; `drawn` are other draws."""
         match self.select:
             case "vote":
                 return selection.agreement(reply.answer, drawn)
@@ -293,17 +296,17 @@ class RqRag(RagProgram):
         return 0.0
 
     async def _ask(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
-        """What `call` says about as much of `path` as fits; None when that cannot be read."""
+        """Calls `call` with as much of `path` as fits; None when the reply is unreadable."""
         return await call.try_call(**inputs, trajectory=step_texts(self._trim(call, path, **inputs)))
 
     def _trim(self, call: RagPredict, path: Path, **inputs: Any) -> Path:
-        """`path` without as much of its oldest evidence as does not fit the context of `call`."""
+        """Returns `path` without the oldest evidence, as far as needed to fit the context of `call`."""
         return self.shrink_to_fit(
             call, path, lambda subset: {**inputs, "trajectory": step_texts(subset)}, shrink_path
         )
 
     def _share(self, percent: int) -> float:
-        """`percent` as a share; 0 when none could be read."""
+        """Returns `percent` as a share; 0 when it was unreadable."""
         if percent != UNREAD:
             return percent / 100
         self._drop(self.select, "it could not be read")

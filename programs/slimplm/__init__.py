@@ -24,7 +24,7 @@ _REWRITES = When("use_qr", (True,))
 
 @dataclass(frozen=True)
 class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
-    """When to search, what for, and how much of what is found is shown."""
+    """When to search, with which queries, and how many references are shown."""
 
     cot: bool = switch(
         False, "reason step by step before answering from passages", paper="SlimPLM code, MuSiQue with Qwen"

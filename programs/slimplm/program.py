@@ -55,14 +55,14 @@ from ragc.signatures.wording import worded
 
 
 def probability(reply: Any) -> float:
-    """How likely a `yes` was in the judgement `reply`; where no token spells its word, 0 or 1 as it says."""
+    """Returns the probability of `yes` in the judgement `reply`; 0 or 1 if no token spells its word."""
     spelled = field_tokens(reply.logprobs, "known", reply.known)
     likely = math.exp(sum(token.logprob for token in spelled))
     return likely if reply.known == "yes" else 1 - likely
 
 
 def usable_items(text: str, items: Sequence[Any], name: str) -> list[Any]:
-    """The first `MOST` items with a query whose field `name` shares a word with `text`.
+    """Returns the first `MOST` items with a query whose field `name` shares a word with `text`.
 
     An item without a query that needs no search is left out; all others are counted as dropped.
     """
@@ -74,7 +74,7 @@ def usable_items(text: str, items: Sequence[Any], name: str) -> list[Any]:
 
 
 def unique_queries(queries: Iterable[str]) -> list[str]:
-    """`queries` in order, of those with the same words only the first."""
+    """Returns `queries` in order, only the first of those with the same words."""
     unique: dict[object, str] = {}
     for query in queries:
         unique.setdefault(tuple(analyze(query)) or query, query)
@@ -86,7 +86,7 @@ Label = tuple[str, str, Literal["yes", "no"]]
 
 
 def balanced(labels: Sequence[Label], most: int) -> tuple[Label, ...]:
-    """At most `most` of `labels`, in turn one that is known and one that is not, in their order."""
+    """Returns at most `most` of `labels`, one that is known and one that is not in turn, in their order."""
     known, other = ([label for label in labels if label[2] == word] for word in ("yes", "no"))
     pairs = list(zip(known, other, strict=False))[: most // 2]
     return tuple(label for pair in pairs for label in pair)
@@ -100,7 +100,7 @@ _REASONS = {
 
 
 def demonstration(label: Label, outputs: Container[str]) -> dict[str, Any]:
-    """`label` as an example of a judgement that has `outputs`."""
+    """Returns `label` as an example of a judgement that has `outputs`."""
     question, draft, known = label
     judged = {"reason": _REASONS[known], "known": known, "confidence": 100 if known == "yes" else 0}
     values = {name: value for name, value in judged.items() if name in outputs}
@@ -115,19 +115,19 @@ _COSTS = {"calls": "lm_calls", "prompt": "prompt_tokens", "generated": "completi
 
 @dataclass(slots=True)
 class _Spent:
-    """What one question has cost so far, by role, and how many paragraphs were ranked."""
+    """The cost of one question so far, by role, and the number of ranked paragraphs."""
 
     main: Counters = field(default_factory=Counters)
     proxy: Counters = field(default_factory=Counters)
     ranked: int = 0
 
     async def ask(self, call: RagPredict, **inputs: Any) -> Any:
-        """A call of the proxy, charged to it; None when its reply cannot be read."""
+        """Calls the proxy and charges it; None when its reply is unreadable."""
         with counters.counting(self.proxy):
             return await call.try_call(**inputs)
 
     def tallies(self) -> dict[str, float]:
-        """Calls and tokens of both roles, and their sum in what the main model's cost."""
+        """Returns calls and tokens of both roles, and their sum in units of the main model's cost."""
         amounts: dict[str, float] = {"bm25_ranked": self.ranked}
         for name, counter in _COSTS.items():
             main, proxy = getattr(self.main, counter), getattr(self.proxy, counter)
@@ -139,9 +139,9 @@ class _Spent:
 class SlimPLM(RagProgram):
     """Proxy calls for all decisions, one call of the main model, one search of `local` for each query.
 
-    With q and c queries from question and claims: 2 proxy calls when known; else 4 + c, or fewer as knobs
-    leave out, and at most 1 + q + c searches. Raises UsageError when the knobs ask for a proxy and there
-    is none, CapabilityMissing when they ask for probabilities that it does not give.
+    With q and c queries from question and claims: 2 proxy calls when known; else 4 + c, fewer if knobs switch
+    some off, and at most 1 + q + c searches. Raises UsageError when the knobs ask for a proxy and there is
+    none, CapabilityMissing when they ask for probabilities that it does not return.
     """
 
     call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
@@ -172,11 +172,10 @@ class SlimPLM(RagProgram):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Train questions with the proxy's draft and whether it was right; `fit` makes them.
+        """Train questions with the proxy's draft and whether it was right; `fit` sets them.
 
-        Where there are any, they are what the judge of the question is shown, in the place of other
-        demonstrations, and its instructions speak of them unless they were changed. Raises UsageError for
-        another label.
+        If there are any, they replace other demonstrations of the question's judge, and its instructions
+        refer to them unless they were changed. Raises UsageError for another label.
         """
         return self._labels
 
@@ -212,11 +211,11 @@ class SlimPLM(RagProgram):
         self.labels = value.get("labels", ())
 
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
-        """Label the proxy's drafts for `questions`, which must be train questions.
+        """Labels the proxy's drafts for `questions`, which must be train questions.
 
-        A draft is known where more than `known_theta` of the gold answers stand in it. As many are kept that
-        are known as that are not, `judge_demos` in all; none where all drafts have one label. What `scorer`
-        measures is about the final answer, and is not asked. Of a question that comes twice the first counts.
+        A draft is known if it contains more than `known_theta` of the gold answers. As many known as unknown
+        ones are stored, `judge_demos` in all; none if all drafts have one label. `scorer` is not used: it
+        measures the final answer. If a question comes twice the first counts.
         """
         if self.knobs.use_qj and self.knobs.judge_demos:
             self.labels = await event_loop.on_loop(self._label(questions))
@@ -234,20 +233,20 @@ class SlimPLM(RagProgram):
         return balanced(labels, self.knobs.judge_demos)
 
     async def _draft_alone(self, question: str) -> dspy.Prediction:
-        """The proxy's draft as an answer; an empty one where it cannot be read."""
+        """Returns the proxy's draft as an answer; an empty one if it is unreadable."""
         reply = await self.draft.try_call(question=question)
         return dspy.Prediction(answer=reply.heuristic_answer.strip() if reply else "", passages=())
 
     def most_calls(self) -> int:
-        """Those of a question that is not known: the proxy's draft, judgements and splits, and the answer."""
+        """Returns the LM calls of a question that is not known: draft, judgements, splits and the answer."""
         knobs = self.knobs
         split = knobs.include_question_queries + 1 + (MOST if knobs.use_qf else 0)
         return int((knobs.use_qj or knobs.use_qr) + knobs.use_qj + (split if knobs.use_qr else 0) + 1)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Answer `question` from what the main model knows, or from what is found for its queries.
+        """Answers `question` from what the main model knows, or from what is found for its queries.
 
-        A run that is given its answer, to show how it is read, searches for the question and asks no proxy.
+        A run with a given answer, to show how it is read, searches for the question and asks no proxy.
         """
         spent = _Spent()
         taught = forced_values(self.answer.signature.output_fields) is not None
@@ -264,7 +263,7 @@ class SlimPLM(RagProgram):
         return dspy.Prediction(answer=prediction.answer, passages=passages, tallies=spent.tallies())
 
     async def _plan_queries(self, spent: _Spent, question: str) -> list[str]:
-        """What to search for; nothing when the question passes for known."""
+        """Returns the search queries; none when the question counts as known."""
         knobs, draft = self.knobs, ""
         if knobs.use_qj or knobs.use_qr:
             reply = await spent.ask(self.draft, question=question)
@@ -278,7 +277,7 @@ class SlimPLM(RagProgram):
         return await self._queries(spent, question, draft) if knobs.use_qr else [question]
 
     async def _is_known(self, spent: _Spent, call: RagPredict, **inputs: str) -> bool:
-        """One judgement; what cannot be read is not known."""
+        """Makes one judgement; an unreadable one is not known."""
         reply = await spent.ask(call, **inputs)
         if reply is None:
             return False
@@ -289,7 +288,7 @@ class SlimPLM(RagProgram):
         return above("judge_threshold", sure, self.knobs.judge_threshold)
 
     async def _queries(self, spent: _Spent, question: str, draft: str) -> list[str]:
-        """What to search for, without repeats: the question, then its parts, then claims."""
+        """Returns the search queries, without repeats: the question, then its parts, then claims."""
         of_question, of_claims = await together(
             self._of_question(spent, question), self._of_claims(spent, question, draft)
         )
@@ -322,7 +321,7 @@ class SlimPLM(RagProgram):
     async def _select_references(
         self, spent: _Spent, question: str, results: references.Results
     ) -> tuple[Passage, ...]:
-        """The references that are dealt, at most `refs_max`, and fit under the cap and in the context."""
+        """Returns the references dealt, at most `refs_max`, that fit under the cap and in the context."""
         knobs = self.knobs
         every = [paragraph for page in results.pages for paragraph in page]
         if every:
@@ -346,7 +345,7 @@ class SlimPLM(RagProgram):
 
 
 def _judge_by(runtime: Runtime, knobs: SlimPLMKnobs) -> str:
-    """What judgements go by: as the knob says; `auto` is logprobs where the proxy gives them, else text."""
+    """Returns how judgements are made: by the knob; `auto` is logprobs if the proxy has them, else text."""
     if knobs.judge_by != "auto":
         return knobs.judge_by
     able = "proxy" in runtime.targets and "logprobs" in runtime.target("proxy").capabilities
@@ -354,7 +353,7 @@ def _judge_by(runtime: Runtime, knobs: SlimPLMKnobs) -> str:
 
 
 def _check(runtime: Runtime, knobs: SlimPLMKnobs) -> None:
-    """Raise when `knobs` ask for what no target offers."""
+    """Raises if `knobs` ask for something that no target offers."""
     if not (knobs.use_qj or knobs.use_qr):
         return
     if "proxy" not in runtime.targets:

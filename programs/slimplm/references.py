@@ -42,7 +42,7 @@ class Results:
 
 
 def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Results:
-    """What all queries found, as pages of paragraphs in reading order.
+    """Returns the hits of all queries as pages of paragraphs in reading order.
 
     A page found twice counts once; one without paragraphs is left out.
     """
@@ -60,7 +60,8 @@ def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Results:
 
 
 def paragraphs(passage: Passage) -> Iterator[Passage]:
-    """The paragraphs of a passage: between blank lines, or lines where there are none or in a marked dump.
+    """Yields the paragraphs of a passage: between blank lines, or lines where there are none or in a marked
+    dump.
 
     One of more than `PARAGRAPH_TOKENS` is cut at sentences, or words where it has none. A passage of one
     paragraph is its own. Others have the id `parent#start`; `start` is the offset in the parent's text.
@@ -92,12 +93,12 @@ Scores = Sequence[Sequence[float]]
 
 
 def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
-    """All paragraphs in the order in which they are shown, the best of each page first.
+    """Returns all paragraphs in the order in which they are shown, the best of each page first.
 
     `by` "page" takes every page's first, then every page's second, and so on, in the order in which pages
-    were found. "query" does so among the pages of each query, and takes from one query after the other; what
-    one query gave no other one gives again. "score" takes the best of all pages first. With `shortest` a
-    round over pages ends with the shortest of them, as in the authors' code.
+    were found. "query" does so among the pages of each query, and takes from one query after the other; a
+    paragraph is not repeated. "score" takes the best of all pages first. With `shortest` a round over pages
+    ends with the shortest of them, as in the authors' code.
     """
     scored = [
         sorted(zip(values, page, strict=True), key=lambda pair: -pair[0])
@@ -123,17 +124,17 @@ def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
 
 
 def _in_turn(pages: Sequence[Page]) -> Page:
-    """Every page's first, then every page's second, and so on until all are dealt."""
+    """Returns every page's first, then every page's second, and so on until all are dealt."""
     return tuple(p for row in zip_longest(*pages) for p in row if p is not None)
 
 
 def _to_shortest(pages: Sequence[Page]) -> Page:
-    """The same, but ended by the shortest page."""
+    """Deals in the same way, but ends with the shortest page."""
     return tuple(p for row in zip(*pages, strict=False) for p in row)
 
 
 def cap_tokens(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:
-    """`references` without the last two, again and again, until their prompt has at most `cap` `tokens`."""
+    """Drops the last two of `references` repeatedly until their prompt has at most `cap` `tokens`."""
     while references and tokens(references) > cap:
         references = references[:-2]
     return references

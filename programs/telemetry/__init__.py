@@ -1,1 +1,1 @@
-"""Spans of questions for OpenTelemetry; imported only where the environment asks for them."""
+"""Spans of questions for OpenTelemetry; imported only if the environment asks for them."""

@@ -1,4 +1,4 @@
-"""What spans say, by the names of OpenInference's semantic conventions.
+"""The attributes of spans, by the names of OpenInference's semantic conventions.
 
 The important attributes come last, since a provider with a limit drops the first of too many.
 """
@@ -42,7 +42,7 @@ _SIDES = {
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """What is left out of spans, by OpenInference's variables."""
+    """The parts left out of spans, by OpenInference's variables."""
 
     inputs: bool = False
     outputs: bool = False
@@ -53,12 +53,12 @@ class Hiding:
 
     @classmethod
     def of_environment(cls) -> Hiding:
-        """As the variables OPENINFERENCE_HIDE_... say now."""
+        """Reads the present values of the variables OPENINFERENCE_HIDE_...."""
         values = {name: os.environ.get(f"OPENINFERENCE_HIDE_{name.upper()}", "") for name in cls.__slots__}
         return cls(**{name: value.strip().lower() in ("true", "1") for name, value in values.items()})
 
     def without(self, attributes: Attributes) -> Attributes:
-        """`attributes` without what is hidden: values are replaced, messages and documents left out."""
+        """Returns `attributes` without hidden parts: values are replaced, messages and documents left out."""
         shown: Attributes = {}
         for name, value in attributes.items():
             hiding = next((by for begins, by in _SIDES.items() if name.startswith(begins)), ())
@@ -87,7 +87,7 @@ class Span:
 
 
 def span_of(event: Event, model_of: Callable[[str], str], begun: int, ended: int) -> Span | None:
-    """The span of a typed call or a search; None for a note or a gate."""
+    """Returns the span of a typed call or a search; None for a note or a gate."""
     if isinstance(event, Call):
         return Span(event.name, begun, ended, clean(_call(event, model_of)))
     if isinstance(event, UnreadableReply):
@@ -101,7 +101,7 @@ def span_of(event: Event, model_of: Callable[[str], str], begun: int, ended: int
 
 
 def is_failed_search(event: Note) -> bool:
-    """Whether the note says that a search could not be made."""
+    """Returns whether the note is about a search that failed."""
     return event.about.startswith("search ") and event.outcome.startswith("failed")
 
 
@@ -137,7 +137,7 @@ def _model(role: str, prompt: int, completion: int, model_of: Callable[[str], st
 
 
 def messages_of(event: Call | UnreadableReply) -> Attributes:
-    """The prompt as it was sent and the replies, where the trace has them."""
+    """Returns the prompt as it was sent and the replies, if the trace has them."""
     if (sent := getattr(event, "sent", None)) is None:
         return {}
     sides = {"input": sent.messages, "output": [("assistant", text) for text in sent.replies]}
@@ -162,7 +162,7 @@ def _search(event: Search) -> Attributes:
 
 
 def reranker(model: str, query: str, passages: Sequence[Any], scores: Sequence[float]) -> Attributes:
-    """What a reranking says: `passages` as they came, and as their `scores` order them."""
+    """Returns the attributes of a reranking: `passages` as they came, and in the order of their `scores`."""
     ranked = sorted(zip(passages, map(float, scores), strict=False), key=lambda pair: -pair[1])
     return clean(
         {
@@ -193,7 +193,7 @@ def _json(value: Any) -> str:
 
 
 def clean(attributes: Attributes) -> Attributes:
-    """`attributes` whose texts are cut, hold no secrets, and can be encoded."""
+    """Returns `attributes` with texts that are cut, hold no secrets, and can be encoded."""
     return {name: _text(value) if isinstance(value, str) else value for name, value in attributes.items()}
 
 

@@ -1,4 +1,4 @@
-"""Where spans go: the application's tracer provider, else one of ours that sends them over OTLP/HTTP."""
+"""The tracer provider of spans: the application's, else one of ours that sends them over OTLP/HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTRIBUTES = 4096
 
 @cache
 def tracer() -> Any:
-    """The tracer of the application's provider, else of ours. Raises UsageError without the library."""
+    """Returns the tracer of the application's provider, else ours. Raises UsageError without the library."""
     try:
         from opentelemetry import trace as api
 
@@ -34,7 +34,7 @@ def tracer() -> Any:
 
 
 def _provider() -> Any:
-    """A provider that sends spans in the background, and the last ones when Python ends."""
+    """Returns a provider that sends spans in the background, and the last ones when Python ends."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
@@ -58,9 +58,9 @@ def _provider() -> Any:
 
 
 class Problems(logging.Handler):
-    """Listens to OpenTelemetry's warnings: says the first on stderr, and gives up sending when Python ends.
+    """Reports the first of OpenTelemetry's warnings on stderr, and stops sending when Python ends.
 
-    Without that, an `exporter` whose collector is away holds up the end of the process for its retries.
+    Otherwise an `exporter` whose collector is away delays the end of the process by its retries.
     """
 
     def __init__(self, exporter: Any, *, speaks: bool) -> None:
@@ -69,7 +69,7 @@ class Problems(logging.Handler):
         self._failed = self._ending = self._over = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Handles a record, see `logging.Handler`: warns once, and gives up sending if Python is ending."""
         first, self._failed = not self._failed, True
         if self._ending:
             self._give_up()
@@ -78,7 +78,7 @@ class Problems(logging.Handler):
             sys.stderr.write(f"ragc: Traces, which RAGC_OTEL asks for, may be incomplete: {problem}.\n")
 
     def end(self) -> None:
-        """Python ends: what could not be sent so far is given up."""
+        """Notes that Python ends; what could not be sent so far is given up."""
         self._ending = True
         if self._failed:
             self._give_up()

@@ -48,8 +48,8 @@ log = logging.getLogger("ragc.telemetry")
 class SpanRun(trace.Run):
     """Collects a question's events with their times, and sends them as spans when it ends.
 
-    `method` names the program, and `model_of` gives the model of a role. Raises UsageError when OpenTelemetry
-    is not installed.
+    `method` names the program, and `model_of` returns the model of a role. Raises UsageError when
+    OpenTelemetry is not installed.
     """
 
     def __init__(self, method: str, inputs: Mapping[str, Any], model_of: Callable[[str], str]) -> None:
@@ -63,18 +63,18 @@ class SpanRun(trace.Run):
         self._tokens = watcher.set(self), _enter(self._root)
 
     def branch(self, path: Place = ()) -> trace.Branch:
-        """A place in the call graph that notes when its children begin."""
+        """Returns a position in the call graph that notes when its children begin."""
         return _TimedBranch(self, path, self._begun)
 
     def add(self, path: Place, event: Event, prediction: Any = None) -> None:
-        """As the base class, and notes the time."""
+        """Adds the event as the base class does, and notes the time."""
         self._ended[path] = time.time_ns()
         super().add(path, event, prediction)
 
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
-        """See `Watcher`."""
+        """Records a reranking as a span, see `Watcher`."""
         with _Quiet():
             attributes = reranker(model, query, passages, scores)
             self._reranked.append(Span(f"rerank {model}", begun, time.time_ns(), attributes))
@@ -151,7 +151,7 @@ class _TimedBranch(trace.Branch):
 
 
 def _enter(span: Any) -> Any:
-    """Make `span` the present one of this context."""
+    """Makes `span` the present one of this context."""
     from opentelemetry import context
 
     return context.attach(_below(span))
@@ -164,14 +164,14 @@ def _leave(token: Any) -> None:
 
 
 def _below(span: Any) -> Any:
-    """The context of what happens inside `span`."""
+    """Returns the context of everything inside `span`."""
     from opentelemetry import trace as api
 
     return api.set_span_in_context(span)
 
 
 def _fill(span: Any, attributes: Attributes, error: str, hiding: Hiding) -> None:
-    """Give `span` its attributes, and the status of an error."""
+    """Sets the attributes of `span`, and the status of an error."""
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attributes(hiding.without(attributes))
@@ -182,7 +182,7 @@ def _fill(span: Any, attributes: Attributes, error: str, hiding: Hiding) -> None
 
 
 class _Quiet:
-    """Keeps what goes wrong in telemetry from the question, and logs it."""
+    """Keeps errors of telemetry from the question, and logs them."""
 
     def __enter__(self) -> None:
         return None

@@ -40,7 +40,7 @@ class UsageError(RagcError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The sentence ` Did you mean 'x'?` for the nearest known name, or an empty string."""
+    """Returns the sentence ` Did you mean 'x'?` for the nearest known name, or an empty string."""
     near = get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -77,8 +77,8 @@ class DataError(Problems):
 class TargetError(RagcError):
     """A language model could not answer.
 
-    `endpoint` names the endpoint, `request_id` is the server's id of the request; "" where unknown. `refused`
-    says that no reply was computed, so that the request costs nothing: it was not sent, or was turned away.
+    `endpoint` names the endpoint, `request_id` is the server's id of the request; "" if unknown. `refused`
+    says that no reply was computed, so that the request costs nothing: it was not sent, or was refused.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from ragc.core.text import repair_value
 
 
 def _repair(record: object, names: tuple[str, ...]) -> None:
-    """Replace lone surrogates in the fields `names` of a frozen `record`."""
+    """Replaces lone surrogates in the fields `names` of a frozen `record`."""
     for name in names:
         value = getattr(record, name)
         if (repaired := repair_value(value)) is not value:
@@ -58,7 +58,7 @@ class Hit:
     source: str = ""
 
     def from_source(self, name: str) -> Hit:
-        """The same hit, labelled with the role of the source that found it."""
+        """Returns the same hit, labelled with the role of the source that found it."""
         return Hit(self.passage, self.score, name)
 
 
@@ -86,7 +86,7 @@ class Question:
         _repair(self, tuple(self.__slots__))
 
     def context(self) -> dict[str, Any]:
-        """The inputs of a program beside the question, never its answers; empty ones are left out.
+        """Returns the inputs of a program beside the question, never its answers; empty ones are left out.
 
         `sub_questions` are those of the row, or of its `qa_pairs` (ALCE's ASQA).
         """

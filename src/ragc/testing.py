@@ -21,7 +21,7 @@ class ScriptedTarget:
     """Answers from a script and records every request; running out of replies is a test failure.
 
     The script is a list of replies in order, or a function of the request. A reply is a text, an object that
-    becomes JSON, or a whole `Reply`. Thoughts are taken off a text as they are off a model's. Tokens are
+    becomes JSON, or a whole `Reply`. Thoughts are removed from a text as from a model's reply. Tokens are
     counted in words. `peak` is the maximum number of requests in flight. With `hold` a reply waits until no
     further request arrives, and `steps` counts these waits: the depth of the call graph.
     """
@@ -61,7 +61,7 @@ class ScriptedTarget:
         """Does nothing."""
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The next reply of the script."""
+        """Returns the next reply of the script."""
         self.requests.append(request)
         self._flying += 1
         self.peak = max(self.peak, self._flying)
@@ -73,7 +73,7 @@ class ScriptedTarget:
             self._flying -= 1
 
     async def _together(self) -> None:
-        """Wait until no further request joins those in flight, then continue all of them as one step."""
+        """Waits until no further request joins those in flight, then continue all of them as one step."""
         if self._gate is None:
             self._gate = asyncio.ensure_future(self._wait_until_idle())
         await asyncio.shield(self._gate)
@@ -102,7 +102,7 @@ class ScriptedTarget:
         return take_off(whole, request, self.count_tokens)
 
     def count_tokens(self, text: str) -> int:
-        """The number of words."""
+        """Returns the number of words."""
         return len(text.split())
 
     async def aclose(self) -> None:
@@ -129,17 +129,17 @@ class ListSource:
         return f"{type(self).__name__}({len(self.passages)} passages)"
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """The first `k` passages, with descending scores."""
+        """Returns the first `k` passages, with descending scores."""
         self.queries.append((query, k))
         return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[:k]))
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """The last `n` passages that are not excluded."""
+        """Returns the last `n` passages that are not excluded."""
         free = [p for p in self.passages if p.id not in exclude and p.parent not in exclude]
         return tuple(free[-n:]) if n else ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-        """The source itself: its passages are not cut. The arguments are recorded in `cut`."""
+        """Returns the source itself: its passages are not cut. The arguments are recorded in `cut`."""
         self.cut = (chunk_size, overlap)
         return self
 
@@ -172,7 +172,7 @@ class SchemaReplies:
     logprob: float = -0.01
 
     def __call__(self, request: ChatRequest) -> Reply:
-        """A reply that fits `request`; `text` itself without a schema."""
+        """Returns a reply that fits `request`; `text` itself without a schema."""
         text = self.text
         if request.schema:
             values = self.example(request.schema)
@@ -182,7 +182,7 @@ class SchemaReplies:
         return Reply(text, usage=Usage(prompt=10, completion=5), logprobs=drawn)
 
     def example(self, schema: Mapping[str, Any]) -> Any:
-        """A value that fits a JSON `schema`; raises ValueError for a schema without a type."""
+        """Returns a value that fits a JSON `schema`; raises ValueError for a schema without a type."""
         return self._of(schema, schema.get("$defs") or {})
 
     def _of(self, schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
@@ -228,7 +228,7 @@ def _next(value: Any) -> Any:
 
 
 def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
-    """The defaults, then each knob at each option or end of its range.
+    """Yields the defaults, then each knob at each option or end of its range.
 
     The upper end is capped at `most` or twice the lower one. A knob that matters only under a value of
     another comes with that value.
@@ -241,7 +241,7 @@ def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
 
 
 def ends(knob: Knob, most: int = 40) -> tuple[Value, ...]:
-    """The options of a knob, or the ends of its range, the upper one capped as in `settings`."""
+    """Returns the options of a knob, or the ends of its range, the upper one capped as in `settings`."""
     if knob.kind == "switch":
         return (False, True)
     if knob.kind == "choice":

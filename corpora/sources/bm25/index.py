@@ -42,7 +42,9 @@ _GROUP = 256  # group size: a group's maximum lets most groups be skipped
 
 
 def nearly_best(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The positions of the `k` best scores above 0, and of those that tie with the last after rounding."""
+    """Returns the positions of the `k` best scores above 0, and of those that tie with the last after
+    rounding.
+    """
     whole = len(scores) // _GROUP
     grouped = len(scores) > _FEW and whole > k
     # The k-th greatest group maximum is at most the k-th score.
@@ -56,7 +58,7 @@ def nearly_best(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 
 def _kth(scores: NDArray[np.float64], k: int) -> float:
-    """The `k`-th greatest score; 0 if there are fewer."""
+    """Returns the `k`-th greatest score; 0 if there are fewer."""
     if len(scores) < k:
         return 0.0
     return float((np.sort(scores) if len(scores) <= _FEW else np.partition(scores, -k))[-k])
@@ -76,7 +78,7 @@ class Vocabulary(Protocol):
     """Maps terms to their numbers."""
 
     def get(self, term: str, /) -> int | None:
-        """The number of a term; None if no passage has it."""
+        """Returns the number of a term; None if no passage has it."""
         ...
 
 
@@ -183,7 +185,7 @@ class _Scores:
         self.n = len(lengths)
 
     def of(self, df: NDArray[Any], times: NDArray[Any], passages: NDArray[Any]) -> NDArray[np.float64]:
-        """The scores of postings: `df` passages with the term, `times` in the passage, position in
+        """Returns the scores of postings: `df` passages with the term, `times` in the passage, position in
         `passages`.
         """
         idf = np.log(1 + (self.n - df + 0.5) / (df + 0.5))
@@ -225,8 +227,9 @@ def _sort(
 
 
 def _new_array(path: Path, dtype: type[np.generic], total: int) -> Any:
-    """A memory-mapped array in a new .npy file whose room on disk is taken: writing into a mapped file for
-    which there is none ends the process. Raises OSError.
+    """Creates a memory-mapped array in a new .npy file with its disk space reserved. Raises OSError.
+
+    Writing into a mapped file without disk space ends the process.
     """
     array = open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
     if hasattr(os, "posix_fallocate"):
@@ -236,7 +239,7 @@ def _new_array(path: Path, dtype: type[np.generic], total: int) -> Any:
 
 
 class _Unloaded(ModuleType):
-    """Stands for a module that is loaded at the first look at what it holds."""
+    """A placeholder for a module that is loaded when an attribute is first read."""
 
     def __getattr__(self, name: str) -> Any:
         if sys.modules.get(self.__name__) is self:
@@ -245,7 +248,9 @@ class _Unloaded(ModuleType):
 
 
 def _bm25s() -> Any:
-    """The module bm25s. It imports scipy.sparse for a backend that nothing here uses: a third of its time."""
+    """Returns the module bm25s. It imports scipy.sparse for a backend that nothing here uses: a third of its
+    time.
+    """
     unused = _Unloaded("scipy.sparse")
     if "bm25s" not in sys.modules:
         sys.modules.setdefault(unused.__name__, unused)
@@ -286,7 +291,7 @@ class _Terms(Sequence[bytes]):
         return bytes(self._text[self._ends[at - 1] if at else 0 : self._ends[at]])
 
     def get(self, term: str, /) -> int | None:
-        """The number of a term; None if no passage has it."""
+        """Returns the number of a term; None if no passage has it."""
         key = encode_text(term)
         at = bisect_left(self, key)
         return at if at < len(self) and self[at] == key else None

@@ -40,8 +40,8 @@ MANY = 20_000
 def bm25_scores(
     query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B
 ) -> list[float]:
-    """The score of every document, with these documents as the corpus; all are lists of terms. For few
-    documents.
+    """Returns the score of every document, with these documents as the corpus; all are lists of terms. For
+    few documents.
     """
     mean = sum(map(len, documents)) / len(documents) if documents else 0.0
     counts = [Counter(document) for document in documents]
@@ -56,7 +56,7 @@ def bm25_scores(
 
 
 def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, cut: list[str | int | float]) -> str:
-    """The fingerprint of a source over `corpus` with the chunk settings `cut`.
+    """Returns the fingerprint of a source over `corpus` with the chunk settings `cut`.
 
     Raises UsageError for a setting out of range.
     """
@@ -113,7 +113,7 @@ class Bm25Source(ChunkedSource):
         return await asyncio.to_thread(index.search, query, k)
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
-        """The index on disk, built if it is missing; None for a corpus in memory."""
+        """Returns the index on disk, built if it is missing; None for a corpus in memory."""
         if not isinstance(self.corpus, DiskCorpus):
             return None
         passages = self.passages
@@ -141,12 +141,12 @@ class Bm25Source(ChunkedSource):
         )
 
     def _index_settings(self) -> dict[str, Any]:
-        """The settings that determine the files of the index, without the corpus."""
+        """Returns the settings that determine the files of the index, without the corpus."""
         settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._term_settings()}
         return {"format": FORMAT, **settings}
 
     def _term_settings(self) -> list[str | int | float]:
-        """The settings that determine a passage's terms: the chunking and, if not 1, the title boost."""
+        """Returns the settings that decide a passage's terms: the chunking and, if not 1, the title boost."""
         return self.cutting if self.title_boost == 1 else [*self.cutting, "title", self.title_boost]
 
     def _ready(self) -> Bm25Index:

@@ -29,7 +29,7 @@ class ApiOptions(RerankOptions):
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
-        """Say what a source of this kind cannot do without."""
+        """Returns an error that says what a source of this kind needs."""
         return UsageError(
             "A source of kind 'api' needs the address of the mock API: options.base_url = "
             '"http://127.0.0.1:8000".'

@@ -1,9 +1,9 @@
-"""HTTP calls of the API: JSON posted, one `result` read, tried again where that may help.
+"""HTTP calls of the API: JSON is posted, one `result` is read, and failed calls are retried if that may help.
 
-Rules for what can go wrong. No connection, a timeout, 408, 429 and 5xx are tried again, after a wait that
-doubles or that the server asked for. Any other status but 200, a body over 16 MiB, one that is not JSON and
-one without `result` fail at once. Whatever fails in the end is one SourceError. A `result` of another shape
-than the path promises is nothing found, which those decide who asked. NaN and infinity are read as null.
+No connection, a timeout, 408, 429 and 5xx are retried, after a wait that doubles or that the server asked
+for. Any other status but 200, a body over 16 MiB, one that is not JSON and one without `result` fail at once.
+Each final failure is one SourceError. The caller decides on a `result` of another shape than the path
+promises; it counts as nothing found. NaN and infinity are read as null.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Limits:
 class ApiClient:
     """Posts to paths under `base_url`, whose credentials and query are sent but never shown.
 
-    `transport` and `sleep` stand in for the network and the clock. Raises UsageError when `base_url` is no
-    http or https address. `endpoint` is the address as it may be shown.
+    `transport` and `sleep` replace the network and the clock in tests. Raises UsageError when `base_url` is
+    no http or https address. `endpoint` is the address as it may be shown.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ApiClient:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(self, path: str, /, **body: object) -> Any:
-        """What stands under `result` in the reply to `body` posted to `path`, which starts with a slash.
+        """Posts `body` to `path`, which starts with a slash, and returns the `result` of the reply.
 
         Raises SourceError by the rules of this module.
         """
@@ -100,7 +100,7 @@ class ApiClient:
         return await with_retries(attempt, self._policy, endpoint=where, sleep=self._sleep, error=given_up)
 
     async def aclose(self) -> None:
-        """Close the pooled connections; a later call opens new ones."""
+        """Closes the pooled connections; a later call opens new ones."""
         client, self._client = self._client, None
         if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
@@ -124,7 +124,7 @@ class ApiClient:
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:
-        """The body of a 200; RetryableError or SourceError otherwise."""
+        """Returns the body of a 200; RetryableError or SourceError otherwise."""
         try:
             async with self._http().stream("POST", self.endpoint + path, json=body) as response:
                 if response.status_code in PASSING_STATUS:
@@ -164,7 +164,7 @@ def _result(body: bytes, where: str) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether lists and objects lie more than `DEEPEST` deep inside each other."""
+    """Returns whether lists and objects lie more than `DEEPEST` deep inside each other."""
     level = [value]
     for _ in range(DEEPEST):
         inner = [
@@ -180,7 +180,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """`value` without halves of surrogate pairs, which JSON can escape and no file can hold."""
+    """Returns `value` without halves of surrogate pairs, which JSON can escape and no file can hold."""
     if isinstance(value, str):
         return (
             value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

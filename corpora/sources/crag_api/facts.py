@@ -22,18 +22,18 @@ ASKED = 100.0
 
 
 class Ask(Protocol):
-    """A call of the API: what stands under `result` in the reply; None where the API knows nothing."""
+    """A call of the API: returns the `result` of the reply; None if the API knows nothing."""
 
     def __call__(self, path: str, /, **body: object) -> Coroutine[Any, Any, Any]:
-        """Send `body` to `path`; raises SourceError."""
+        """Sends `body` to `path`; raises SourceError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What one or several calls said of one name; `key` is unique among different texts.
+    """The result of one or several calls on one name; `key` is unique among different texts.
 
-    `score` is that of the name's match, with ASKED on top when the question's words ask for this.
+    `score` is that of the name's match, plus ASKED if the question's words ask for this.
     """
 
     key: str
@@ -42,12 +42,13 @@ class Fact:
     score: float
 
     def hit(self) -> Hit:
-        """The fact as a hit."""
+        """Returns the fact as a hit."""
         return Hit(Passage(f"api/{self.key.replace('#', '')}", self.title, self.text), self.score)
 
 
 def rows(reply: object) -> list[dict[str, Any]]:
-    """The rows of a reply that holds columns, `{column: {row: value}}`; none when it is not of that form.
+    """Returns the rows of a reply that holds columns, `{column: {row: value}}`; none when it is not of that
+    form.
 
     A row key such as "('ENG', '2324', 'Everton', 'game')" becomes the field `index`.
     """
@@ -58,19 +59,19 @@ def rows(reply: object) -> list[dict[str, Any]]:
 
 
 def texts(items: object) -> list[str]:
-    """The strings of a list that are not blank; none when `items` is no list."""
+    """Returns the strings of a list that are not blank; none when `items` is no list."""
     if not isinstance(items, list):
         return []
     return [item for item in items if isinstance(item, str) and item.strip()]
 
 
 def objects(items: object) -> list[dict[str, Any]]:
-    """The objects of a list; none when `items` is no list."""
+    """Returns the objects of a list; none when `items` is no list."""
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def slug(name: str) -> str:
-    """`name` for a key: its words in lower case with hyphens."""
+    """Returns `name` for a key: its words in lower case with hyphens."""
     return "-".join(re.findall(r"\w+", name.casefold()))
 
 
@@ -87,7 +88,7 @@ MOST_ITEMS = 30
 
 
 def format_value(json_value: object) -> str:
-    """A JSON value on one line: numbers with separators and at most 4 decimals, lists with commas."""
+    """Returns a JSON value on one line: numbers with separators and at most 4 decimals, lists with commas."""
     if json_value is None or json_value == "" or json_value == [] or json_value == {}:
         return UNKNOWN
     if isinstance(json_value, bool):
@@ -106,17 +107,17 @@ def format_value(json_value: object) -> str:
 
 
 def clip(text: str, most: int = LONGEST_VALUE) -> str:
-    """`text`, or its first `most - 1` characters and an ellipsis."""
+    """Returns `text`, or its first `most - 1` characters and an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def format_list(values: Mapping[str, object]) -> str:
-    """One line `- name: value` for each."""
+    """Returns one line `- name: value` for each."""
     return "\n".join(f"- {name}: {format_value(item)}" for name, item in values.items())
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A markdown table of the first MOST_ROWS rows, and how many more there were."""
+    """Returns a markdown table of the first MOST_ROWS rows, and how many more there were."""
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
     lines += [
         f"| {' | '.join(format_value(cell).replace('|', '/') for cell in row)} |" for row in rows[:MOST_ROWS]
@@ -127,7 +128,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def awards(entries: Iterable[object]) -> list[str]:
-    """Oscar entries as "1999 Best Director: NAME, FILM, won", those that are no objects left out."""
+    """Returns Oscar entries as "1999 Best Director: NAME, FILM, won"; skips entries that are no objects."""
 
     def year(entry: Mapping[str, Any]) -> object:
         return entry.get("year_ceremony") or UNKNOWN
@@ -148,7 +149,7 @@ MOST_FIELDS = 30
 
 
 async def find_facts(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
-    """The summary and the box of facts of the entity `name`; raises SourceError."""
+    """Returns the summary and the box of facts of the entity `name`; raises SourceError."""
     known = texts(await ask("/open/search_entity_by_name", query=name))
     fit = names.match(name, known, "entity")
     entity = await ask("/open/get_entity", query=fit.name) if fit else None

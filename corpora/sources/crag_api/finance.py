@@ -37,7 +37,7 @@ _SYMBOL = re.compile(r"\$?[A-Za-z]{1,5}(?:[.-][A-Za-z])?")
 
 
 async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
-    """What the API says of the company or symbol `name`; raises SourceError.
+    """Returns the API's facts on the company or symbol `name`; raises SourceError.
 
     One to five capitals are a symbol; anything else is a company, and a symbol when no company fits.
     """
@@ -115,10 +115,9 @@ async def _dividends(ask: Ask, ticker: str, score: float, question: ParsedQuesti
 
 
 def _select_times(history: Any, question: ParsedQuestion) -> list[str]:
-    """The times of a history, in order, that the question names.
+    """Returns the times of a history, in order, that the question names.
 
-    When it names none, or none that the history holds: the latest up to the query day, or of all when that
-    is not known.
+    If it names none, or none in the history: the latest up to the query day, or of all when that is unknown.
     """
     if not isinstance(history, Mapping):
         return []
@@ -130,7 +129,7 @@ def _select_times(history: Any, question: ParsedQuestion) -> list[str]:
 
 
 def _filter_by_clock(times: list[str], question: ParsedQuestion) -> list[str]:
-    """The times at the minutes that the question names; all of them when it names none of these."""
+    """Returns the times at the minutes that the question names; all of them when it names none of these."""
     clocks = set()
     for hour, minute, half in re.findall(
         r"\b(\d{1,2})(?::(\d{2}))? ?([ap]\.?m)?\b", question.text.casefold()

@@ -31,7 +31,7 @@ MOST_YEARS = 5
 
 
 async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
-    """What the API says of the movie or person `name`, and of Oscars asked for; raises SourceError.
+    """Returns the API's facts on the movie or person `name`, and on Oscars asked for; raises SourceError.
 
     A name that is both a movie's and a person's gives both.
     """
@@ -50,7 +50,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
 
 
 def _fit(name: str, reply: object, field: str, kind: str) -> tuple[dict[str, Any], float] | None:
-    """The entity of a reply whose `field` fits `name`, with its score."""
+    """Returns the entity of a reply whose `field` fits `name`, with its score."""
     named = [entity for entity in objects(reply) if isinstance(entity.get(field), str)]
     fit = names.match(name, [entity[field] for entity in named], kind)
     return (named[fit.at], fit.score) if fit else None
@@ -80,7 +80,7 @@ def _movie(movie: dict[str, Any], score: float) -> Fact:
 
 
 async def _person(ask: Ask, person: dict[str, Any], score: float, question: ParsedQuestion) -> Fact:
-    """A person, with titles of movies when the question speaks of roles, else with their numbers."""
+    """Returns a person, with titles of movies if the question is about roles, else with their numbers."""
     acted, directed = _ids(person.get("acted_movies")), _ids(person.get("directed_movies"))
     oscars = objects(person.get("oscar_awards"))
     years = question.years(OSCAR_YEARS) if question.wants("oscar") else ()
@@ -104,7 +104,7 @@ async def _person(ask: Ask, person: dict[str, Any], score: float, question: Pars
 
 
 async def _titles(ask: Ask, ids: list[int]) -> list[str]:
-    """The titles of the first MOST_TITLES movies, with years, those without a title left out."""
+    """Returns the titles of the first MOST_TITLES movies, with years, those without a title left out."""
     replies = await gather_or_cancel(
         ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES]
     )

@@ -36,9 +36,9 @@ GRAMMYS = {
 
 
 async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
-    """What the API says of the artist, band or song `name`, and of Grammys asked for; raises SourceError.
+    """Returns the API's facts on the artist, band or song `name`, and on Grammys asked for.
 
-    A name that is both an artist's and a song's gives both.
+    A name that is both an artist's and a song's gives both. Raises SourceError.
     """
     replies = await gather_or_cancel(
         (
@@ -91,7 +91,7 @@ async def _awards(ask: Ask, artist: Match) -> Fact | None:
 
 
 async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | None:
-    """All works; with release dates, in their order, when the question speaks of order or of a date."""
+    """Returns all works; with release dates, in their order, if the question is about order or a date."""
     works = texts(await ask("/music/get_artist_all_works", query=artist.name))
     if not works:
         return None
@@ -127,7 +127,7 @@ async def _song(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
 
 
 async def _chart(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
-    """The song in the Billboard Hot 100 of the first single day that the question names."""
+    """Returns the song in the Billboard Hot 100 of the first single day that the question names."""
     day = next((span.start.isoformat() for span in question.spans if span.start == span.end), "")
     if not day:
         return None

@@ -1,14 +1,13 @@
-"""Matching of the names in a question with the names that the API knows, those of sports teams included.
+"""Matches the names in a question with the names that the API knows, those of sports teams included.
 
 Two names are compared in plain form: no case, accents, punctuation or leading article, companies without
-their legal form. They score 0 to 100: rapidfuzz's ratio of the two, or of their words in alphabetical
-order. A company or movie whose plain form begins with all words of the name scores at least 90 less one
-for each word more, never below 80: "ford" is "Ford Motor Company", and a namesake without more words goes
-first.
-Teams are mapped from what people call them to the exact names that the API goes by.
+their legal form. They score 0 to 100: rapidfuzz's ratio of the two, or of their words in alphabetical order.
+A company or movie whose plain form begins with all words of the name scores at least 90 less one for each
+further word, never below 80: "ford" is "Ford Motor Company", and a namesake without more words comes first.
+Teams are mapped from their usual names to the exact names that the API uses.
 
-Whether a question holds a name that a model listed is told by words alone (`stands_in`), without rapidfuzz,
-so that it does not depend on what is installed.
+Whether a question contains a name that a model listed is decided by words alone (`stands_in`), without
+rapidfuzz, so that it does not depend on what is installed.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class Match:
 
 
 def check_installed() -> None:
-    """Raise UsageError when rapidfuzz, which compares the names, is not installed."""
+    """Raises UsageError when rapidfuzz, which compares the names, is not installed."""
     require("rapidfuzz", "A source of kind 'api'")
 
 
 def plain(name: str, kind: str = "") -> str:
-    """`name` in the form that is compared; may be empty when it has no letter and no digit."""
+    """Returns `name` in the form that is compared; may be empty when it has no letter and no digit."""
     letters = unicodedata.normalize("NFKD", name.casefold())
     letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
     words = re.sub(r"['’`]", "", letters)
@@ -97,7 +96,7 @@ def plain(name: str, kind: str = "") -> str:
 
 
 def score(name: str, candidate: str, kind: str) -> float:
-    """How well `candidate` fits `name`, both of `kind`, 0 to 100; 100 when their plain forms are equal."""
+    """Returns how well `candidate` fits `name`, both of `kind`, 0 to 100; 100 for equal plain forms."""
     from rapidfuzz import fuzz
 
     if len(candidate) > LONGEST_NAME:
@@ -112,12 +111,12 @@ def score(name: str, candidate: str, kind: str) -> float:
 
 
 def stands_in(name: str, text: str, kind: str) -> bool:
-    """Whether `text` names what `name` does, in another form perhaps: "Apple Inc." in "What is Apple worth?".
+    """Returns whether `text` names `name`, possibly in another form: "Apple Inc." in "What is Apple worth?".
 
-    One of these is enough: the name stands there in plain form, written apart or as one word; it has a
+    One of these is enough: the name occurs in plain form, written apart or as one word; `text` has a
     distinctive word of the name ("Stephen Curry" for "Steph Curry"); or it has another name of the same team
-    ("man utd" for "Manchester United"). Words may be possessive or plural, and long ones have one slip. Names
-    of up to three letters must stand there as they are.
+    ("man utd" for "Manchester United"). Words may be possessive or plural, and long ones may have one typing
+    error. Names of up to three letters must occur unchanged.
     """
     name_words, words = plain(name, kind).split(), plain(text).split()
     if not name_words or len(name) > LONGEST_NAME:
@@ -140,19 +139,21 @@ def stands_in(name: str, text: str, kind: str) -> bool:
 
 
 def _starts(words: Sequence[str], n: int) -> range:
-    """Where a run of `n` words may start."""
+    """Returns where a run of `n` words may start."""
     return range(len(words) - n + 1)
 
 
 def _is_same(word: str, other: str) -> bool:
-    """Whether `other` is `word`, its possessive or plural, or with one slip where it is long."""
+    """Returns whether `other` is `word`, its possessive or plural, or a long one with one typing error."""
     if other in (word, f"{word}s"):
         return True
     return min(len(word), len(other)) >= LONG_WORD and _is_one_slip(word, other)
 
 
 def _is_one_slip(word: str, other: str) -> bool:
-    """Whether one letter changed, added or left out, or two neighbours swapped, makes `other` of `word`."""
+    """Returns whether one letter changed, added or left out, or two neighbours swapped, makes `other` of
+    `word`.
+    """
     pairs = zip(word, other, strict=False)
     same = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(word), len(other)))
     left, right = word[same:], other[same:]
@@ -162,7 +163,7 @@ def _is_one_slip(word: str, other: str) -> bool:
 
 
 def _is_distinctive(word: str) -> bool:
-    """Whether a word of a name tells it from most others: no short or common one, and no number."""
+    """Returns whether a word of a name is rare among names: not short or common, and no number."""
     if len(word) <= SHORT_NAME or not word.isalpha() or word in _common_words():
         return False
     return not any(words.fullmatch(word) for words in (*FIELDS.values(), *TOPICS.values()))
@@ -170,7 +171,7 @@ def _is_distinctive(word: str) -> bool:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Words that many names or questions have, those of more than one team among them."""
+    """Returns words that many names or questions have, those of more than one team among them."""
     times = Counter(
         word
         for known in (NBA, SOCCER)
@@ -183,9 +184,9 @@ def _common_words() -> frozenset[str]:
 
 
 def teams_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
-    """The teams of `known` (`NBA` or `SOCCER`) that `text` names, in its order, each once.
+    """Returns the teams of `known` (`NBA` or `SOCCER`) that `text` names, in its order, each once.
 
-    Of names within each other the longest counts, and no short form that is an ordinary word.
+    Of names within each other the longest counts. Short forms that are ordinary words do not count.
     """
     words = plain(text).split()
     teams: list[str] = []
@@ -204,7 +205,7 @@ def teams_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:
-    """The candidate that fits `name` best and well enough, the first of equals; None when none does."""
+    """Returns the candidate that fits `name` best and well enough (the first of equals), or None."""
     fits = [Match(text, score(name, text, kind), at) for at, text in enumerate(candidates)]
     best = max(fits, key=lambda fit: fit.score, default=None)
     return best if best and best.score >= LEAST[kind] else None
@@ -269,7 +270,7 @@ Wolves: wolverhampton wanderers, wolverhampton
 
 
 def _aliases(lines: str) -> dict[str, str]:
-    """The exact name of every name in plain form."""
+    """Returns the exact name of every name in plain form."""
     known: dict[str, str] = {}
     for line in lines.strip().splitlines():
         name, _, short = line.partition(": ")
@@ -284,7 +285,8 @@ _ALSO = {"LA Clippers": ("Los Angeles Clippers",)}
 
 
 def nba(name: str) -> tuple[str, ...]:
-    """The names under which the API has the games of the NBA team `name`; none when there is no such team.
+    """Returns the names under which the API has the games of the NBA team `name`; none when there is no such
+    team.
 
     A name of three letters or less must be equal to a known one; a longer one may be misspelt a little.
     """
@@ -297,7 +299,8 @@ def nba(name: str) -> tuple[str, ...]:
 
 
 def soccer(name: str) -> str:
-    """The name under which the API most likely has the soccer team `name`: an alias, else with capitals.
+    """Returns the name under which the API most likely has the soccer team `name`: an alias, else with
+    capitals.
 
     An alias may have the mark of a club beside it, as in "Manchester United FC".
     """

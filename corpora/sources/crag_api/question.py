@@ -1,14 +1,14 @@
-"""Reading of a question for the API: its domain, the facts that its words ask for, and the dates it names.
+"""Reads a question for the API: its domain, the facts that its words ask for, and the dates it names.
 
-Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses". The paper says what is
-taken of each reply and that rules choose the calls.
-Differs: the words of the rules are ours. The paper's range of years, 1958 to 2019, is that of the Grammys;
-the Oscars of the API are those of 1990 to 2021; prices, games and releases have no range of their own.
+Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses". The paper lists the parts
+taken from each reply, and says that rules choose the calls. Differs: the words of the rules are ours. The
+paper's range of years, 1958 to 2019, is that of the Grammys; the Oscars of the API are those of 1990 to 2021;
+prices, games and releases have no range of their own.
 
 Dates are resolved against the time of the question. Weeks run from Monday to Sunday. Times of day and time
-zones are ignored: "yesterday" is the day before the date that the query time shows. "Last" is the nearest
-one wholly before the query day, "this" the one that holds it. A date without a year, and a weekday or month
-alone, is the latest one up to the query day.
+zones are ignored: "yesterday" is the day before the date of the query time. "Last" is the nearest one
+completely before the query day, "this" the one that contains it. A date without a year, and a weekday or
+month alone, is the latest one up to the query day.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Span:
     end: date
 
     def holds(self, day: str) -> bool:
-        """Whether the ISO date or time `day` ("2024-03-04 00:00:00 EST") lies in this span."""
+        """Returns whether the ISO date or time `day` ("2024-03-04 00:00:00 EST") lies in this span."""
         return self.start.isoformat() <= day[:10] <= self.end.isoformat()
 
     def years(self) -> range:
-        """Every year that this span touches."""
+        """Returns every year that this span touches."""
         return range(self.start.year, self.end.year + 1)
 
     def stamps(self) -> tuple[str, ...]:
-        """Dates as the API takes them, which together hold every day: YYYY-MM-DD, else YYYY-MM, else YYYY."""
+        """Returns API dates that together cover the span: YYYY-MM-DD, for longer spans YYYY-MM, else YYYY."""
         days = (self.end - self.start).days + 1
         if days <= DAYS_APART:
             return tuple((self.start + timedelta(n)).isoformat() for n in range(days))
@@ -63,7 +63,7 @@ class Span:
 
 
 def read_day(time: str) -> date | None:
-    """The day of a query time, "03/05/2024, 23:18:31 PT" or ISO 8601; None when it is neither."""
+    """Returns the day of a query time, "03/05/2024, 23:18:31 PT" or ISO 8601; None when it is neither."""
     if match := re.match(r"\s*(\d{1,2})/(\d{1,2})/(\d{4})\b", time):
         month, day, year = map(int, match.groups())
     elif match := re.match(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)", time):
@@ -77,7 +77,7 @@ def read_day(time: str) -> date | None:
 
 
 def spans(text: str, today: date | None) -> tuple[Span, ...]:
-    """What `text` says of dates, each span once, in the order of the text.
+    """Returns the time spans that `text` names, each once, in the order of the text.
 
     Dates that do not exist are left out, and so are those that depend on the query day when that is None.
     """
@@ -165,7 +165,7 @@ def _period(word: str, unit: str, today: date | None) -> Span:
 
 
 def _subtract_units(now: date, number: str, unit: str) -> date:
-    """The day `number` units before `now`; the last of its month where that is shorter."""
+    """Returns the day `number` units before `now`; the last of its month if that is shorter."""
     count = int(number) if number.isdecimal() else _NUMBERS[number]
     if unit in ("day", "week"):
         return now - timedelta(count * (7 if unit == "week" else 1))
@@ -228,7 +228,7 @@ _RULES: tuple[tuple[re.Pattern[str], Resolve], ...] = tuple(
 
 
 def _real(year: int, month: int) -> int:
-    """`year`, when `month` is one; raises ValueError for others."""
+    """Returns `year`, when `month` is one; raises ValueError for others."""
     return date(year, month, 1).year
 
 
@@ -299,10 +299,10 @@ FIELDS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question as the rules see it. `day` is when it was asked; None when that is not said.
+    """A question in the form of the rules. `day` is when it was asked; None if unknown.
 
     `nameless` says that no name was found in it, so that it is searched itself. `domains` are groups of
-    domains: those of a group are looked in when the groups before gave nothing.
+    domains: a group is searched if the groups before gave nothing.
     """
 
     text: str
@@ -312,21 +312,21 @@ class ParsedQuestion:
     nameless: bool = False
 
     def wants(self, *topics: str) -> bool:
-        """Whether the question has a word of one of `topics`."""
+        """Returns whether the question has a word of one of `topics`."""
         return any(TOPICS[topic].search(self.text) for topic in topics)
 
     def years(self, known: range) -> tuple[int, ...]:
-        """The years that the question names and `known` holds, in order, each once."""
+        """Returns the years that the question names and `known` holds, in order, each once."""
         named = (year for span in self.spans for year in span.years())
         return tuple(dict.fromkeys(year for year in named if year in known))
 
     def within(self, day: str) -> bool:
-        """Whether the ISO date `day` lies in a span that the question names."""
+        """Returns whether the ISO date `day` lies in a span that the question names."""
         return any(span.holds(day) for span in self.spans)
 
 
 def parse_question(question: Question | None, query: str) -> ParsedQuestion:
-    """`question` as the rules see it; the query alone when no question is being answered."""
+    """Returns `question` in the form of the rules; the query alone when no question is being answered."""
     if question is None:
         return ParsedQuestion(query, None, spans(query, None), domains(query, ""))
     day, text = read_day(question.query_time), question.question
@@ -336,7 +336,7 @@ def parse_question(question: Question | None, query: str) -> ParsedQuestion:
 
 
 def domains(text: str, domain: str) -> tuple[tuple[str, ...], ...]:
-    """The domains to look in: only `domain`, where the program named one that there is.
+    """Returns the domains to search: only `domain`, if the program named an existing one.
 
     Else those with most words in `text`, then the others; all at once when `text` has no such word.
     """

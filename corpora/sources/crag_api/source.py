@@ -1,13 +1,13 @@
 """`api`: facts on one name from a CRAG mock API (finance, music, movie, sports, open).
 
-    name ──► domains of the question ──► names the API knows (api_names) ──► calls that the
-    question's words and dates ask for (api_rules, api_dates) ──► passages of markdown (api_text)
+    name ──► domains of the question ──► names the API knows (`names`) ──► calls that the
+    question's words and dates ask for (`question`) ──► passages of markdown (`facts`)
 
-The query is one name, as RAG-X's `EntityExtract` finds it, or the question itself where it has none, which
-gives what its words and dates alone ask for, such as the Grammys of a year. What is asked of the name
-stands in the question being answered (`current_question`), with the time it was asked and the domain that
-the program named. A name that the API does not know gives nothing.
-Paper: RAG-X, "Guidelines for Extracting Information from the Mock API Responses".
+The query is one name, as RAG-X's `EntityExtract` finds it. If the question has no name, it is the question
+itself, which gives what its words and dates alone ask for, such as the Grammys of a year. The rules read the
+question being answered (`current_question`), with the time it was asked and the domain that the program
+named. An unknown name gives nothing. Paper: RAG-X, "Guidelines for Extracting Information from the Mock API
+Responses".
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class ApiSource:
     """Searches the CRAG mock API at `base_url`, such as http://127.0.0.1:8000.
 
     `timeout_s` and `connect_timeout_s` are seconds for one call and its connection, `tries` the tries of a
-    call, `concurrency` the calls in flight. Raises UsageError for an address or a number that cannot be,
-    and when rapidfuzz is not installed. `transport` and `sleep` stand in for the network and the clock.
+    call, `concurrency` the calls in flight. Raises UsageError for an invalid address or number, and when
+    rapidfuzz is not installed. `transport` and `sleep` replace the network and the clock in tests.
     """
 
     kind = "api"
@@ -75,9 +75,9 @@ class ApiSource:
         return f"ApiSource({self.endpoint!r})"
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` passages on the name `query`, best first, ties by passage id.
+        """Returns at most `k` passages on the name `query`, best first, ties by passage id.
 
-        A passage scores how well its name fits (0 to 100), and 100 more when the question asks for it.
+        A passage's score is how well its name fits (0 to 100), plus 100 when the question asks for it.
         `()` when the API does not know the name. Raises SourceError when any of the calls fails.
         """
         name = " ".join(query.encode("utf-8", "replace").decode().split())  # a lone surrogate cannot be sent
@@ -93,13 +93,13 @@ class ApiSource:
         return ()
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Nothing: the API lists no passages to draw from."""
+        """Returns no passages: the API cannot list any to draw from."""
         return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> ApiSource:
-        """The same source: its passages are short already."""
+        """Returns the same source: its passages are short already."""
         return self
 
     async def aclose(self) -> None:
-        """Close the pooled connections; a later search opens new ones."""
+        """Closes the pooled connections; a later search opens new ones."""
         await self._client.aclose()

@@ -1,7 +1,7 @@
 """Sports: the games of an NBA or soccer team on the dates that a question names.
 
-The API takes the exact name of a team (api_teams). It knows nothing of a player by name, so those are not
-looked up. A question without a date is about the year it was asked in.
+The API takes the exact name of a team (`names`). It cannot find a player by name, so players are not looked
+up. A question without a date is about the year it was asked in.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Game = dict[str, Any]
 
 
 async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
-    """The games of the team `name`; () for a name of no team and for a question without any date.
+    """Returns the games of the team `name`; () for no known team and for a question without any date.
 
-    The name of an NBA team is looked up there, any other among soccer teams, and every name when the
-    question has a word of soccer. A question without a name has the games of the first teams that it holds.
-    Raises SourceError.
+    The name of an NBA team is looked up there, any other among soccer teams, and every name when the question
+    has a word of soccer. A question without a name gets the games of the first teams in it. Raises
+    SourceError.
     """
     spans = question.spans or _this_year(question)
     keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MOST_KEYS]
@@ -44,7 +44,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
 
 
 def _teams_named(question: ParsedQuestion) -> tuple[str, ...]:
-    """The first teams whose names the text of `question` holds; those of one league alone."""
+    """Returns the first teams named in the text of `question`, all of one league."""
     nba = () if question.wants("soccer") else api_teams.teams_in(question.text, api_teams.NBA)
     return (nba or api_teams.teams_in(question.text, api_teams.SOCCER))[:MOST_TEAMS]
 
@@ -52,7 +52,7 @@ def _teams_named(question: ParsedQuestion) -> tuple[str, ...]:
 async def _games_of(
     ask: Ask, name: str, question: ParsedQuestion, keys: list[str], spans: tuple[Span, ...], score: float
 ) -> list[Fact]:
-    """The games of the team `name` at the dates `keys`, those within `spans`."""
+    """Returns the games of the team `name` at the dates `keys`, those within `spans`."""
     team = () if question.wants("soccer") else api_teams.nba(name)
     if team:
         calls = (ask(NBA, date=key, team_name=known) for key in keys for known in team)
@@ -66,7 +66,7 @@ async def _games_of(
 async def _soccer_games(
     ask: Ask, name: str, keys: list[str], spans: tuple[Span, ...], score: float
 ) -> list[Fact]:
-    """Games under the exact name; when there are none on single days, under the name that fits best then."""
+    """Returns the games under the exact name; if single days have none, those of the team that fits best."""
     replies = await gather_or_cancel(ask(SOCCER, date=key, team_name=name) for key in keys)
     games, fits = _games_within(replies, "date", spans), 100.0
     days = [key for key in keys if len(key) == len("2024-03-04")]
@@ -88,7 +88,7 @@ def _this_year(question: ParsedQuestion) -> tuple[Span, ...]:
 
 
 def _games_within(replies: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]:
-    """The games of all replies that lie in `spans`, the latest first, each once."""
+    """Returns the games of all replies that lie in `spans`, the latest first, each once."""
     games = [game for reply in replies for game in rows(reply) if isinstance(game.get(field), str)]
     games = [game for game in games if any(span.holds(game[field]) for span in spans)]
     unique = {(game[field], str(game.get("game_id") or game["index"])): game for game in games}
@@ -96,7 +96,7 @@ def _games_within(replies: list[Any], field: str, spans: tuple[Span, ...]) -> li
 
 
 def _team(game: Game) -> str:
-    """The team in the index of a soccer game, "('ENG-Premier League', '2324', 'Everton', 'game')"."""
+    """Returns the team in the index of a soccer game, "('ENG-Premier League', '2324', 'Everton', 'game')"."""
     if isinstance(game.get("team"), str):
         return str(game["team"])
     parts = str(game["index"]).strip("()").split("', ")
@@ -134,7 +134,7 @@ def _soccer(game: Game) -> dict[str, object]:
 
 
 def _fact(league: str, team: str, games: list[Game], lines: list[dict[str, object]], score: float) -> Fact:
-    """A summary of all the games and a table of the latest."""
+    """Returns a summary of all the games and a table of the latest."""
     results = [str(line["result"] or "")[:1].upper() for line in lines]
     summary: Mapping[str, object] = {
         "games": len(games),
@@ -153,7 +153,7 @@ def _fact(league: str, team: str, games: list[Game], lines: list[dict[str, objec
 
 
 def _number(line: dict[str, object]) -> int:
-    """The points of a game as a whole number; 0 when they are not known."""
+    """Returns the points of a game as a whole number; 0 when they are not known."""
     points = line["points"]
     text = str(points).removesuffix(".0")
     return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else 0

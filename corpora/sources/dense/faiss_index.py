@@ -51,11 +51,11 @@ class IndexSettings:
                 raise UsageError(f"An hnsw index needs {name} >= {least}, got {value!r}.")
 
     def build_settings(self) -> list[object]:
-        """The settings that determine the index; `ef_search` only affects the search."""
+        """Returns the settings that determine the index; `ef_search` only affects the search."""
         return [self.index] if self.index == "flat" else [self.index, self.m, self.ef_construction]
 
     def all(self) -> list[object]:
-        """The settings that determine the results."""
+        """Returns the settings that determine the results."""
         return self.build_settings() if self.index == "flat" else [*self.build_settings(), self.ef_search]
 
 
@@ -120,7 +120,8 @@ class DenseIndex:
         return cls(native, settings)
 
     def nearest(self, query: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The `k` rows nearest to `query` and all rows that tie with the last of them, with their scores.
+        """Returns the `k` rows nearest to `query` and all rows that tie with the last of them, with their
+        scores.
 
         `query` has shape (dimensions,) and length 1. Rows are unordered. Scores are inner products, -1 to 1,
         equal for equal vectors. An hnsw index may miss rows.

@@ -74,7 +74,7 @@ class DenseSource(ChunkedSource):
         return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first, ties by passage id; `()` for a blank query.
+        """Returns at most `k` hits, best first, ties by passage id; `()` for a blank query.
 
         Raises SourceError if the model cannot be loaded or run, or if the stored index cannot be read.
         """
@@ -83,7 +83,7 @@ class DenseSource(ChunkedSource):
         return await asyncio.to_thread(self._search, query, k)
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
-        """The index on disk, built if it is missing; None with `keep` False. Raises SourceError."""
+        """Returns the index on disk, built if it is missing; None with `keep` False. Raises SourceError."""
         if not self._keep:
             return None
         passages = self.passages
@@ -98,7 +98,7 @@ class DenseSource(ChunkedSource):
         )
 
     def with_embedder(self, embedder: Embedder) -> DenseSource:
-        """The same corpus, cut in the same way, by the likeness that `embedder` sees."""
+        """Returns the same corpus, cut in the same way, searched with `embedder`."""
         return self._varied(embedder, self.chunk_size, self.overlap)
 
     def _with_chunks(self, chunk_size: int, overlap: float) -> DenseSource:
@@ -179,7 +179,9 @@ class _Rows:
 
     @classmethod
     def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
-        """The rows of `passages`, grouped by a digest of title and text, in the order of first appearance."""
+        """Returns the rows of `passages`, grouped by a digest of title and text, in the order of first
+        appearance.
+        """
         first: dict[bytes, int] = {}
         marks = (
             hashlib.blake2b(encode_text(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages
@@ -192,5 +194,5 @@ class _Rows:
         return len(self.starts) - 1
 
     def of(self, row: int) -> list[Passage]:
-        """The passages of one row."""
+        """Returns the passages of one row."""
         return [self.passages[int(at)] for at in self.order[self.starts[row] : self.starts[row + 1]]]

@@ -49,7 +49,7 @@ class GivenSource(ChunkedSource):
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` of the current question's own passages, best first.
+        """Returns at most `k` of the current question's own passages, best first.
 
         Raises SourceError if no question is being answered, if it has no passages, or if one of them is not
         in the corpus.

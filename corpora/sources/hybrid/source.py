@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
-    """`k` hits of two lists: k - round(k * (1 - share)) hits of `dense`, then the rest from `sparse`.
+    """Returns `k` hits of two lists: k - round(k * (1 - share)) hits of `dense`, then the rest from `sparse`.
 
     A passage in both lists counts once, at its first position. If one list is too short, the next hits of the
     other fill up, `dense` before `sparse`. Scores are 1 / rank. With a share of 1 or 0 the result is the
@@ -48,7 +48,7 @@ def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: in
 def fuse_ranks(
     dense: Sequence[Hit], sparse: Sequence[Hit], k: int, *, constant: float = RRF_K
 ) -> tuple[Hit, ...]:
-    """The `k` passages with the highest sum of 1 / (constant + rank) over both lists, ties by id.
+    """Returns the `k` passages with the highest sum of 1 / (constant + rank) over both lists, ties by id.
 
     Ranks count from 1; a passage missing from a list gets nothing for it. The order of the lists does not
     matter.
@@ -104,7 +104,7 @@ class HybridSource:
         return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first. Raises SourceError when either source does."""
+        """Returns at most `k` hits, best first. Raises SourceError when either source does."""
         if k < 1:
             return ()
         if self.fusion == "rrf":
@@ -116,7 +116,9 @@ class HybridSource:
         return fuse_shares(dense, sparse, self.share, k)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
+        """
         return self.dense.sample(n, seed=seed, exclude=exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
@@ -124,7 +126,7 @@ class HybridSource:
         return parts_of(self.dense, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
-        """The fusion of both sources, each in chunks of at most `chunk_size` tokens."""
+        """Returns the fusion of both sources, each in chunks of at most `chunk_size` tokens."""
         more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
         more |= {"pool": self.pool, "constant": self.constant}
         dense = self.dense.rechunk(chunk_size, overlap)

@@ -63,7 +63,7 @@ class LuceneIndex:
         weakref.finalize(self, drop, self._java).atexit = False
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits with a score above 0, best first, ties by passage id."""
+        """Returns at most `k` hits with a score above 0, best first, ties by passage id."""
         if k < 1 or not query.strip():
             return ()
         text = _for_lucene(query, self.analyzer, query=True)
@@ -146,8 +146,8 @@ def _leave(held: dict[str, Any]) -> None:
 
 
 def _document(whole: str, title: str, key: bytes, passage: str) -> Any:
-    """A document: title and text together and the title alone are indexed; the passage is stored as ASCII
-    JSON.
+    """Returns a document: title and text together and the title alone are indexed; the passage is stored as
+    ASCII JSON.
     """
     text, keep = java(_LUCENE + "document.TextField"), java(_LUCENE + "document.Field$Store").NO
     document = java(_LUCENE + "document.Document")()
@@ -159,7 +159,7 @@ def _document(whole: str, title: str, key: bytes, passage: str) -> Any:
 
 
 def _for_lucene(text: str, analyzer: str, *, query: bool = False) -> str:
-    """The input of Lucene's analyzer: for `ragc` the terms separated by spaces."""
+    """Returns the input of Lucene's analyzer: for `ragc` the terms separated by spaces."""
     if analyzer == "ragc":
         return " ".join(query_terms(text) if query else analyze(text))
     return text.encode("utf-8", "replace").decode().replace("\0", " ")

@@ -38,7 +38,7 @@ _loggers: list[Any] = []  # Java forgets the level of an unreferenced logger
 
 
 def jar() -> Path:
-    """The path of pyserini's jar. Raises UsageError if pyserini is not installed."""
+    """Returns the path of pyserini's jar. Raises UsageError if pyserini is not installed."""
     module_spec = importlib.util.find_spec("pyserini")
     if module_spec is None or module_spec.origin is None:
         raise UsageError(
@@ -51,7 +51,7 @@ def jar() -> Path:
 
 
 def version_of(java_home: Path) -> int | None:
-    """The major version in the file `release` of a Java installation; None if it is missing."""
+    """Returns the major version in the file `release` of a Java installation; None if it is missing."""
     try:
         match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (java_home / "release").read_text(), re.MULTILINE)
     except OSError:
@@ -60,7 +60,7 @@ def version_of(java_home: Path) -> int | None:
 
 
 def call(work: Callable[[], T]) -> T:
-    """The result of `work()`, run on the Java thread; Java starts with the first call.
+    """Returns the result of `work()`, run on the Java thread; Java starts with the first call.
 
     `work` must be short, because other calls wait for it, return no Java object, and not use `call` itself. A
     Java exception becomes a SourceError without Java objects. Raises UsageError if Java, pyjnius or the jar
@@ -70,7 +70,7 @@ def call(work: Callable[[], T]) -> T:
 
 
 async def call_async(work: Callable[[], T]) -> T:
-    """As `call`, without blocking the event loop."""
+    """Runs `work` as `call` does, without blocking the event loop."""
     return await asyncio.wrap_future(_submit(work))
 
 
@@ -117,7 +117,7 @@ def _run(work: Callable[[], T]) -> T:
 
 @cache
 def java(name: str) -> Any:
-    """The Java class with the full `name`, an inner class after `$`; only inside `call`."""
+    """Returns the Java class with the full `name`, an inner class after `$`; only inside `call`."""
     import jnius
 
     return jnius.autoclass(name)

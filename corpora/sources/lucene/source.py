@@ -69,7 +69,7 @@ class LuceneSource(ChunkedSource):
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
-        """The index on disk, built if it is missing. Raises SourceError if it cannot be written."""
+        """Returns the index on disk, built if it is missing. Raises SourceError if it cannot be written."""
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
@@ -81,10 +81,9 @@ class LuceneSource(ChunkedSource):
         )
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits with a score above 0, best first, ties by passage id, without blocking the event
-        loop.
+        """Returns at most `k` hits with a score above 0, best first, ties by passage id.
 
-        Raises SourceError if the index cannot be built or Lucene fails.
+        Does not block the event loop. Raises SourceError if the index cannot be built or Lucene fails.
         """
         index = self._index
         if index is None:
@@ -105,7 +104,7 @@ class LuceneSource(ChunkedSource):
         )
 
     def _index_settings(self) -> dict[str, Any]:
-        """The settings that determine the files of the index, without the corpus."""
+        """Returns the settings that determine the files of the index, without the corpus."""
         terms = ANALYZER if self.analyzer == "ragc" else 0
         built = {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms}
         return {**built, "cut": self.cutting}

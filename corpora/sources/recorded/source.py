@@ -77,7 +77,7 @@ class RecordedSource:
         return describe(type(self).__name__, queries=len(self._queries), unknown=self.unknown)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` recorded hits, best first.
+        """Returns at most `k` recorded hits, best first.
 
         Raises SourceError for an unrecorded query if `unknown` is "error".
         """
@@ -92,11 +92,11 @@ class RecordedSource:
         return hits[: max(k, 0)]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """`n` passages drawn from those of all queries, each id once; none in `exclude`."""
+        """Returns `n` passages drawn from those of all queries, each id once; none in `exclude`."""
         return sample(self.parts_of(tuple(self._whole())), n, seed, exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """The recorded passages with these ids, or their chunks, in order."""
+        """Returns the recorded passages with these ids, or their chunks, in order."""
         size, recorded = self.chunk_size, self._whole()
         whole = [recorded[name] for name in dict.fromkeys(ids) if name in recorded]
         if size is None:
@@ -108,12 +108,12 @@ class RecordedSource:
         return {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
 
     def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
-        """The same recording with its passages in chunks of at most `chunk_size` tokens."""
+        """Returns the same recording with its passages in chunks of at most `chunk_size` tokens."""
         more: dict[str, Any] = {"unknown": self.unknown, "chunk_by": self.chunk_by}
         return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
 
     async def _nearest_query(self, query: str) -> str | None:
-        """The recorded query used for an unrecorded one; None if there is none."""
+        """Returns the recorded query used for an unrecorded one; None if there is none."""
         if self.unknown == "error":
             raise SourceError(
                 f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
@@ -147,7 +147,9 @@ class Recorder:
         return describe(type(self).__name__, self.source, path=str(self.path))
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """The source's hits. Raises SourceError as the source does, or if the file cannot be written."""
+        """Returns the source's hits. Raises SourceError as the source does, or for a failed write of the
+        file.
+        """
         hits = await self.source.search(query, k)
         with self._lock:
             if len(hits) > self._hit_counts.get(query, -1):
@@ -163,15 +165,15 @@ class Recorder:
         return hits
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """The source's sample; it is not recorded."""
+        """Returns the source's sample; it is not recorded."""
         return self.source.sample(n, seed=seed, exclude=exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """Those of the source below; they are not recorded."""
+        """Returns the parts from the wrapped source; they are not recorded."""
         return parts_of(self.source, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
-        """The rechunked source, recorded in another file: `web.jsonl` becomes `web.256-0.5.jsonl`."""
+        """Returns the rechunked source, recorded in another file: `web.jsonl` becomes `web.256-0.5.jsonl`."""
         with self._lock:
             if (chunk_size, overlap) not in self._cuts:
                 path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
@@ -180,7 +182,7 @@ class Recorder:
 
 
 def read_recording(path: str | Path) -> Recording:
-    """The hits of every query in the file at `path`, in file order.
+    """Returns the hits of every query in the file at `path`, in file order.
 
     Raises DataError with every problem of the file, or if it has no query.
     """
@@ -203,7 +205,8 @@ def read_recording(path: str | Path) -> Recording:
 def chunk_and_rank(
     query: str, hits: Sequence[Hit], size: int, overlap: float, by: str = "text"
 ) -> tuple[Hit, ...]:
-    """The passages of `hits` in chunks of at most `size` tokens, ranked by BM25 among themselves, ties by id.
+    """Returns the passages of `hits` in chunks of at most `size` tokens, ranked by BM25 among themselves,
+    ties by id.
 
     Chunks that share no word with the query come last, with a score of 0.
     """
@@ -212,7 +215,7 @@ def chunk_and_rank(
 
 
 def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
-    """All of `passages`, ranked by BM25 for `query` with them as the corpus, ties by id."""
+    """Returns all of `passages`, ranked by BM25 for `query` with them as the corpus, ties by id."""
     parts = list(passages)
     scores = bm25_scores(query_terms(query), [passage_terms(part) for part in parts])
     hits = (Hit(part, score) for part, score in zip(parts, scores, strict=True))
@@ -220,7 +223,7 @@ def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
 
 
 def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
-    """Hits for passages that are already best first; the score of the n-th is 1/n."""
+    """Returns hits for passages that are already best first; the score of the n-th is 1/n."""
     return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
 
 

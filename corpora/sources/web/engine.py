@@ -23,7 +23,7 @@ class WebResult:
 
 
 class EngineBusy(SourceError):
-    """An engine refused (too many requests) or timed out; a retry may help."""
+    """An engine refused a request (too many requests) or timed out; a retry may help."""
 
 
 class Engine(Protocol):
@@ -32,7 +32,7 @@ class Engine(Protocol):
     identity: Mapping[str, Any]
 
     def search(self, query: str, n: int) -> Sequence[WebResult]:
-        """At most `n` results, best first. Called in threads, several at once.
+        """Returns at most `n` results, best first. Called in threads, several at once.
 
         Raises EngineBusy if a retry may succeed, and SourceError if it will not.
         """
@@ -69,7 +69,7 @@ class Ddgs:
         self.identity = {"library": "ddgs", "engines": engines, "region": region, "window": window}
 
     def search(self, query: str, n: int) -> Sequence[WebResult]:
-        """At most `n` results, best first.
+        """Returns at most `n` results, best first.
 
         ddgs reports a refusal and an empty result alike: both raise EngineBusy.
         """
@@ -95,7 +95,7 @@ class Ddgs:
 
 
 def results(rows: object) -> list[WebResult]:
-    """The results of ddgs; malformed rows are skipped and logged.
+    """Returns the results of ddgs; malformed rows are skipped and logged.
 
     Raises SourceError if `rows` is no list, or has rows but not one result.
     """
@@ -110,7 +110,7 @@ def results(rows: object) -> list[WebResult]:
 
 
 def parse_result(row: object) -> WebResult | None:
-    """A result of ddgs; None if it is malformed."""
+    """Returns a result of ddgs; None if it is malformed."""
     if not isinstance(row, Mapping) or not isinstance(row.get("href"), str):
         return None
     title, body = (row.get(name) for name in ("title", "body"))

@@ -72,7 +72,7 @@ _REFUSED = tuple((ipaddress.ip_network(block), why) for block, why in _NOT_GLOBA
 
 
 async def resolve_public(host: str, port: int, *, allow_loopback: bool = False) -> tuple[str, ...]:
-    """The addresses of `host`, in the resolver's order, each checked to be public.
+    """Returns the addresses of `host`, in the resolver's order, each checked to be public.
 
     One private, loopback, link-local, shared, reserved, multicast or unspecified address refuses the host, as
     does an IPv6 address that embeds such an IPv4 address. `allow_loopback` permits addresses of this machine.
@@ -98,7 +98,7 @@ async def resolve_public(host: str, port: int, *, allow_loopback: bool = False) 
 
 
 def why_unreachable(name: str, *, allow_loopback: bool = False) -> str:
-    """The reason why the address `name` is not allowed, in a few words; "" if it is."""
+    """Returns the reason why the address `name` is not allowed, in a few words; "" if it is."""
     try:
         addresses = reachable_addresses(ipaddress.ip_address(name))
     except ValueError:
@@ -118,7 +118,7 @@ def _unfit(address: Address, allow_loopback: bool) -> str:
 
 
 def reachable_addresses(address: Address) -> tuple[Address, ...]:
-    """The addresses that a packet to `address` may reach: itself, or the IPv4 address embedded in it.
+    """Returns the addresses that a packet to `address` may reach: itself, or the IPv4 address embedded in it.
 
     Mapped, compatible, NAT64, 6to4 and Teredo addresses stand for the embedded ones. An ISATAP address is
     checked itself, with the IPv4 address in it.
@@ -203,7 +203,7 @@ async def fetch(
 
 
 def check_url(url: str) -> httpx.URL:
-    """The parsed `url`. Raises SourceError unless it is http or https, with a host and no password."""
+    """Returns the parsed `url`. Raises SourceError unless it is http or https with a host and no password."""
     if len(url) > LONGEST_URL:
         raise SourceError(f"{_redact_url(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
     try:
@@ -235,7 +235,7 @@ async def _follow_redirects(url: str, max_bytes: int, types: tuple[str, ...], al
 async def _fetch_once(
     at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loopback: bool
 ) -> Page | str:
-    """The page at `at`, or the URL that it redirects to."""
+    """Returns the page at `at`, or the URL that it redirects to."""
     port = at.port or (443 if at.scheme == "https" else 80)
     addresses = await resolve_public(at.raw_host.decode("ascii"), port, allow_loopback=allow_loopback)
     async with httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113 - `fetch` bounds it
@@ -290,7 +290,9 @@ async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tup
 
 
 def _decode(body: bytes, named: str | None) -> str:
-    """The text of `body`, by the byte-order mark, else the header, the page's charset, UTF-8, or Latin-1."""
+    """Returns the text of `body`, by the byte-order mark, else the header, the page's charset, UTF-8, or
+    Latin-1.
+    """
     declared = _CHARSET.search(body, 0, 4096)
     marked = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else None
     encodings = (marked, named, declared[1].decode("ascii", "replace") if declared else None, "utf-8-sig")
@@ -309,7 +311,7 @@ def _fetch_error(at: httpx.URL | str, error: Exception) -> SourceError:
 
 
 def _redact_url(url: httpx.URL | str) -> str:
-    """A URL for a message: without password and query, at most 200 characters."""
+    """Returns a URL for a message: without password and query, at most 200 characters."""
     try:
         parsed = httpx.URL(url)
         text = f"{parsed.scheme}://{parsed.host}{parsed.path}" if parsed.host else str(url).partition("?")[0]

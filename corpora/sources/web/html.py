@@ -69,7 +69,7 @@ _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECAS
 
 
 def markdown(html: str, *, url: str = "") -> str:
-    """The main text of the page `html` as markdown; "" if it has no text.
+    """Returns the main text of the page `html` as markdown; "" if it has no text.
 
     Headings, lists, tables and emphasis are preserved; scripts, styles, comments, link targets, images and
     menus are removed. `url` is the page's address and may be "". Any string is accepted: one that is no HTML
@@ -88,7 +88,7 @@ def markdown(html: str, *, url: str = "") -> str:
 
 
 def plain(html: str) -> str:
-    """All text of the page `html` in order, one block a line, white space collapsed.
+    """Returns all text of the page `html` in order, one block a line, white space collapsed.
 
     The head, hidden elements, scripts, styles, drawings, form choices and fallback content are left out.
     Entities are decoded. Elements nested deeper than the parser's limit (256) are lost. Raises UsageError if
@@ -121,7 +121,7 @@ def plain(html: str) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` without control characters, halves of surrogate pairs and byte-order marks."""
+    """Returns `text` without control characters, halves of surrogate pairs and byte-order marks."""
     return _CONTROL.sub("", text)
 
 
@@ -147,7 +147,7 @@ def _extract(html: str, url: str) -> str:
 
 
 def _extract_in_process(html: str, url: str) -> str:
-    """As `_extract`, in a separate process with a timeout."""
+    """Runs `_extract` in a separate process with a timeout; "" if that fails."""
     request = json.dumps({"filecontent": html, "url": url or None, **_OPTIONS})
     try:
         done = subprocess.run(
@@ -163,11 +163,11 @@ def _extract_in_process(html: str, url: str) -> str:
 
 
 def _is_hidden(element: Any) -> bool:
-    """Whether an element's content is not displayed; the text after it still is."""
+    """Returns whether an element's content is not displayed; the text after it still is."""
     hidden = "hidden" in element.attrib or _HIDDEN.search(element.get("style", ""))
     return element.tag in _UNSEEN or bool(hidden)
 
 
 def _flat(text: str | None) -> str:
-    """`text` without line breaks, because only blocks start lines."""
+    """Returns `text` without line breaks, because only blocks start lines."""
     return (text or "").replace("\n", " ")

@@ -104,7 +104,7 @@ class WebSource:
         return describe(type(self).__name__, results=self.results, pages=self.pages)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first. A blank query finds nothing and is not sent.
+        """Returns at most `k` hits, best first. A blank query finds nothing and is not sent.
 
         Raises SourceError if the engine failed, refused every try or timed out.
         """
@@ -122,11 +122,11 @@ class WebSource:
         return cut[:k]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Always empty: the web cannot be sampled. Record the searches, and sample the recording."""
+        """Returns no passages: the web cannot be sampled. Record the searches, and sample the recording."""
         return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> WebSource:
-        """The same source with its pages cut to `chunk_size` tokens; itself if it has snippets only.
+        """Returns the same source with its pages cut to `chunk_size` tokens; itself if it has snippets only.
 
         Both share the rate limit and the cache: no search is made twice.
         """
@@ -149,7 +149,7 @@ class WebSource:
         return digest([self._kept_by, cut if self.pages else []])
 
     async def _search_and_fetch(self, query: str) -> str:
-        """The passages of a new search, as JSON for the store."""
+        """Returns the passages of a new search, as JSON for the store."""
         until = time.monotonic() + self.seconds
         try:
             async with asyncio.timeout(self.seconds):
@@ -164,7 +164,7 @@ class WebSource:
         return canonical([astuple(passage)[:3] for passage in passages if passage.text or passage.title])
 
     async def _search_engine(self, query: str) -> list[WebResult]:
-        """The engine's results without duplicate pages, after as many tries as needed."""
+        """Returns the engine's results without duplicate pages, after as many tries as needed."""
 
         async def attempt() -> Sequence[WebResult]:
             await self._spacing.take()
@@ -186,7 +186,7 @@ class WebSource:
         return _drop_duplicates(results)[: self.results]
 
     async def _fetch_pages(self, results: Sequence[WebResult], until: float) -> list[str]:
-        """The text of every page, "" for those that cannot be fetched in time."""
+        """Returns the text of every page, "" for those that cannot be fetched in time."""
         if not results:
             return []
         tasks = [asyncio.create_task(self._page(result.url)) for result in results]
@@ -198,7 +198,7 @@ class WebSource:
         return [task.result() if task in done else "" for task in tasks]
 
     async def _page(self, url: str) -> str:
-        """The text of the page at `url`, shared by all queries; "" if it has none."""
+        """Returns the text of the page at `url`, shared by all queries; "" if it has none."""
         try:
             text, _ = await self._store.get_or_call(digest(["page", VERSION, url]), lambda: self._read(url))
         except SourceError:
@@ -222,7 +222,7 @@ class WebSource:
 
 
 def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
-    """Results with valid URLs, without URL fragments, each page once.
+    """Returns results with valid URLs, without URL fragments, each page once.
 
     A result with an invalid URL (another scheme, no host, an invalid port) is dropped and logged.
     """
@@ -245,7 +245,7 @@ def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
 
 
 def _line(text: str, most: int) -> str:
-    """`text` on one line, without control characters, cut to `most` characters."""
+    """Returns `text` on one line, without control characters, cut to `most` characters."""
     return " ".join(html.clean(text[: 4 * most]).split())[:most]
 
 
@@ -256,7 +256,7 @@ def _passage(result: WebResult, page: str) -> Passage:
 
 
 def _is_search(text: str) -> bool:
-    """Whether `text` is what the store keeps of a search: passages as triples of texts."""
+    """Returns whether `text` is a stored search: passages as triples of texts."""
     try:
         rows: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -267,5 +267,5 @@ def _is_search(text: str) -> bool:
 
 
 def _passages(text: str) -> list[Passage]:
-    """The passages of a stored search."""
+    """Returns the passages of a stored search."""
     return [Passage(*row) for row in json.loads(text)]

@@ -105,8 +105,8 @@ def _by_predictor(
 def _collect_judgements(
     program: RagProgram, scored: Sequence[tuple[Row, float]], most: int
 ) -> dict[str, tuple[Demonstration, ...]]:
-    """Demonstrations of judgement calls in qualifying questions, at most `most` of each label, without
-    duplicates.
+    """Returns demonstrations of judgement calls in qualifying questions, at most `most` of each label,
+    without duplicates.
 
     Calls whose reply was truncated or had to be repaired are left out, as poor examples.
     """
@@ -132,11 +132,10 @@ def _add(spent: Counters, rows: Sequence[Row]) -> None:
 
 
 def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], n_demos: int) -> list[tuple[str, Demo]]:
-    """Labelled demonstrations, with the predictor's name, from runs with the gold answer.
+    """Collects labelled demonstrations, with the predictor's name, from runs with the gold answer.
 
-    First those for which all supporting passages were shown. With fewer than `n_demos`, also those for
-    which a supporting passage that contains the answer was shown, such as one of the two that a question
-    needs.
+    Uses runs for which all supporting passages were shown. If these give fewer than `n_demos`, also uses runs
+    that showed one supporting passage with the answer in it, such as one of the two that a question needs.
     """
     demos = [demo for row in rows if _is_supported(row, labels, whole=True) and (demo := _last_demo(row))]
     if len(demos) < n_demos:

@@ -1,8 +1,8 @@
 """How much each demonstration helps other questions, estimated from the trials that showed it.
 
-A demonstration enters a pool because its own question was answered well once. That says nothing of what it
-does for others. Trials say that: they showed different sets on the same dev questions. A trial's gain, its
-mean score over that of all trials on the same questions, is modelled as
+A demonstration enters a pool because its own question was answered well once. This does not show that it
+helps other questions. Trials do: they show different sets on the same dev questions. A trial's gain is its
+mean score minus that of all trials on the same questions. It is modelled as
 
     gain = sum of the effects of the demonstrations shown + effect of the other settings + noise
 

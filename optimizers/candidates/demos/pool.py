@@ -33,7 +33,7 @@ class Demonstration:
     label: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         label = {"label": self.label} if self.label else {}
         return {"values": dict(self.values), "score": self.score, **label}
 
@@ -92,7 +92,7 @@ class DemoPool:
     by_label: ByPredictor = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         return {
             "demos": _pool_to_json(self.filled),
             "taught": _pool_to_json(self.labelled_demos),
@@ -121,7 +121,7 @@ class DemoPool:
         return max((len(demos) for demos in self.filled.values()), default=0)
 
     def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
-        """`count` orderings of the pool, each cut to `size` a predictor; the first is unshuffled.
+        """Returns `count` orderings of the pool, each cut to `size` a predictor; the first is unshuffled.
 
         The same arguments give the same sets. Lists of equal length are shuffled alike, so demonstrations of
         one question stay together if each predictor has one for it.

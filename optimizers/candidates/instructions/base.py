@@ -25,7 +25,7 @@ class Proposals:
         return {name: len(texts) for name, texts in self.texts.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         return {"texts": {name: list(t) for name, t in self.texts.items()}, "counters": dict(self.counters)}
 
     @classmethod
@@ -40,7 +40,7 @@ class Round:
     """A round of evolving instructions.
 
     `at` is the number of trials before it, the baseline included. `texts` are the new instructions by program
-    and predictor, whose numbers follow those of earlier rounds. `children` are the candidates to try next.
+    and predictor, numbered after those of earlier rounds. `children` are the candidates to try next.
     """
 
     at: int
@@ -49,7 +49,7 @@ class Round:
     counters: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         texts = {
             program: {name: list(written) for name, written in by_name.items()}
             for program, by_name in self.texts.items()

@@ -50,7 +50,8 @@ class ParentPool:
         return self.trials[rng.choices(numbers, [len(self.leads[n]) for n in numbers])[0]]
 
     def draw_pair(self, rng: random.Random) -> tuple[TrialResult, TrialResult] | None:
-        """Two members with different instructions of one program, each leading where the other does not.
+        """Returns two members with different instructions of one program, each leading where the other does
+        not.
 
         The first is the one with the higher mean. None if there is no such pair.
         """

@@ -81,7 +81,7 @@ def _alternating(first: Sequence[str], other: Sequence[str]) -> list[str]:
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
-    """`count` proposals a predictor from DSPy's GroundedProposer; "" for an unreadable reply."""
+    """Returns `count` proposals a predictor from DSPy's GroundedProposer; "" for an unreadable reply."""
     task = bench.task
     pool = await collect(
         program,
@@ -114,7 +114,7 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
 def _demo_sets(
     pool: DemoPool, names: Sequence[str], count: int, seed: int
 ) -> dict[int, list[list[Any]]] | None:
-    """Demonstrations in the proposer's form, a set for each proposal; None if there are none."""
+    """Returns demonstrations in the proposer's form, a set for each proposal; None if there are none."""
     if not pool.size:
         return None
     sets = pool.sets(count, REFLECTED, seed)
@@ -125,7 +125,7 @@ def _demo_sets(
 
 
 def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
-    """Proposal `number` for predictor number `at`, with its own tip; "" if the reply is unreadable."""
+    """Returns proposal `number` for predictor number `at`, with its own tip; "" if unreadable."""
     mine = copy(proposer)
     mine.rng = random.Random(f"instructions {seed} {at} {number}")
     tip = TIPS[mine.rng.choice(sorted(TIPS))]

@@ -10,10 +10,11 @@ of a later round unites two parents instead. A child has all other settings of i
 trial on the dev questions.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
-A round is a function of the task, the trials before it and the store. Its record is one attribute of the
-study, so a killed study resumes with the same children, and workers read the texts there. Its size is
-another, decided before it sends anything: only so many children and reflections as leave enough of the budget
-for their trials, because one that the budget cuts off says nothing.
+A round is a function of the task, the trials before it and the store. Its record is stored with the study, so
+a killed study resumes with the same children, and workers read the texts there. Its size is stored before the
+round sends anything. It leaves enough of the budget for the trials of all children, because a trial that the
+budget cuts off shows nothing.
+
 Paper: Agrawal et al. 2025, arXiv:2507.19457. Differs: a child is not tested on the parent's minibatch before
 it sees dev questions, since a bad one gets no look beyond about as many; several reflections follow each
 other before its trial, and each reads failed questions only.
@@ -118,7 +119,7 @@ class InstructionRounds:
         return not waiting and done >= 1 + number * self._trials // self._most
 
     async def hold(self, trials: Sequence[TrialResult]) -> Round:
-        """Holds the next round after `trials` and stores it. Raises BudgetExhausted."""
+        """Runs the next round after `trials` and stores it. Raises BudgetExhausted."""
         number, builder = len(self.held) + 1, self._builder
         builder.progress.phase(f"instructions, round {number} of {self._most}", None)
         children, steps = self._size(number, trials)
@@ -212,9 +213,9 @@ class InstructionRounds:
         return None
 
     async def _write(self, bench: Harness, plans: Sequence[_ChildPlan], steps: int) -> None:
-        """Writes the texts of `plans`, in at most so many reflections each as there are `steps`.
+        """Writes the texts of `plans`, each in at most `steps` reflections.
 
-        A plan ends earlier when no question fails, or when no reply can be used.
+        A plan ends earlier when no question fails, or when no reply is usable.
         """
         writing = list(plans)
         for step in range(steps):
@@ -230,7 +231,8 @@ class InstructionRounds:
         """Answers train questions with the child so far and gives `plan` the failed ones as examples.
 
         Returns all rows. The questions are in an order drawn with the seed; every reflection begins a block
-        further. The first chooses the call to rewrite, in turn among those that failed questions made.
+        further. The first reflection chooses the call to rewrite, in turn among the calls of failed
+        questions.
         """
         candidate = plan.parent.candidate
         program = await self._builder.program(candidate)
@@ -253,7 +255,7 @@ class InstructionRounds:
         return rows
 
     async def _answer(self, bench: Harness, program: RagProgram, start: int) -> list[Row]:
-        """Answers of `program` to train questions from place `start` on, until enough have failed."""
+        """Answers train questions with `program` from position `start` on, until enough have failed."""
         order = list(self._task.train)
         random.Random(f"rounds {self._task.seed}").shuffle(order)
         start %= len(order)

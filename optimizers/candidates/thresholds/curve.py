@@ -231,7 +231,7 @@ class Fit:
         return self.threshold != self.present and self.validated >= self.before
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
+        """Returns JSON values only; `of` is the inverse."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return fields | {"points": list(self.points), "means": list(self.means)}
 

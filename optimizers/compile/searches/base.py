@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Baseline:
     """The recipe's program, scored on the dev questions in the order of the search.
 
-    All of them, or those that the budget allows (`allocation.affordable_questions`). `lm_calls` is the mean
-    number of LM calls a question, replayed calls included.
+    These are all dev questions, or as many as the budget allows (`allocation.affordable_questions`).
+    `lm_calls` is the mean number of LM calls a question, replayed calls included.
     """
 
     scores: Sequence[Scores]
@@ -56,8 +56,8 @@ class Selected:
 
     `dev` has the scores of both on the dev questions that they answered and `failures` their unanswered
     questions, by "baseline" and "winner". `facts` are the search facts for provenance, `costs` the counters
-    of each part of the search, and `trials` all trials as JSON values. `leader_note` is a clause about a
-    trial with a higher mean on dev than the baseline, where that is chosen nevertheless; "" for none.
+    of each part of the search, and `trials` all trials as JSON values. `led` is a clause about a trial with a
+    higher mean on dev than the baseline, if the baseline is chosen nevertheless; "" if there is none.
     """
 
     baseline: RagProgram

@@ -1,8 +1,8 @@
 """The rows of one cell of a table, a setting on a data set: a file that grows by a line a question.
 
-A run that was killed goes on from the lines that are there; a line that was cut off is dropped. At the end
-the lines are in the order of the questions, so that the file has the same bytes however often it was cut.
-Each line carries the mark of its setting, and is a row of `ragc eval --out`.
+A run that was killed continues after the lines in the file; an incomplete last line is dropped. At the end
+the lines are in the order of the questions, so the bytes of the file do not depend on interruptions. Each
+line carries the mark of its setting, and is a row of `ragc eval --out`.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class CellRows:
         self.rows[row["id"]] = row
 
     def _cut(self, size: int) -> None:
-        """Drops a line that a kill cut off."""
+        """Drops an incomplete last line, left by a kill."""
         with doing(f"Mending {self.path}", _AGAIN), self.path.open("r+b") as file:
             file.truncate(size)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Adds a row at the end of the file. Raises OSError as one sentence."""
+        """Adds a row at the end of the file. Raises OSError in one sentence."""
         marked = {**row, MARK: self.mark}
         self.rows[str(row["id"])] = marked
         with doing(f"Writing the rows to {self.path}", _AGAIN):
@@ -86,7 +86,7 @@ class CellRows:
             self._file.flush()
 
     def close(self) -> None:
-        """Closes the file; rows that were added stay."""
+        """Closes the file; added rows stay."""
         if self._file is not None:
             self._file.close()
             self._file = None

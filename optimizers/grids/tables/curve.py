@@ -47,7 +47,7 @@ class Panel:
 
 
 def draw(result: Reproduction) -> str:
-    """The curves of `result` as the text of an SVG file."""
+    """Returns the curves of `result` as the text of an SVG file."""
     places = [row.at for row in result.table.rows if row.at is not None]
     words = [] if all(isinstance(at, int | float) for at in places) else list(dict.fromkeys(map(str, places)))
     panels = list(_panels(result, words))
@@ -183,7 +183,7 @@ def _panel(panel: Panel, axis: _Axis, series: Sequence[str], label: str) -> Iter
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from below `low` to above `high`."""
+    """Returns about five round numbers from below `low` to above `high`."""
     span = (high - low) or 1.0
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= span / 4)

@@ -1,4 +1,4 @@
-"""The data sets of the papers' tables: in which files they come, from where, and under which licence.
+"""The data sets of the papers' tables: their files, origin and licence.
 
 An entry of `experiments/tables/data` lists forms: the official files, and files of ours in the format of
 `ragc`'s questions and passages. The first form whose files are all in the folder of the data set is read.
@@ -25,11 +25,11 @@ OWN = "jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Files that hold a data set.
+    """One form of a data set's files.
 
-    `files` has a pattern for each part: `questions`, `corpus` unless the questions bring their passages, and
-    `train`. `dataset` is the reader of the questions, `where` a filter on them. `origin` is where these files
-    come from, if not from the entry's home.
+    `files` has a pattern for each part: `questions`, `corpus` unless the questions contain their passages,
+    and `train`. `dataset` is the reader of the questions, `where` a filter on them. `origin` is where these
+    files come from, if not from the entry's home.
     """
 
     files: Mapping[str, str]
@@ -70,7 +70,7 @@ class DataFolders:
         return sorted(self.forms, key=lambda form: form.dataset == OWN)
 
     def locate(self, data: Path) -> Located | None:
-        """The files in the folder `data`; None where no form is complete."""
+        """Returns the files in the folder `data`; None if no form is complete."""
         for name in self.folders:
             folder = data / name
             for form in self.forms:
@@ -80,14 +80,14 @@ class DataFolders:
         return None
 
     def absent(self, data: Path) -> str:
-        """The sentence that the data set is not in `data`: which files, from where, under which licence."""
+        """Returns the sentence that the data set is missing in `data`, with its files, origin and licence."""
         return (
             f"the data set {self.id} is not in {data / self.folders[0]}; it needs {self.wants}, from "
             f"{self.home}, under this licence: {self.licence}"
         )
 
     def to_json(self, data: Path) -> dict[str, Any]:
-        """JSON values only: what is needed, and what is there."""
+        """Returns JSON values only: the files that are needed, and those that exist."""
         located = self.locate(data)
         return {
             "id": self.id,
@@ -115,7 +115,7 @@ class Located:
 
 
 def _match(folder: Path, pattern: str) -> Path | None:
-    """The first regular file in `folder` that fits `pattern`, by name; None for none."""
+    """Returns the first regular file in `folder`, by name, that fits `pattern`, or None."""
     try:
         return next((path for path in sorted(folder.glob(pattern)) if path.is_file()), None)
     except OSError:
@@ -124,7 +124,7 @@ def _match(folder: Path, pattern: str) -> Path | None:
 
 @cache
 def entries() -> Mapping[str, DataFolders]:
-    """All data sets of the tables, by id."""
+    """Returns all data sets of the tables, by id."""
     folder = files("ragc.experiments") / "tables" / "data"
     listed = [
         parse(tomllib.loads(entry.read_text("utf-8")), entry.name)
@@ -135,7 +135,7 @@ def entries() -> Mapping[str, DataFolders]:
 
 
 def parse(values: Mapping[str, Any], name: str) -> DataFolders:
-    """The data set that the TOML file `name` describes. Raises ArtefactError with one sentence."""
+    """Returns the data set that the TOML file `name` describes. Raises ArtefactError with one sentence."""
     try:
         id = name.removesuffix(".toml")
         card = datasets.card(values.get("card", id))
@@ -161,6 +161,6 @@ def _form(values: Mapping[str, Any]) -> Form:
 
 
 def absent_error(table: str, missing: list[str]) -> DataError:
-    """The error of a table none of whose data is there."""
+    """Returns the error of a table without any of its data."""
     advice = "Name the folder that holds one folder a data set with --data."
     return DataError(f"Table {table}", [*missing[:-1], f"{missing[-1]}. {advice}"])

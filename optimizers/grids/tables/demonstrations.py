@@ -1,4 +1,4 @@
-"""The demonstrations that rows show, from `experiments/tables/demos`: questions with answers, worded by us.
+"""The demonstrations that rows show, from `experiments/tables/demos`: questions with answers that we wrote.
 
 Papers that show examples use fixed texts, so that no question of the data set is spent on them.
 """
@@ -31,7 +31,7 @@ class TableDemonstration:
     passages: tuple[Passage, ...] = ()
 
     def fields(self, names: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the inputs `names` of a call, and the answer."""
+        """Returns the values of the inputs `names` of a call, and the answer."""
         values: dict[str, Any] = {
             "question": self.question,
             "query_time": _UNKNOWN,
@@ -41,13 +41,13 @@ class TableDemonstration:
         return {name: value for name, value in values.items() if name in names} | {"answer": self.answer}
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return asdict(self)
 
 
 @cache
 def load(name: str) -> tuple[TableDemonstration, ...]:
-    """The demonstrations of the file called `name`. Raises ArtefactError with one sentence."""
+    """Returns the demonstrations of the file called `name`. Raises ArtefactError with one sentence."""
     path = files("ragc.experiments") / "tables" / "demos" / f"{name}.toml"
     try:
         return tuple(_demonstration(entry) for entry in tomllib.loads(path.read_text("utf-8"))["demos"])

@@ -29,7 +29,8 @@ def sentences(
     unmeasured: Mapping[str, str],
     sets: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The sentences on a run of `table`; `targets` names the models by role, `backends` the judges by family.
+    """Returns the sentences on a run of `table`; `targets` names the models by role, `backends` the judges by
+    family.
 
     `unmeasured` says why metrics were not computed. `sets` are the user's overrides.
     """
@@ -51,7 +52,7 @@ def sentences(
 
 
 def _programs(table: Table, cells: list[Cell]) -> Iterator[str]:
-    """What the paper's own program does otherwise, where one of its rows ran."""
+    """Yields how our version of the paper's own program differs from the paper, if one of its rows ran."""
     own = table.id.partition("-")[0]
     if any(table.row(cell.row).program == own for cell in cells):
         for text in origin_of(method(own)).get(DIFFERS, ()):
@@ -76,7 +77,7 @@ def _models(table: Table, beside: str, cells: list[Cell], targets: Mapping[str, 
 
 
 def _own_settings(sets: Sequence[str]) -> Iterator[str]:
-    """What the user set that is no model: those are named by themselves."""
+    """Yields the settings that the user changed, except models, which have sentences of their own."""
     own = [redact(text) for text in sets if any(keys[0] in _SETTINGS for keys in set_keys([text]))]
     if own:
         yield f"Set here: {', '.join(own)}; all else is as in the table."
@@ -115,7 +116,7 @@ def _sources(table: Table, cells: list[Cell]) -> Iterator[str]:
 
 
 def _stand_ins(table: Table, cells: list[Cell], sets: Sequence[str]) -> Iterator[str]:
-    """That a source is played by one half of another's passages."""
+    """Yields a sentence for each source that is replaced by one half of another source's passages."""
     for name, other in recipes.stand_ins(table, sets).items():
         if any(name in cell.sources for cell in cells):
             yield (
@@ -126,7 +127,7 @@ def _stand_ins(table: Table, cells: list[Cell], sets: Sequence[str]) -> Iterator
 
 
 def _learned(cells: list[Cell]) -> Iterator[str]:
-    """What rows learned from, and what they showed."""
+    """Yields on what data rows learned, and how many demonstrations they showed."""
     for data in dict.fromkeys(cell.data for cell in cells):
         there = [cell for cell in cells if cell.data == data]
         if learners := [cell for cell in there if cell.train]:

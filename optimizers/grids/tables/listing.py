@@ -1,4 +1,4 @@
-"""The list of all tables: what each needs, and whether it is there."""
+"""The list of all tables: what each needs, and whether it exists on this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ragc.optimizers.grids.tables.table import Table, tables
 
 
 def listing(data: str | Path = "data") -> dict[str, Any]:
-    """All tables as a JSON object, with the state of their data in the folder `data`.
+    """Returns all tables as a JSON object, with the state of their data in the folder `data`.
 
-    A table is available when one of its data sets is there, and complete when all are.
+    A table is available when one of its data sets exists, and complete when all do.
     """
     folder = Path(data)
     states = {id: entry.to_json(folder) for id, entry in entries().items()}
@@ -28,7 +28,7 @@ def _entry(table: Table, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]
 
 
 def lines(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The list for people: the id of a table, and in words what it shows, its rows and its data."""
+    """Returns the list for people: the id of a table, and in words what it shows, its rows and its data."""
     return [{"id": entry["id"], "about": _about(entry)} for entry in listed["tables"]]
 
 
@@ -42,7 +42,7 @@ def _about(entry: Mapping[str, Any]) -> str:
 
 
 def needs(listed: Mapping[str, Any]) -> list[str]:
-    """A sentence for each data set that some table needs and that is absent: files, origin, licence."""
+    """Returns a sentence for each missing data set that some table needs: files, origin, licence."""
     absent = {
         dataset["id"]: dataset
         for entry in listed["tables"]
@@ -57,7 +57,7 @@ def needs(listed: Mapping[str, Any]) -> list[str]:
 
 
 def summary(listed: Mapping[str, Any]) -> str:
-    """One line on the whole list."""
+    """Returns one line on the whole list."""
     there = sum(entry["available"] for entry in listed["tables"])
     size = quantity(len(listed["tables"]), "table")
     return f"{size}, {there:,} with data. Run one: ragc reproduce TABLE --limit 3"

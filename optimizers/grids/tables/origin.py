@@ -17,7 +17,8 @@ PAPER, CALLS, DIFFERS = HEADINGS = ("Paper", "Calls", "Differs")
 
 
 def origin_of(method: Method) -> dict[str, list[str]]:
-    """The texts under each heading, each one line: of the program's file, then "Differs" of those beside it.
+    """Returns the texts under each heading, each one line: of the program's file, then "Differs" of those
+    beside it.
 
     A file that several programs share has a paragraph for each. Empty for a program without such a file.
     """
@@ -40,7 +41,7 @@ def _docstring(path: Path) -> str:
 
 
 def _own_sections(text: str, cls: str) -> dict[str, str]:
-    """The sections of the part of a docstring that is about the class `cls`, else those of all of it."""
+    """Returns the sections of a docstring's part on the class `cls`, else of all of it."""
     paragraphs = text.split("\n\n")
     for index, paragraph in enumerate(paragraphs):
         head = re.match(r"([\w-]+)[.:]", paragraph)
@@ -59,7 +60,7 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def clauses(text: str, *, semicolons: bool = True) -> Iterator[str]:
-    """`text` cut at each full stop, and each of the `semicolons`, outside of brackets and code."""
+    """Splits `text` at each full stop, and at each of the `semicolons`, outside of brackets and code."""
     depth, start, code = 0, 0, False
     for index, character in enumerate(text):
         if character == "`":

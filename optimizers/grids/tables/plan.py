@@ -55,7 +55,7 @@ class TablePlan:
 
     @property
     def warnings(self) -> list[str]:
-        """What will be missing from the result, known before anything is sent."""
+        """Returns what will be missing from the result, as far as it is known before anything is sent."""
         left_out = [f"Left out: {text}" for text in dict.fromkeys(self.left_out)]
         return [
             *left_out,
@@ -63,10 +63,10 @@ class TablePlan:
         ]
 
     def cells(self, rows: Sequence[TableRow], uses: Sequence[DataUse]) -> list[Planned]:
-        """The cells of `rows` on `uses` that this machine can run, in the order of the table.
+        """Returns the cells of `rows` on `uses` that this machine can run, in the order of the table.
 
-        Raises DataError where no data set is there, RecipeError for overrides that no recipe takes, and the
-        reason of the first cell where none can run.
+        Raises DataError if no data set exists, RecipeError for overrides that no recipe takes, and the reason
+        of the first cell if none can run.
         """
         recipes.check_sets(rows, self.sets)
         places = {use.id: entries()[use.id].locate(self.data) for use in uses}

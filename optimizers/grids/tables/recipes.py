@@ -1,7 +1,7 @@
 """The recipe of a table's row on one of its data sets, with the user's overrides.
 
 Its dev questions are the whole file of the data set; the run draws its sample of them. Roles that the user
-does not configure are played by the main target.
+does not configure use the main target.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SEED = 1
 
 
 def knob_names(entry: Method) -> set[str]:
-    """The names of the knobs of a program."""
+    """Returns the names of the knobs of a program."""
     return {knob.name for knob in entry.knobs.list_knobs()}
 
 
 def check_sets(rows: Sequence[TableRow], sets: Sequence[str]) -> None:
-    """Raises UsageError for a prompt of one's own, UnknownName for a knob that no program of `rows` has."""
+    """Raises UsageError for the user's own prompt, UnknownName for a knob that no program of `rows` has."""
     known = {name for row in rows for name in knob_names(method(row.program))}
     for keys in set_keys(sets):
         if keys[0] == "prompts":
@@ -45,10 +45,10 @@ def check_sets(rows: Sequence[TableRow], sets: Sequence[str]) -> None:
 def row_recipe(
     table: Table, row: TableRow, use: DataUse, located: Located, sets: Sequence[str] = ()
 ) -> Recipe:
-    """The recipe of `row` on `use`, with `sets`; those for knobs that its program lacks are left out.
+    """Returns the recipe of `row` on `use`, with `sets` except those for knobs that its program lacks.
 
-    Relative paths of `sets` lead from the working directory. Metrics that this machine cannot compute are not
-    reported: see `unmeasured`. Raises RecipeError.
+    Relative paths of `sets` are resolved from the working directory. Metrics that this machine cannot compute
+    are not reported: see `unmeasured`. Raises RecipeError.
     """
     entry = method(row.program)
     own = [text for text in sets if not _is_foreign_knob(text, entry)]
@@ -63,13 +63,13 @@ def row_recipe(
 
 
 def stand_ins(table: Table, sets: Sequence[str] = ()) -> dict[str, str]:
-    """The stand-ins of `table` that are needed: those for sources that `sets` does not configure."""
+    """Returns the stand-ins of `table` for sources that `sets` does not configure."""
     configured = {keys[1] for keys in set_keys(sets) if keys[0] == "sources" and len(keys) > 1}
     return {name: other for name, other in table.stand_ins.items() if name not in configured}
 
 
 def _sources(table: Table, row: TableRow, sets: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """The sources of `row` by name; a stand-in and the source beside it search one half each."""
+    """Returns the sources of `row` by name; a stand-in and the source beside it search one half each."""
     sources = {**table.sources, **row.sources}
     for name, other in stand_ins(table, sets).items():
         sources[name] = _half(table.sources[other], "second")
@@ -82,7 +82,7 @@ def _half(source: Mapping[str, Any], half: str) -> dict[str, Any]:
 
 
 def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
-    """Why this machine cannot compute some of `metrics`, by metric."""
+    """Returns why this machine cannot compute some of `metrics`, by metric."""
     rest = set(lacking(recipe, targets=False, metrics=False, study=False))
     reasons = {}
     for name in metrics:
@@ -137,5 +137,5 @@ def _tables(
 
 
 def takes_train(table: Table, row: TableRow) -> bool:
-    """Whether `row` learns from train questions."""
+    """Returns whether `row` learns from train questions."""
     return bool(row.train or table.train or "train" in row.needs)

@@ -1,4 +1,4 @@
-"""What a run of a table gives: our figures with intervals beside the paper's, and in words what differs."""
+"""The result of a table: our figures with intervals beside the paper's, and the differences in words."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ RULER = ("data set", "row", "metric", "paper", "ours (95% interval)", "the paper
 class Cell:
     """A row on a data set: `means` in our units by metric, over `n` questions; `failed` got no answer.
 
-    `there` is the number of questions in the data set's file, `passages` that of its passages, 0 where the
+    `there` is the number of questions in the data set's file, `passages` the number of its passages, 0 if the
     sources have none of their own. `sources` names the kind of each source. `path` is the file of the rows.
-    `sent` is what it did for each question. The row learned from `train` questions, which were
+    `sent` records the requests of each question. The row learned from `train` questions, which were
     `held_out` of those in the file, and showed `demos` demonstrations.
     """
 
@@ -69,7 +69,9 @@ class Reproduction:
         return describe("Reproduction", self.table.id, quantity(len(self.cells), "cell"), beside=self.beside)
 
     def figures(self, cell: Cell) -> list[dict[str, Any]]:
-        """The figures of a cell as JSON objects: metric, the paper's, ours with its interval, in one unit."""
+        """Returns the figures of a cell as JSON objects: metric, the paper's, ours with its interval, in one
+        unit.
+        """
         row = self.table.row(cell.row)
         model = row.model_beside(self.beside)
         printed = self.table.expected(row, model).get(cell.data, {})
@@ -90,7 +92,7 @@ class Reproduction:
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc reproduce TABLE --json`."""
+        """Returns the output of `ragc reproduce TABLE --json`."""
         return {
             "table": self.table.id,
             "paper": self.table.paper,
@@ -125,7 +127,7 @@ class Reproduction:
         }
 
     def grid(self) -> list[tuple[str, ...]]:
-        """The figures as a table of texts, with its head."""
+        """Returns the figures as a table of texts, with its head."""
         return [RULER, *self._lines()]
 
     def _lines(self) -> Iterator[tuple[str, ...]]:
@@ -143,7 +145,7 @@ class Reproduction:
                 )
 
     def lines(self) -> list[str]:
-        """What to read below the table: its unit, what differs, and the files."""
+        """Returns the lines below the table: its unit, the differences from the paper, and the files."""
         out = [f"{self.table.paper}: {self.table.about}. Shares are per cent."]
         if any(figure["paper"] is not None for cell in self.cells for figure in self.figures(cell)):
             out.append("Inside: the paper's figure is in our interval; below or above: it is outside.")
@@ -167,7 +169,7 @@ class Reproduction:
 
 
 def scale_of(metric: str) -> float:
-    """The factor from our unit of `metric` to the papers': 100 for shares, 1 for counts."""
+    """Returns the factor from our unit of `metric` to the papers': 100 for shares, 1 for counts."""
     return PERCENT if metrics.get(metric).bounds is not None else 1.0
 
 
@@ -178,7 +180,7 @@ TOO_FEW = "too few questions to tell"
 
 
 def _relation(paper: float | None, ci: Sequence[float] | None, n: int) -> str:
-    """Where the paper's figure is, relative to our interval of `n` questions; "" where one is absent."""
+    """Returns where the paper's figure is, relative to our interval of `n` questions; "" if one is absent."""
     if paper is None or ci is None:
         return ""
     if n < MIN_QUESTIONS:

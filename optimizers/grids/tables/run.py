@@ -3,8 +3,8 @@
     rows x data sets ──► cells that this machine can run, in groups of equal data and sources
     each group ──► one Task ──► each cell: its program answers the sample, a row a question ──► means
 
-A cell that cannot run is left out with its reason; where the user named its row, the reason is an error. What
-was answered before is read from the rows, and a request that was sent before is replayed from the store.
+A cell that cannot run is left out with its reason; if the user named its row, the reason is an error. Earlier
+answers are read from the rows, and earlier requests are replayed from the store.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def estimate(
     progress: Progress = SILENT,
     targets: Mapping[str, Target] | None = None,
 ) -> dict[str, Any]:
-    """Upper bounds on the LM calls of `reproduce` with these arguments, as a JSON object. Sends nothing.
+    """Returns upper bounds on the LM calls of `reproduce` with these arguments, as a JSON object.
 
-    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
-    can be read; both are None where a judge is asked as often as an answer needs. Rows that are there do not
-    count. `unmeasured` says why metrics cannot be computed here, `same_requests` which rows are equal in
-    program, settings and sources. Raises what `reproduce` raises before it sends anything.
+    Sends nothing. `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are
+    those if all replies are readable; both are None if the judge's calls depend on the answer. Existing rows
+    do not count. `unmeasured` says why metrics cannot be computed here, `same_requests` which rows are equal
+    in program, settings and sources. Raises what `reproduce` raises before it sends anything.
     """
     chosen = load(table) if isinstance(table, str) else table
     chosen = chosen.with_model(_beside(chosen, beside))
@@ -113,7 +113,7 @@ def _planned(
     out: str | Path | None,
     own_targets: bool,
 ) -> tuple[Path, TablePlan, list[Planned]]:
-    """The folder of the results, and the cells that can run. Raises as `reproduce` does at first."""
+    """Returns the folder of the results, and the cells that can run. Raises what `reproduce` raises first."""
     named_rows = [table.row(id) for id in dict.fromkeys(rows)]
     named_uses = [table.use(id) for id in dict.fromkeys(data_sets)]
     if limit is not None and limit < 1:

@@ -1,6 +1,6 @@
 """Runs the cells of a table, group after group: those of equal data and sources share a task.
 
-What was answered before is read from the rows, and a request that was sent before is replayed from the store.
+Earlier answers are read from the rows, and earlier requests are replayed from the store.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class CellWork:
-    """A cell with its own task: knobs, the questions of the sample, and the rows that are there."""
+    """A cell with its own task: knobs, the questions of the sample, and the existing rows."""
 
     task: Task
     knobs: Mapping[str, Any]
@@ -132,11 +132,11 @@ class TableRun:
         return self._write(result)
 
     def _product(self) -> list[tuple[TableRow, DataUse]]:
-        """The cells of the table as they are printed: by data set, then by row."""
+        """Returns the cells of the table as they are printed: by data set, then by row."""
         return [(row, use) for use in self.table.data for row in self.table.rows]
 
     def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
-        """What `planned` would send at most, a JSON object a cell. Sends nothing."""
+        """Returns upper bounds on what `planned` would send, a JSON object a cell. Sends nothing."""
         ledger = NotingLedger(None, planned[0].recipe.budget)
         try:
             return self._each(planned, CallStore(None), ledger, self._bound_cell)
@@ -152,7 +152,7 @@ class TableRun:
         ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> list[Result]:
-        """What `work` gives for each cell, on the task of its group; in the order of the groups."""
+        """Runs `work` for each cell, on the task of its group; results are in the order of the groups."""
         groups: dict[str, list[Planned]] = {}
         for one in planned:
             groups.setdefault(one.group, []).append(one)
@@ -170,7 +170,7 @@ class TableRun:
         ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> Iterator[Result]:
-        """What `work` gives for the cells of a group; those that fail are left out with their reason."""
+        """Runs `work` for each cell of a group; cells that fail are left out with their reason."""
         recipe = group[0].recipe
         try:
             task = tasks.prepare(
@@ -192,7 +192,7 @@ class TableRun:
         return event_loop.run(self._cell(planned, task))
 
     def _bound_cell(self, planned: Planned, task: Task) -> dict[str, Any]:
-        """The questions of a cell that are not answered yet, and bounds on their LM calls."""
+        """Returns the unanswered questions of a cell, and bounds on their LM calls."""
         work = self._cell_work(planned, task)
         program = work.task.method.build(work.task.runtime, dict(work.knobs))
         train, judged = len(work.task.train), families(work.task.metrics)
@@ -209,7 +209,7 @@ class TableRun:
         }
 
     def _cell_work(self, planned: Planned, task: Task) -> CellWork:
-        """The task of a cell, its knobs, and the rows that are there."""
+        """Returns the task of a cell, its knobs, and the existing rows."""
         questions, train = self._sample(planned, task)
         row, recipe = planned.row, planned.recipe
         task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
@@ -219,14 +219,14 @@ class TableRun:
         return CellWork(task, knobs, questions, rows)
 
     def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
-        """Notes why `cells` have no figures; raises `error` where the user named their rows."""
+        """Notes why `cells` have no figures; raises `error` if the user named their rows."""
         if self.plan.named or _ends_all(error):
             raise error
         self._first = self._first or error
         self.plan.left_out += [f"{one.row.id} on {one.use.id}: {error}" for one in cells]
 
     def _targets(self, recipe: Recipe) -> Mapping[str, Target]:
-        """The targets of `recipe` by role; equal specifications are one target, in all cells."""
+        """Returns the targets of `recipe` by role; equal specifications are one target, in all cells."""
         if self._targets_by_role is not None:
             main = self._targets_by_role["main"]
             chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
@@ -292,10 +292,10 @@ class TableRun:
         )
 
     def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
-        """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
+        """Returns the questions of a cell and its train questions; a smaller limit gives the first of them.
 
         Train questions are those of the train file of the data set, else up to half of its questions, which
-        are not answered then. Raises UsageError where a row that learns would have none.
+        are not answered then. Raises UsageError if a row that learns would have none.
         """
         pool = [replace(question, split="") for question in task.dev]
         wanted, held_out = self._train_wanted(planned.row), 0
@@ -317,12 +317,12 @@ class TableRun:
         return drawn["dev"], train
 
     def _train_wanted(self, row: TableRow) -> int:
-        """The number of train questions that `row` learns from; 0 for one that does not learn."""
+        """Returns the number of train questions that `row` learns from; 0 if it does not learn."""
         return (row.train or self.table.train or TRAIN) if recipes.takes_train(self.table, row) else 0
 
     @staticmethod
     async def _program(task: Task, planned: Planned, knobs: Mapping[str, Any]) -> RagProgram:
-        """The program of a cell, with its demonstrations and what it learns from train questions."""
+        """Returns the program of a cell, with its demonstrations and what it learns from train questions."""
         program = task.method.build(task.runtime, knobs)
         if planned.demos:
             demonstrations.show(program, planned.demos)
@@ -333,7 +333,7 @@ class TableRun:
     async def _answer(
         run: MeasuredRun, program: RagProgram, questions: Sequence[Question], rows: CellRows
     ) -> None:
-        """Answers `questions`; each row is written as soon as it is there."""
+        """Answers `questions`; each row is written as soon as it is complete."""
 
         async def one(question: Question) -> None:
             with noting() as sent:
@@ -357,14 +357,14 @@ class TableRun:
 
 
 def _ends_all(error: RagcError) -> bool:
-    """Whether `error` would meet every other cell too, so that nothing more is tried."""
+    """Returns whether `error` would fail every other cell too, so that the run ends."""
     if isinstance(error, CapabilityMissing):
         return False
     return isinstance(error, BudgetExhausted | StoreError | TargetError)
 
 
 def _passages(source: object) -> int:
-    """The number of whole passages that `source` searches; 0 where it has none of its own."""
+    """Returns the number of whole passages that `source` searches; 0 if it has none of its own."""
     for name in ("inner", "source"):  # of sources that reorder what another finds
         source = getattr(source, name, source)
     corpus = getattr(source, "corpus", None)
@@ -372,7 +372,7 @@ def _passages(source: object) -> int:
 
 
 def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
-    """The digest of all that the rows of a cell depend on."""
+    """Returns the digest of everything that affects the rows of a cell."""
     facts, shown = task.facts, [demo.to_json() for demo in planned.demos]
     return digest(
         [

@@ -20,7 +20,7 @@ _sent: ContextVar[list[str] | None] = ContextVar("ragc_table_requests", default=
 
 
 class NotingLedger(FileLedger):
-    """A ledger that also notes, within `noting`, which requests were charged, sent or replayed."""
+    """A ledger that also notes, within `noting`, the requests that were charged, sent or replayed."""
 
     def replay(self, key: str, tokens: int, usd: float) -> None:
         """Charges as `FileLedger` does."""
@@ -31,7 +31,7 @@ class NotingLedger(FileLedger):
 
 @contextmanager
 def noting() -> Iterator[list[str]]:
-    """The keys of all requests that are made inside, those of tasks that are started inside among them."""
+    """Collects the keys of all requests made until exit, including those of tasks started inside."""
     sent: list[str] = []
     token = _sent.set(sent)
     try:
@@ -41,7 +41,7 @@ def noting() -> Iterator[list[str]]:
 
 
 def digest_of(sent: Sequence[str]) -> str:
-    """A digest of the requests `sent`, equal in whatever order they were made; "" for none."""
+    """Returns a digest of the requests `sent`, whatever their order; "" for none."""
     return digest(sorted(sent))[:16] if sent else ""
 
 
@@ -49,8 +49,8 @@ def digest_of(sent: Sequence[str]) -> str:
 class SameRequests:
     """Two or more `rows` that send the same requests for all `questions` questions of `data`.
 
-    `answers` says whether their answers are the same, too: those of rows that choose among equal replies, or
-    compare them with another threshold, may not be.
+    `answers` says whether their answers are the same too. They may differ if the rows choose among equal
+    replies, or compare them with another threshold.
     """
 
     data: str
@@ -59,7 +59,7 @@ class SameRequests:
     answers: bool = True
 
     def sentence(self) -> str:
-        """What that means, in words."""
+        """Returns a sentence that says what the rows have in common."""
         questions, first = quantity(self.questions, "question"), " and ".join(self.rows)
         if self.answers:
             return f"{first} on {self.data}: the same requests and answers for all of {questions}."
@@ -69,7 +69,7 @@ class SameRequests:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         listed = {"data": self.data, "rows": list(self.rows), "questions": self.questions}
         return listed | {"same_answers": self.answers}
 
@@ -83,7 +83,7 @@ class RowRequests:
 
 
 def same_requests(rows: Mapping[tuple[str, str], RowRequests]) -> tuple[SameRequests, ...]:
-    """The rows that sent the same, by data set and row; one that sent nothing at all is like no other."""
+    """Returns the rows that sent the same requests, by data set and row, except rows that sent none."""
     groups: dict[tuple[str, str], list[tuple[str, RowRequests]]] = {}
     for (data, row), sent in rows.items():
         if any(sent.requests.values()):
@@ -100,7 +100,7 @@ def same_requests(rows: Mapping[tuple[str, str], RowRequests]) -> tuple[SameRequ
 def would_be_same(
     planned: Sequence[Planned], questions: Mapping[tuple[str, str], int]
 ) -> tuple[SameRequests, ...]:
-    """The cells of `planned` with equal program, knobs, sources and demonstrations, before anything is sent.
+    """Returns the cells of `planned` with equal program, knobs, sources and demonstrations, before the run.
 
     `questions` has the number of questions by data set and row.
     """

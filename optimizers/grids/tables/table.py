@@ -1,7 +1,7 @@
-"""Tables of the papers, as the files in `experiments/tables` hold them: rows, columns and printed figures.
+"""Tables of the papers, as in the files of `experiments/tables`: rows, columns and printed figures.
 
 A row is a setting of a program. A column is a metric of ours on a data set. A figure is what the paper prints
-for a row and a column with one of its models, in the paper's unit: per cent where ours is a share.
+for a row and a column with one of its models, in the paper's unit: per cent for our shares.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ KINDS: tuple[Kind, ...] = ("table", "curve")
 class DataUse:
     """How a table uses a data set.
 
-    `metrics` are its columns. `knobs` are set for every program that has them, `model_knobs` too where the
-    figures of that model of the paper are compared. `sample` is the number of questions in the paper, 0 where
-    it is not known; `corpus` are the paper's passages, in words. `demos` names the demonstrations
+    `metrics` are its columns. `knobs` are set for every program that has them, and `model_knobs` if the
+    figures of that model of the paper are compared. `sample` is the number of questions in the paper, 0 if it
+    is not known; `corpus` are the paper's passages, in words. `demos` names the demonstrations
     (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
     """
 
@@ -43,11 +43,11 @@ class DataUse:
 class TableRow:
     """A setting of a program.
 
-    `figures` has the paper's figures by model, in the order of the table's columns; NaN where it prints none.
-    `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train`
-    is the number of questions that the row learns from, held out of the data set where it has no train file.
-    `demos` is the number of demonstrations that the answering call has. `at` is its place on the x-axis of a
-    curve, `series` the line that it belongs to. `note` is a remark on the row in words.
+    `figures` has the paper's figures by model, in the order of the table's columns; NaN if it prints none.
+    `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train` is
+    the number of questions that the row learns from, taken from the data set if it has no train file. `demos`
+    is the number of demonstrations of the answering call. `at` is its position on the x-axis of a curve,
+    `series` the line that it belongs to. `note` is a remark on the row in words.
     """
 
     id: str
@@ -63,7 +63,7 @@ class TableRow:
     note: str = ""
 
     def model_beside(self, model: str) -> str:
-        """The model whose figures are compared: `model`, or the row's first where there are none of that."""
+        """Returns the model whose figures are compared: `model`, or the row's first if `model` has none."""
         return model if model in self.figures or not self.figures else next(iter(self.figures))
 
 
@@ -72,10 +72,10 @@ class Table:
     """A table or a curve of a paper.
 
     `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
-    what the paper used, by the name of a role, of a source, or of a family of metrics. `stand_ins` has, by
-    the name of a source that the user may have, the source that shares its passages with it until then: each
-    searches one half of them. `notes` are sentences on what our programs, metrics and knobs do otherwise.
-    `axis` names the x-axis of a curve.
+    what the paper used, by the name of a role, of a source, or of a family of metrics. `stand_ins` maps a
+    source that the user may lack to another source. Until it is configured, the two share the passages of the
+    other source: each searches one half. `notes` are sentences on differences of our programs, metrics and
+    knobs. `axis` names the x-axis of a curve.
     """
 
     id: str
@@ -110,21 +110,21 @@ class Table:
         return tuple(dict.fromkeys((self.model, *(name for row in self.rows for name in row.figures))))
 
     def row(self, id: str) -> TableRow:
-        """The row called `id`. Raises UnknownName, with the nearest name."""
+        """Returns the row called `id`. Raises UnknownName, with the nearest name."""
         for row in self.rows:
             if row.id == id:
                 return row
         raise UnknownName(f"row of {self.id}", id, [row.id for row in self.rows])
 
     def use(self, id: str) -> DataUse:
-        """How the table uses the data set `id`. Raises UnknownName, with the nearest name."""
+        """Returns how the table uses the data set `id`. Raises UnknownName, with the nearest name."""
         for use in self.data:
             if use.id == id:
                 return use
         raise UnknownName(f"data set of {self.id}", id, [use.id for use in self.data])
 
     def expected(self, row: TableRow, model: str = "") -> dict[str, dict[str, float]]:
-        """The paper's figures of `row` with `model`, by data set and metric; empty where it prints none."""
+        """Returns the paper's figures of `row` with `model`, by data set and metric, without missing ones."""
         printed: dict[str, dict[str, float]] = {}
         for (data, metric), figure in zip(
             self.columns, row.figures.get(model or self.model, ()), strict=False
@@ -134,7 +134,7 @@ class Table:
         return printed
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only: the table without its data files."""
+        """Returns JSON values only: the table without its data files."""
         return {
             "id": self.id,
             "paper": self.paper,
@@ -160,13 +160,13 @@ class Table:
 
 
 def table_ids() -> tuple[str, ...]:
-    """The ids of all tables, those of one paper together."""
+    """Returns the ids of all tables, those of one paper together."""
     return tuple(entry.id for entry in tables())
 
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """All tables, in the order of their papers and, within one, of their `order`."""
+    """Returns all tables, in the order of their papers and, within one, of their `order`."""
     folder = files("ragc.experiments") / "tables"
     entries = [
         (values.get("order", 0), parse(values, entry.name))
@@ -180,7 +180,7 @@ def tables() -> tuple[Table, ...]:
 
 
 def load(id: str) -> Table:
-    """The table called `id`. Raises UnknownName, with the nearest name."""
+    """Returns the table called `id`. Raises UnknownName, with the nearest name."""
     for entry in tables():
         if entry.id == id:
             return entry
@@ -206,7 +206,7 @@ _KEYS |= {"notes", "data", "rows", "stand_ins"}
 
 
 def parse(values: Mapping[str, Any], name: str) -> Table:
-    """The table that the values of the TOML file `name` describe; its id is the name without the suffix.
+    """Parses the table in the values of the TOML file `name`; its id is the name without the suffix.
 
     Raises ArtefactError with one sentence for values that describe none.
     """

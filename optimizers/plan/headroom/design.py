@@ -1,7 +1,7 @@
-"""What a budget of LM calls is spent on: which settings answer how many dev questions.
+"""Plans a budget of LM calls: which settings answer how many dev questions.
 
-Everything here is a bound or an expectation, made before anything is sent: retries for unreadable replies,
-fallbacks, judges and demonstrations are counted as the most that they may take.
+All numbers are bounds or expectations, computed before anything is sent: retries for unreadable replies,
+fallbacks, judges and demonstrations are counted at their maximum.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ GREEDY_REPEATS = 10
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What a budget of `calls` LM calls is spent on.
+    """The plan of a budget of `calls` LM calls.
 
     `questions` dev questions are answered by the first of `candidates`, the baseline, then by the others in
     turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
-    questions are answered by the baseline twice. `left_out` says what of the search space is not tried. These
-    are numbers for settings that take as many calls as the average one may; `pool` are the most calls to
-    collect demonstrations, 0 without. `learns` says that a setting learns from train questions.
+    questions are answered by the baseline twice. `left_out` says what part of the search space is not tried.
+    The numbers assume settings with the average number of calls; `pool` are the most calls to collect
+    demonstrations, 0 without. `learns` says that a setting learns from train questions.
     """
 
     calls: int
@@ -52,7 +52,7 @@ class Design:
 
 
 def make_design(task: Task, calls: int) -> Design:
-    """How a budget of `calls` is spent. Raises UsageError if it is too small to say anything."""
+    """Plans how a budget of `calls` is spent. Raises UsageError if it is too small to show anything."""
     limit = task.ledger.budget.lm_calls if isinstance(task.ledger, FileLedger) else None
     calls = calls if limit is None else limit
     space = search_space(task.recipe, task.runtime)
@@ -101,7 +101,7 @@ def make_design(task: Task, calls: int) -> Design:
 
 
 def questions_for(calls: float, each: float, dev: int) -> int:
-    """The dev questions of a probe of SETTINGS settings with `calls` LM calls, at `each` a question."""
+    """Returns the dev questions of a probe of SETTINGS settings with `calls` LM calls, `each` a question."""
     return max(estimates.LEAST_QUESTIONS, min(dev, int(calls / each) // (SETTINGS + 2)))
 
 
@@ -119,7 +119,7 @@ class Needs:
         self.judging = max((calls for calls in judged if math.isfinite(calls)), default=0.0)
 
     def program(self, candidate: Candidate) -> RagProgram | None:
-        """The program of `candidate` without demonstrations; None if it cannot be built."""
+        """Returns the program of `candidate` without demonstrations; None if it cannot be built."""
         if candidate.mark not in self._programs:
             runtime = self._task.runtime.with_targets(candidate.targets)
             try:
@@ -130,11 +130,11 @@ class Needs:
         return self._programs[candidate.mark]
 
     def builds(self, candidate: Candidate) -> bool:
-        """Whether the program of `candidate` can be built."""
+        """Returns whether the program of `candidate` can be built."""
         return self.program(candidate) is not None
 
     def learns(self, candidate: Candidate) -> bool:
-        """Whether `candidate` has demonstrations, or is fitted to train questions."""
+        """Returns whether `candidate` has demonstrations, or is fitted to train questions."""
         program = self.program(candidate)
         return bool(candidate.demos or (program is not None and program.fit_calls))
 
@@ -145,7 +145,7 @@ class Needs:
         return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
 
     def most(self, candidate: Candidate, questions: int) -> int:
-        """The most requests of `candidate` on so many dev questions, without its demonstrations."""
+        """Returns the most requests of `candidate` on so many dev questions, without its demonstrations."""
         program, train = self.program(candidate), len(self._task.train)
         if program is None:
             return 0
@@ -153,7 +153,7 @@ class Needs:
         return math.ceil(self._chain * (questions * (program.most_calls() + self.judging) + fit))
 
     def pool(self, candidate: Candidate) -> int:
-        """The most calls to collect the demonstrations of `candidate`, if every reply can be read."""
+        """Returns the most calls to collect the demonstrations of `candidate`, if every reply can be read."""
         task = self._task
         if candidate.program not in self._bounds:
             self._bounds[candidate.program] = part_bound(task, self._space.part(candidate))
@@ -163,7 +163,9 @@ class Needs:
         return math.ceil(calls * len(train))
 
     def new_pool(self, candidate: Candidate, known: set[str]) -> int:
-        """The most requests to collect demonstrations that are not `known` yet; they are known afterwards."""
+        """Returns the most requests to collect demonstrations that are not `known` yet; they are known
+        afterwards.
+        """
         if not candidate.demos:
             return 0
         task = self._task

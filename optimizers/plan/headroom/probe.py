@@ -2,10 +2,10 @@
 
     dev questions, in the study's order ─► baseline, twice ─► settings far apart ─► estimates ─► a verdict
 
-The requests are those of a compile, so what was answered here is replayed there, and a repeated or
-interrupted headroom replays itself. Only the second run of the baseline is stored apart. No test question is
-used. The budget is hard. The baseline's first questions say how many calls one takes; from that follow the
-number of questions, and which settings are begun: those that may be expected to end within what is left.
+The requests are those of a compile, so a compile replays the answers from here, and a repeated or interrupted
+headroom replays itself. Only the second run of the baseline is stored apart. No test question is used. The
+budget is never exceeded. The baseline's first questions show how many calls one takes. From this follow the
+number of questions and the settings that are begun: those expected to end within the remaining budget.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def headroom(
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Headroom:
-    """What a study of `recipe` can show, measured with at most `calls` LM calls.
+    """Measures with at most `calls` LM calls what a study of `recipe` can show.
 
     `gain` is the gain that the user wants shown. `targets` replace those of the recipe. Raises UsageError
     before anything is sent if nothing can be said: without dev questions, for a recipe that searches nothing,
@@ -87,7 +87,7 @@ def plan(
     gain: float = GAIN,
     targets: Mapping[str, Target] | None = None,
 ) -> dict[str, Any]:
-    """What `headroom` would do, as a JSON object; nothing is sent. Raises as `headroom` does before it sends.
+    """Returns what `headroom` would do, as a JSON object; sends nothing. Raises its errors before sending.
 
     `calls` are LM calls at most. `questions` of the dev questions would be answered by each setting,
     `repeats` of them twice by the baseline, and by at least `settings_at_least` settings, the first of
@@ -195,7 +195,7 @@ class _Probe:
         return self._result(tried, noise, measured.to_json())
 
     async def _try_all(self) -> tuple[list[tuple[Candidate, list[float]]], estimates.Noise | None]:
-        """The scores of each setting that the budget allows, and the noise of the baseline."""
+        """Returns the scores of each setting that the budget allows, and the noise of the baseline."""
         design, pools = self._design, set[str]()
         tried: list[tuple[Candidate, list[float]]] = []
         noise = None
@@ -226,7 +226,7 @@ class _Probe:
     async def _measure(self) -> None:
         """Answers the first questions with the baseline and sets the number of questions by their calls.
 
-        Raises UsageError if so many calls a question leave too few to say anything.
+        Raises UsageError if a question takes so many calls that too few questions remain.
         """
         task, design = self._task, self._design
         first = self._order[: self._whole(estimates.LEAST_QUESTIONS)]
@@ -246,16 +246,16 @@ class _Probe:
         self._questions = self._order[: max(len(first), self._whole(size))]
 
     def _note_calls(self, rows: Sequence[Row]) -> None:
-        """Notes the calls of a question, the judge's too: the most of a setting so far in the mean."""
+        """Notes the calls of a question, the judge's too: the greatest mean of any setting so far."""
         calls = sum(row.total_cost.lm_calls for row in rows) / max(1, len(rows))
         self._each = max(self._each, calls)
 
     def _expected(self, candidate: Candidate, questions: int) -> int:
-        """The LM calls to expect of `candidate`: as of the dearest setting so far, never above its bound."""
+        """Returns the LM calls expected of `candidate`: as the dearest setting so far, or its bound."""
         return min(self._needs.most(candidate, questions), math.ceil(questions * self._each))
 
     async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:
-        """The signed scores of the first `questions` questions under the first objective."""
+        """Returns the signed scores of the first `questions` questions under the first objective."""
         begun = self._begun if candidate == self._design.candidates[0] else ()
         self._progress.phase(describe_difference(candidate, self._task.recipe), questions - len(begun))
         rows = (*begun, *await self._run.answer(program, self._questions[len(begun) : questions]))
@@ -264,7 +264,9 @@ class _Probe:
         return self._scores(rows)
 
     async def _repeat(self, program: RagProgram, scores: Sequence[float]) -> estimates.Noise | None:
-        """The noise between `scores` and a second run of the baseline; None if it does not fit the budget."""
+        """Returns the noise between `scores` and a second run of the baseline; None if it does not fit the
+        budget.
+        """
         repeats = min(len(self._questions), len(self._questions) if self._needs.sampled else GREEDY_REPEATS)
         baseline = self._design.candidates[0]
         if self._task.ledger.calls + self._expected(baseline, repeats) > self._design.calls:
@@ -276,11 +278,11 @@ class _Probe:
         return estimates.noise(scores[:repeats], self._scores(rows), labels)
 
     def _whole(self, questions: int) -> int:
-        """The number of questions in the first groups that hold at least `questions`."""
+        """Returns the number of questions in the first groups that hold at least `questions`."""
         return whole_groups(questions, group_sizes(self._order), len(self._order))
 
     def _paid(self) -> BudgetShare | None:
-        """What the recipe's budget pays for of its study, by what the calls of this headroom cost."""
+        """Returns what the recipe's budget pays for of its study, at the measured cost of a call."""
         each = cost_so_far(self._task)
         known = {} if each is None else {"tokens": each.tokens, "usd": each.usd}
         return budget_pays(self._task, {what: cost for what, cost in known.items() if cost is not None})
@@ -304,7 +306,7 @@ class _Probe:
         noise: estimates.Noise | None,
         counters: Mapping[str, float],
     ) -> Headroom:
-        """The estimates from the scores of the settings."""
+        """Returns the estimates from the scores of the settings."""
         task, objective = self._task, self._objective
         measured = [
             at for at in range(len(self._questions)) if all(abs(row[at]) < UNMEASURED for _, row in tried)
@@ -355,15 +357,16 @@ class _Probe:
 
 
 def _groups(task: Task) -> dict[str, int]:
-    """The number of groups of each split whose questions are in groups."""
+    """Returns the number of groups of each split whose questions are in groups."""
     labels = {name: [question.group for question in task.splits.get(name, ())] for name in ("dev", "test")}
     return {name: count_groups(held) for name, held in labels.items() if count_groups(held) < len(held)}
 
 
 def _independent(task: Task, labels: Sequence[str], share: float) -> dict[str, int]:
-    """The number of independent questions that those of a split are worth, by splits in groups.
+    """Returns the effective number of independent questions in each split with groups.
 
-    `share` of the questions of `labels` are: the intraclass correlation that says so holds for the splits.
+    `share` is the effective share of the questions with `labels`. The intraclass correlation that it implies
+    is applied to the splits.
     """
     sizes = {name: list(Counter(held).values()) for name in _groups(task) if (held := _labels(task, name))}
     seen = _inflation(list(Counter(_apart(labels)).values()))
@@ -376,10 +379,10 @@ def _labels(task: Task, split: str) -> list[str]:
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """`labels` with a name of its own for each question that is a group of its own."""
+    """Returns `labels` with a unique label for each question that is a group of its own."""
     return [label or f"\0{index}" for index, label in enumerate(labels)]
 
 
 def _inflation(sizes: Sequence[int]) -> float:
-    """How much the variance of a mean over groups of `sizes` grows where questions of a group are alike."""
+    """Returns the growth of the variance of a mean over groups of `sizes` whose questions are alike."""
     return sum(size * size for size in sizes) / sum(sizes) - 1 if sizes else 0.0

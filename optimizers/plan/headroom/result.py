@@ -85,7 +85,7 @@ class Headroom:
 
     @property
     def judged(self) -> Changes:
-        """The changes between settings that the judgement rests on: those seen, unless on few questions."""
+        """Returns the changes between settings behind the verdict: the observed ones, unless too few."""
         return careful_changes(self.changes, self.questions)
 
     @property
@@ -104,7 +104,7 @@ class Headroom:
 
     @property
     def needed(self) -> int | None:
-        """The questions that the goal needs to be shown with 80% probability; None for no number."""
+        """Returns the questions needed to show the goal with 80% probability; None if no number would do."""
         return questions_needed(self.goal, self.judged)
 
     @property
@@ -162,7 +162,7 @@ class Headroom:
 
     @property
     def _seen(self) -> bool:
-        """Whether the judgement rests on the differences seen, and not on what is usual."""
+        """Returns whether the verdict uses the observed changes instead of usual ones."""
         return self.changes is not None and self.judged.lost == self.changes.lost
 
     @property
@@ -170,7 +170,7 @@ class Headroom:
         return self.solved is not None and self.solved.always.mean >= CEILING
 
     def _unseen(self, gain: Gain) -> str:
-        """Why test questions would not show the gain to expect, and how many would."""
+        """Returns why test questions would not show the expected gain, and how many would."""
         needed = questions_needed(gain.value, self.judged)
         enough = f"about {needed:,} would" if needed else "no number of them would"
         has = f"{self.test} test questions would not show it" if self.test else "there is no test question"
@@ -185,7 +185,7 @@ class Headroom:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc headroom --json`."""
+        """Returns the output of `ragc headroom --json`."""
         changes = self.judged
         return {
             "program": self.program,
@@ -230,7 +230,7 @@ class Headroom:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people: names and values in two columns, the verdict last."""
+        """Yields lines for people: names and values in two columns, the verdict last."""
         yield from (f"{name:<14}{text}" for name, text in self._facts())
 
     def _facts(self) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The same program a second time: its replies are drawn anew and stored apart from the first ones."""
+"""Runs the same program a second time: its replies are drawn again and stored apart from the first ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SHIFT = 1 << 20
 class SecondTarget:
     """A target whose replies are not those of the first run: they are stored under another identity.
 
-    Greedy requests are sent as they were, sampled ones with another number of the sample, from which targets
-    with the capability `seed` make their seed. It is opened and closed with the target itself.
+    Greedy requests are sent unchanged, sampled ones with another number of the sample, from which targets
+    with the capability `seed` derive their seed. It is opened and closed with the wrapped target.
     """
 
     def __init__(self, target: Target) -> None:
@@ -46,7 +46,7 @@ class SecondTarget:
 
     @property
     def thinking_tokens(self) -> int:
-        """The target's room for thoughts."""
+        """The target's tokens for thoughts."""
         return room_of(self._target)
 
     @property
@@ -55,7 +55,7 @@ class SecondTarget:
         return f"{self._target.identity}, a second run"
 
     def table_price(self) -> Price | None:
-        """That of the target."""
+        """Returns the table price of the wrapped target."""
         return table_price(self._target)
 
     async def open(self, progress: Watch | None = None) -> None:
@@ -63,13 +63,13 @@ class SecondTarget:
         await self._target.open(progress)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The target's reply to `request`, drawn anew if it is sampled."""
+        """Returns the target's reply to `request`, drawn again if it is sampled."""
         if request.sampling.temperature > 0:
             request = replace(request, sample=request.sample + SHIFT)
         return await self._target.complete(request)
 
     def count_tokens(self, text: str) -> int:
-        """As the target counts."""
+        """Counts tokens as the wrapped target does."""
         return self._target.count_tokens(text)
 
     async def aclose(self) -> None:
@@ -77,9 +77,9 @@ class SecondTarget:
 
 
 def built_anew(task: Task, program: RagProgram) -> RagProgram:
-    """The baseline of `task` for a second run, with what `program`, its first run, learned.
+    """Builds the baseline of `task` for a second run, with what `program`, its first run, learned.
 
-    The judge stays the same: an equal answer is judged equally.
+    The judge stays the same: it judges equal answers equally.
     """
     runtime = task.runtime
     targets = {

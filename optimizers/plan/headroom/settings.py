@@ -30,7 +30,7 @@ def differing_settings(
     demos: bool,
     usable: Callable[[Candidate], bool] = lambda candidate: True,
 ) -> list[Candidate]:
-    """At most `most` distinct settings, the baseline first; only those that are `usable`.
+    """Returns at most `most` distinct settings, the baseline first; only those that are `usable`.
 
     Without `demos` no setting shows demonstrations of the search.
     """
@@ -61,7 +61,7 @@ def _draws(space: SearchSpace, seed: int) -> list[Candidate]:
 def _far_apart(
     space: SearchSpace, baseline: Candidate, others: Sequence[Candidate], most: int
 ) -> list[Candidate]:
-    """At most `most` of `others`, each the farthest from the baseline and those before it."""
+    """Returns at most `most` of `others`, each the farthest from the baseline and those before it."""
     points = [to_parameters(space, candidate) for candidate in (baseline, *others)]
     ranges = _ranges(points)
     nearest = [_distance(point, points[0], ranges) for point in points[1:]]
@@ -77,7 +77,7 @@ def _far_apart(
 
 
 def _ranges(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The range of each parameter that is a number in all points that have it."""
+    """Returns the range of each parameter that is a number in all points that have it."""
     values: dict[str, list[Any]] = {}
     for point in points:
         for name, value in point.items():

@@ -1,4 +1,4 @@
-"""Other names of outputs: keys, tags and labels that mean an output, or the contrary of it.
+"""Other names of outputs: keys, tags and labels that mean an output, or its contrary.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -68,12 +68,14 @@ _HOLDS = {
 
 
 def words_of(key: str) -> list[str]:
-    """The words of a key such as "final_answer" or "needSearch"."""
+    """Returns the words of a key such as "final_answer" or "needSearch"."""
     return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).casefold())
 
 
 def names_text(name: str, key: str) -> bool:
-    """Whether `key` ends with the last word of the output `name`, and does not say that it is another."""
+    """Returns whether `key` ends with the last word of the output `name`, and does not say that it is
+    another.
+    """
     own, words = words_of(name), words_of(key)
     if not own or not words or OTHERS & set(words[:-1]):
         return False
@@ -81,7 +83,9 @@ def names_text(name: str, key: str) -> bool:
 
 
 def is_form_of_name(words: Sequence[str], name: str) -> bool:
-    """Whether `words` are those of `name` in another order or form: "search needed" of `need_search`."""
+    """Returns whether `words` are those of `name` in another order or form: "search needed" of
+    `need_search`.
+    """
     own = words_of(name)
     return (
         len(own) > 1
@@ -91,7 +95,9 @@ def is_form_of_name(words: Sequence[str], name: str) -> bool:
 
 
 def text_under(name: str, fields: Mapping[str, Any]) -> str:
-    """The only key of `fields` under which a text stands that `name` may be; "" where there is none."""
+    """Returns the only key of `fields` under which a text stands that `name` may be; "" where there is
+    none.
+    """
     texts = [key for key, held in fields.items() if isinstance(held, str) and held.strip()]
     same = [key for key in texts if names_text(name, key)]
     about = any(words_of(key)[-1:] in (["passage"], ["document"], ["doc"], ["rank"]) for key in fields)
@@ -122,7 +128,7 @@ def flag_under(name: str, options: Sequence[Any], key: str, value: Any) -> Any:
 
 
 def marked_option(options: Sequence[Any], value: Any) -> Any:
-    """The only one of `options` that a map of options marks as true, or gives the highest number."""
+    """Returns the only one of `options` that a map of options marks as true, or gives the highest number."""
     if not isinstance(value, dict) or len(value) < 2:
         return NO_MEANING
     flags = all(isinstance(one, bool) for one in value.values())
@@ -135,7 +141,9 @@ def marked_option(options: Sequence[Any], value: Any) -> Any:
 
 
 def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -> str:
-    """The only key of `fields` that is a word for a verdict and holds one of `options`; "" for none."""
+    """Returns the only key of `fields` that is a word for a verdict and holds one of `options`; "" for
+    none.
+    """
     meant = [
         key
         for key, held in fields.items()
@@ -156,7 +164,7 @@ _LEFT_OUT_WORDS = word_set(
 
 
 def is_another(name: str, key: str, *, text: bool) -> bool:
-    """Whether `key` says that what stands under it is something else than the output `name`."""
+    """Returns whether `key` says that what stands under it is something else than the output `name`."""
     words = words_of(key)
     if names_text(name, key) or not words:
         return False
@@ -174,12 +182,12 @@ def is_another(name: str, key: str, *, text: bool) -> bool:
 
 
 def is_verdict_key(name: str, key: str) -> bool:
-    """Whether `key` is a word for a verdict, or means the output `name`."""
+    """Returns whether `key` is a word for a verdict, or means the output `name`."""
     return fold(key) in _VERDICT_KEYS or names_text(name, key)
 
 
 def is_two_valued(kind: Mapping[str, Any]) -> bool:
-    """Whether `kind` is a truth value, or yes or no."""
+    """Returns whether `kind` is a truth value, or yes or no."""
     options = kind.get("enum", ())
     return kind.get("type") == "boolean" or (
         not is_text(kind) and {FLAGS.get(str(one).casefold()) for one in options} == {True, False}

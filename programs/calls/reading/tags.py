@@ -1,4 +1,4 @@
-"""Outputs between tags, as DSPy's layout `xml` asks for them, also in XML that is broken.
+"""Outputs between tags, as in DSPy's layout `xml`, also in broken XML.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -24,7 +24,9 @@ _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """All outputs, each between tags of its name in well-formed XML; exact where each has both tags."""
+    """Returns all outputs, each between tags of its name in well-formed XML; exact where each has both
+    tags.
+    """
     values = _held_by_tags(schema, text)
     if not values or len(values) < len(schema["properties"]):
         return None
@@ -35,7 +37,7 @@ def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Outputs between tags in other spelling, whose end may be missing, in XML that may be broken."""
+    """Returns outputs between tags in other spelling, whose end may be missing, in XML that may be broken."""
     if text.count("<") > MOST_TAGS:
         return None
     names = schema["properties"]
@@ -62,7 +64,9 @@ def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None
 
 
 def _with_other_tag(schema: Mapping[str, Any], text: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the only text that is missing, where a tag of another name that means it holds it."""
+    """Returns `values` with the only text that is missing, where a tag of another name that means it holds
+    it.
+    """
     missing = [
         name
         for name, kind in schema["properties"].items()
@@ -150,7 +154,7 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
 def _by_option(
     schema: Mapping[str, Any], children: Mapping[str, list[ET.Element]], named: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """The texts in tags that are options of the items of a list, by option."""
+    """Returns the texts in tags that are options of the items of a list, by option."""
     item = schema.get("items", {})
     item = named.get(item.get("$ref", "").rpartition("/")[2], item)
     options = [
@@ -164,7 +168,7 @@ def _by_option(
 
 
 def _number_of(element: ET.Element) -> str:
-    """The number that is the only attribute of an empty tag: `<document id="1"/>`."""
+    """Returns the number that is the only attribute of an empty tag: `<document id="1"/>`."""
     held = list(element.attrib.values())
     return held[0] if len(held) == 1 and held[0].isdigit() and not (element.text or "").strip() else ""
 
@@ -178,7 +182,7 @@ def _typed(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
-    """The tags in `element` by name, in order; the name of an `<entry>` is its key."""
+    """Returns the tags in `element` by name, in order; the name of an `<entry>` is its key."""
     children: dict[str, list[ET.Element]] = {}
     for child in element:
         name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag.lower()
@@ -187,7 +191,7 @@ def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
 
 
 def _attributes(element: ET.Element) -> dict[str, list[ET.Element]]:
-    """The attributes of `element` as if they were tags in it."""
+    """Returns the attributes of `element` as if they were tags in it."""
     attributes = {}
     for name, value in element.attrib.items():
         attributes[name] = [ET.Element(name)]
@@ -196,5 +200,5 @@ def _attributes(element: ET.Element) -> dict[str, list[ET.Element]]:
 
 
 def _ampersands(text: str) -> str:
-    """`text` with bare ampersands written as XML wants them."""
+    """Returns `text` with bare ampersands written as XML wants them."""
     return re.sub(r"&(?!(?:lt|gt|amp|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)", "&amp;", text)

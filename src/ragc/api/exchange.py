@@ -1,4 +1,4 @@
-"""Compiled programs that go to other systems or come from other people."""
+"""Exchange of compiled programs: export to other systems, and trust in programs of other people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a program may replace another, and programs packed for another machine."""
+"""The gate between two programs, and programs packed for another machine."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def gate(
 
     Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. `metric` decides, by
     default the first common one; `allow` is a loss in its mean, above 0. `least` has least means by metric.
-    With `aa` a program is first run against itself, asked anew. The other arguments are those of `compare`.
+    With `aa` a program is first run against itself, asked again. The other arguments are those of `compare`.
     Returns a Gate with `exit_code`: 0, shown to lose less; 10, a drop is shown or a least mean is missed; 11,
     these questions cannot tell, and `needed` says how many would. With `dry_run` nothing is sent: returns the
-    number of questions `n`, and the `shares` (0..1) of runs that are to be expected to end with each outcome.
+    number of questions `n`, and the `shares` (0..1) of runs that are expected to end with each outcome.
 
         ragc.gate("compiled/new", "compiled/old", least={"f1": 0.7}).exit_code
 
-    Raises UsageError for a metric without a greatest score, RagcError where a program differs from itself,
-    and what `compare` raises.
+    Raises UsageError for a metric without a greatest score, RagcError if a program differs from itself, and
+    what `compare` raises.
     """
     from ragc.compiled import gate as gates
 

@@ -66,7 +66,7 @@ def _added(registry: Registry[Any]) -> list[dict[str, Any]]:
 
 
 def _registry(kind: str) -> Registry[Any]:
-    """The registry of the kinds `kind`; those of models need numpy."""
+    """Returns the registry of the kinds `kind`; those of models need numpy."""
     if kind == "rerankers":
         from ragc.corpora.rerank import RERANKERS
 
@@ -79,7 +79,7 @@ def _registry(kind: str) -> Registry[Any]:
 
 
 def _method(program: str) -> Method:
-    """The program of that name; a user's own is imported from the working directory."""
+    """Returns the program of that name; a user's own is imported from the working directory."""
     if not is_reference(program):
         return method(program)
     from ragc.programs.own import own_method

@@ -1,4 +1,4 @@
-"""What a recipe may say, what it needs of this machine, and the indexes that it searches."""
+"""The schema of recipes, the check of this machine, and the indexes that recipes search."""
 
 from __future__ import annotations
 

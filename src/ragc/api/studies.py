@@ -62,9 +62,9 @@ def compile(
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
     overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. `again`
-    asks the models anew; replies that are kept are not used. Test questions that an earlier search on this
-    machine used as train or dev are left out; with `include_seen` they are scored, and the verdict says so. A
-    prompt of the recipe with texts that no request would hold is refused, unless `allow_loss` lets them go.
+    asks the models again; stored replies are not used. Test questions that an earlier search on this machine
+    used as train or dev are left out; with `include_seen` they are scored, and the verdict says so. A prompt
+    of the recipe with texts that no request would hold is refused, unless `allow_loss` accepts their loss.
     `progress` is True for the bars of the command line, False for none, None for bars on a terminal or in a
     notebook, a function that takes a line of text, or a Progress. Returns a Compiled with `verdict` (str),
     `baseline` and `test` (an Interval per metric, on the test split), `differences`, `counters` (requests,

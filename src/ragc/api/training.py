@@ -97,13 +97,13 @@ def train(
 ) -> Trained:
     """Fine-tunes a model on rows of training data, as the TOML file `config` says, into the directory `out`.
 
-    A killed training goes on; a finished one is returned as it is. Returns a Trained with `model`, the
+    A killed training resumes; a finished one is returned as it is. Returns a Trained with `model`, the
     directory of the tuned model that vLLM and transformers open, and `card`, with losses and settings.
 
         trained = ragc.train("train.toml", out="tuned/mine")
         print(trained.card["after"]["loss"])
 
-    Raises RecipeError with all problems of the file, DataError with those of its rows, UsageError where the
+    Raises RecipeError with all problems of the file, DataError with those of its rows, UsageError if the
     extra `train` is absent or `out` holds something else, and RagcError.
     """
     from ragc.training.finetune import train as training

@@ -57,9 +57,9 @@ def ask(
     """Answers one question with the compiled program or recipe at `path`.
 
     `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
-    for a recipe; `again` asks the models anew in the place of replies that are kept; the other arguments are
-    those of `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`,
-    `trace`, `counters` and `failure`.
+    for a recipe; `again` asks the models again instead of using stored replies; the other arguments are those
+    of `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
+    `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
 
@@ -140,7 +140,7 @@ def compare(
 
 
 def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:
-    """Sums up a file of rows, written by `ragc eval --out`, and groups its questions by where they failed.
+    """Summarizes a file of rows, written by `ragc eval --out`, and groups its questions by where they failed.
 
     A question is right with full marks by the metric `by`, by default the first that scores answers. Returns
     a RowsSummary with `metrics` (an Interval each) and `groups`: "right", "not_retrieved", "not_used",

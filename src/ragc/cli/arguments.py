@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in ragc's words: argparse's messages with the nearest names."""
+"""Explains errors of a command line: argparse's messages with the nearest names."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KINDS = {"int": "a whole number", "float": "a number"}
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the usage where that is what to do about them."""
+    """A parser whose errors are one sentence, with the usage if that helps."""
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and exit with status 2."""
+        """Prints what is wrong and exits with status 2."""
         text, with_usage = self._explain(message)
         if with_usage:
             self.print_usage(sys.stderr)
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
     def _explain(self, message: str) -> tuple[str, bool]:
-        """The sentence for argparse's `message`, and whether the usage belongs before it."""
+        """Returns the sentence for argparse's `message`, and whether the usage belongs before it."""
         if match := _CHOICE.fullmatch(message):
             what, known = match[1].lstrip("-").lower(), re.findall(r"[\w-]+", match[4])
             return str(UnknownName(what, match[3], known)), False
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         return f"{self.prog}: {message}.", True
 
     def _advice(self, rest: str) -> str:
-        """The end of the sentence on the arguments `rest`, which the command does not take."""
+        """Returns the end of the sentence on the arguments `rest`, which the command does not take."""
         if not rest.startswith("-"):
             return "; put an argument with blanks in quotes."
         name = re.split("[= ]", rest)[0]

@@ -35,7 +35,7 @@ _ON_DEV = (
 
 
 def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """The lines on the calibration of a search in `provenance.json`; none without one."""
+    """Yields the lines on the calibration of a search in `provenance.json`; none without one."""
     calibrations: Sequence[Mapping[str, Any]] = search.get("calibration") or ()
     if not calibrations:
         return
@@ -54,7 +54,7 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
 
 
 def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """The lines on the Pareto front of a search in `provenance.json`; none for one objective."""
+    """Yields the lines on the Pareto front of a search in `provenance.json`; none for one objective."""
     front: Sequence[Mapping[str, Any]] = search.get("front") or ()
     if not front:
         return
@@ -73,7 +73,7 @@ def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
 
 
 def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """The lines on the optimizers of a portfolio in `provenance.json`; none without one."""
+    """Yields the lines on the optimizers of a portfolio in `provenance.json`; none without one."""
     parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
     for part in parts:
         scores = ", ".join(f"{name} {figure(name, value)}" for name, value in part.get("dev", {}).items())
@@ -96,7 +96,7 @@ def _outcome(calibration: Mapping[str, Any]) -> str:
 
 
 def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
-    """`means` over the range of the ascending `points` as a bar chart of `columns` characters.
+    """Returns `means` over the range of the ascending `points` as a bar chart of `columns` characters.
 
     The lowest mean has the lowest bar. A column shows the mean of the nearest point.
     """
@@ -113,25 +113,25 @@ def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUM
 
 
 def error(text: str) -> None:
-    """Print one sentence on stderr."""
+    """Prints one sentence on stderr."""
     with suppress(OSError):  # stderr may be full or closed
         screen.show(f"ragc: {text}".split("\n"), sys.stderr, hang=0)
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as one indented JSON document."""
+    """Prints `value` as one indented JSON document."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as aligned columns: the id, then the description."""
+    """Prints rows as aligned columns: the id, then the description."""
     width = max((len(str(row["id"])) for row in rows), default=0)
     listed = (f"{row['id']:<{width}}  {row.get('about', '')}{_range(row)}" for row in rows)
     screen.show(listed, hang=min(width, 28) + 2)
 
 
 def print_indexes(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the indexes of a recipe's program, or that there are none to build."""
+    """Prints the indexes of a recipe's program, or that there are none to build."""
     table(rows) if rows else lines(["There is nothing to build: no source of this recipe keeps an index."])
 
 
@@ -144,14 +144,14 @@ def _range(row: dict[str, Any]) -> str:
 
 
 def _condition(when: dict[str, Any]) -> str:
-    """When a knob matters, in words, with what may hold instead."""
+    """Returns in words when a knob matters, with its alternatives."""
     word = next(word for word in ("is", "is not", "above") if word in when)
     value = f"> {when[word]:g}" if word == "above" else f"{word} {when[word]}"
     return " or ".join([f"{when['knob']} {value}", *map(_condition, when.get("or", ()))])
 
 
 def plan(estimate: dict[str, Any]) -> None:
-    """Print the estimate of `ragc compile --dry-run`."""
+    """Prints the estimate of `ragc compile --dry-run`."""
     from ragc.cli import plan as plan_view
 
     lines(plan_view.lines(estimate))
@@ -159,14 +159,14 @@ def plan(estimate: dict[str, Any]) -> None:
 
 
 def grid_plan(estimate: dict[str, Any]) -> None:
-    """Print the estimate of a grid."""
+    """Prints the estimate of a grid."""
     from ragc.cli import plan as plan_view
 
     lines(plan_view.grid_lines(estimate))
 
 
 def print_grid(result: RecordedGrid) -> None:
-    """Print what a grid holds, the spread of its settings by metric, and what was sent."""
+    """Prints what a grid holds, the spread of its settings by metric, and what was sent."""
     shown = result.to_json()
     settings, questions = quantity(shown["settings"], "setting"), quantity(shown["questions"], "question")
     lines([f"{settings} on {questions} in {shown['grid']}"])
@@ -182,14 +182,14 @@ def print_grid(result: RecordedGrid) -> None:
 
 
 def headroom_plan(planned: dict[str, Any]) -> None:
-    """Print what `ragc headroom` would try."""
+    """Prints what `ragc headroom` would try."""
     from ragc.cli import plan as plan_view
 
     status(list(plan_view.headroom_lines(planned)))
 
 
 def print_compiled(result: Compiled) -> None:
-    """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
+    """Prints the before/after table, the verdict, the fitted thresholds, and one answered question."""
     from ragc.compiled.verdict import judge_of, shown_ends, shown_p
     from ragc.metrics.base import AS_JUDGED
 
@@ -240,7 +240,7 @@ def print_compiled(result: Compiled) -> None:
 
 
 def _charge_lines(cost: Mapping[str, float]) -> Iterator[str]:
-    """The line on all charges to a study, where they are more than what this run sent."""
+    """Yields the line on all charges to a study, if they exceed those of this run."""
     if not cost.get("stored_calls") and cost["tokens"] == cost.get("study_tokens", cost["tokens"]):
         return
     charged = f"{cost['study_tokens']:,.0f} tokens, {dollars(cost['study_usd'])}"
@@ -252,7 +252,7 @@ def _charge_lines(cost: Mapping[str, float]) -> Iterator[str]:
 
 
 def _adjustment_lines(result: Compiled) -> Iterator[str]:
-    """The line on p-values that are adjusted for several metrics."""
+    """Yields the line on p-values that are adjusted for several metrics."""
     primary = [name for name, change in result.differences.items() if "p_adjusted" not in change]
     if len(result.differences) > 1:
         decides = f"{primary[0]} decides. " if primary else ""
@@ -261,7 +261,7 @@ def _adjustment_lines(result: Compiled) -> Iterator[str]:
 
 
 def print_export(result: Exported) -> None:
-    """Print the files of an export, how to load a single format, and the formats that were refused."""
+    """Prints the files of an export, how to load a single format, and the formats that were refused."""
     for id, path in result.written.items():
         sys.stdout.write(f"{id:<14} {path}\n")
         if len(result.written) == 1:
@@ -275,17 +275,17 @@ def print_export(result: Exported) -> None:
 
 
 def lines(text_lines: Iterable[str]) -> None:
-    """Print lines, wrapped on a terminal."""
+    """Prints lines, wrapped on a terminal."""
     screen.show(text_lines)
 
 
 def status(rows: Sequence[str]) -> None:
-    """Print two columns of names and values, wrapped in the second."""
+    """Prints two columns of names and values, wrapped in the second."""
     screen.show(rows, hang=14)
 
 
 def print_export_check(path: str, formats: str) -> None:
-    """Print that an export matches the compiled program."""
+    """Prints that an export matches the compiled program."""
     lines([f"{path} is what the compiled program gives ({formats})."])
 
 
@@ -294,7 +294,7 @@ def _interval(metric: str, value: Interval) -> str:
 
 
 def print_answer(row: Row, *, trace: bool) -> None:
-    """Print a question, its passages and the answer; every event with `trace`, which shows the passages."""
+    """Prints a question, its passages and the answer; every event with `trace`, which shows the passages."""
     lines([f"Q: {' '.join(row.question.question.split())}"])
     if trace:
         from ragc.cli.trace import lines as traced
@@ -313,7 +313,7 @@ def print_answer(row: Row, *, trace: bool) -> None:
 
 
 def _print_calls(events: Iterable[Event], questions: int) -> None:
-    """Print the calls by name with their tokens, per question."""
+    """Prints the calls by name with their tokens, per question."""
     from ragc.programs.trace import by_call
 
     sys.stdout.write(f"{'call':<16} {'calls':>8} {'prompt':>8} {'reply':>8}  a question\n")
@@ -324,7 +324,7 @@ def _print_calls(events: Iterable[Event], questions: int) -> None:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print every metric with its interval, the calls by name, and the total cost."""
+    """Prints every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
     lines(
         f"{name:<{size}}  {_interval(name, value)}  n={value.n_text}"
@@ -347,7 +347,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def _print_cache_share(cost: Mapping[str, float]) -> None:
-    """Print the share of prompt tokens from the server's prefix cache, where reported."""
+    """Prints the share of prompt tokens from the server's prefix cache, where reported."""
     if looked_up := cost.get("prefix_tokens"):
         share = cost["prefix_cached_tokens"] / looked_up
         line = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
@@ -355,7 +355,7 @@ def _print_cache_share(cost: Mapping[str, float]) -> None:
 
 
 def print_comparison(comparison: RunComparison) -> None:
-    """Print two runs side by side: every metric, then the questions that changed most."""
+    """Prints two runs side by side: every metric, then the questions that changed most."""
     if len(rows := comparison.table()) > 1:
         print_table(rows)
         lines([""])
@@ -365,12 +365,12 @@ def print_comparison(comparison: RunComparison) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print a header and rows as a table that fits the terminal."""
+    """Prints a header and rows as a table that fits the terminal."""
     sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
 
 
 def checks(results: Sequence[Check]) -> None:
-    """Print one line per check."""
+    """Prints one line per check."""
     for check in results:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
         screen.show([f"{mark} {check.id:<12} {check.found}"], hang=18)

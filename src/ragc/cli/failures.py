@@ -1,4 +1,4 @@
-"""Turns the error that ends a command into one sentence: system errors, and unexpected ones."""
+"""Converts the error that ends a command into one sentence: system errors, and unexpected ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST = 300
 
 
 def sentence(error: BaseException, command: str, *, resumable: bool = False) -> str:
-    """One sentence: what `error` ended, why, and what to do; `command` is its name, such as `ragc compile`.
+    """Returns one sentence: what `error` ended, why, and what to do; `command` is its name (`ragc compile`).
 
     The traceback of an unexpected error is written to the cache folder, or to stderr with RAGC_DEBUG=1.
     `resumable` says that --resume continues the command.
@@ -59,14 +59,14 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """The first error of a group, else `error`."""
+    """Returns the first error of a group, else `error`."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _diagnose(error: BaseException) -> tuple[str, str]:
-    """The cause and the remedy; "" for an unexpected error."""
+    """Returns the cause and the remedy; "" for an unexpected error."""
     if isinstance(error, UnicodeError):
         return (
             "a text holds what is no Unicode text (lone surrogates, or bytes of another encoding)",
@@ -94,7 +94,7 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
 
 
 def _describe_bug(error: BaseException, cause: BaseException, command: str) -> str:
-    """One sentence on an internal error, whose traceback is stored or shown."""
+    """Returns one sentence on an internal error, whose traceback is stored or shown."""
     description = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     activity = activity_of(error) or activity_of(cause)
     begun = activity.name if activity else command
@@ -109,7 +109,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
 
 
 def _one_line(text: str) -> str:
-    """`text` on one line, shortened."""
+    """Returns `text` on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= 2 * _LONGEST else f"{line[:_LONGEST]} … {line[-_LONGEST:]}"
 
@@ -130,7 +130,7 @@ def _show(error: BaseException) -> None:
 
 
 def _write_log(error: BaseException) -> Path | None:
-    """Write the traceback of `error` to the log file; None where it cannot be written."""
+    """Writes the traceback of `error` to the log file; returns None if it cannot be written."""
     with suppress(Exception):
         log = paths.cache_home() / LOG
         outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
@@ -150,7 +150,7 @@ class _WatchedStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """As the stream's. Raises OSError."""
+        """Writes to the stream and records a failure. Raises OSError."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -158,12 +158,12 @@ class _WatchedStream:
             raise
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """As the stream's. Raises OSError."""
+        """Writes to the stream and records a failure. Raises OSError."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """As the stream's. Raises OSError."""
+        """Flushes the stream and records a failure. Raises OSError."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -173,7 +173,7 @@ class _WatchedStream:
 
 @contextmanager
 def streams() -> Iterator[None]:
-    """Make stdout and stderr accept any text, and not fail again at interpreter exit."""
+    """Lets stdout and stderr accept any text, and not fail again at interpreter exit."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -193,7 +193,7 @@ def streams() -> Iterator[None]:
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Let Ctrl-C end the command at any point, without Python's own output.
+    """Lets Ctrl-C end the command at any point, without Python's own output, until exit.
 
     Python cannot raise in a destructor or in the callback of a weak reference: it prints a traceback and
     continues as if no key had been pressed.
@@ -229,13 +229,13 @@ def _end(number: int, frame: Any) -> None:
 
 
 def interrupted_status() -> int:
-    """The exit code of a command that was interrupted: 128 and the number of the signal."""
+    """Returns the exit code of a command that was interrupted: 128 and the number of the signal."""
     return 128 + (_ended_by[-1] if _ended_by else signal.SIGINT)
 
 
 @contextmanager
 def endings() -> Iterator[None]:
-    """Let the signals that end a process end the command as Ctrl-C does, so that it says how to go on.
+    """Lets signals that end a process end the command as Ctrl-C does, with a hint how to continue.
 
     A signal that is ignored (`nohup`) or handled already is left alone.
     """
@@ -255,7 +255,7 @@ def endings() -> Iterator[None]:
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Ignore further interrupts during the cleanup after one, which takes a few seconds at most."""
+    """Ignores further interrupts during the cleanup after one, which takes a few seconds at most."""
     try:
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     except ValueError:  # only the main thread receives interrupts
@@ -268,7 +268,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def refusal(stream: Any) -> OSError | None:
-    """The error of writing to `stream`; None when everything was delivered."""
+    """Returns the error of writing to `stream`; None when everything was delivered."""
     try:
         stream.flush()
     except OSError as error:
@@ -280,7 +280,7 @@ def refusal(stream: Any) -> OSError | None:
 
 
 def _silence(stream: Any) -> None:
-    """Redirect `stream` to nowhere, so that its last flush does not fail."""
+    """Redirects `stream` to nowhere, so that its last flush does not fail."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

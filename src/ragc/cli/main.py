@@ -51,7 +51,7 @@ class Arguments(argparse.Namespace):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Runs one command; returns the exit code."""
     with failures.streams(), failures.interrupts(), failures.endings():
         if sys.stdout is None:
             console.error(
@@ -83,7 +83,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """The exit code of a command, whatever it raises."""
+    """Runs a command; returns its exit code, whatever it raises."""
     try:
         with _saying_losses(args):
             status: int = args.run(args)
@@ -114,7 +114,7 @@ def _saying_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
 
 
 def _output_failed() -> bool:
-    """Whether writing to stdout failed, which is reported; a closed pipe is not a failure."""
+    """Returns whether writing to stdout failed, which is reported; a closed pipe is not a failure."""
     refusal = failures.refusal(sys.stdout)
     if refusal is None or isinstance(refusal, BrokenPipeError):
         return False

@@ -9,7 +9,9 @@ from ragc.core.display import dollars, quantity
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
-    """The lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper bounds."""
+    """Yields the lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper
+    bounds.
+    """
     programs = ", ".join(plan["programs"])
     targets = ", ".join(dict.fromkeys(plan["targets"].values()))
     yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}"
@@ -24,7 +26,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
-    """The lines for an estimate of `ragc.optimizers.grids.plan.estimate`."""
+    """Yields the lines for an estimate of `ragc.optimizers.grids.plan.estimate`."""
     sizes = f"{quantity(plan['settings'], 'setting')} on {quantity(plan['questions'], 'question')}"
     yield f"{plan['program']} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {sizes}"
     yield f"{plan['recorded']:,} settings are recorded in {plan['out']}, {plan['cells']:,} cells are missing"
@@ -36,7 +38,7 @@ def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
-    """The lines for a plan of `ragc.optimizers.plan.headroom.probe.plan`, in two columns."""
+    """Yields the lines for a plan of `ragc.optimizers.plan.headroom.probe.plan`, in two columns."""
     targets = ", ".join(dict.fromkeys(planned["targets"].values()))
     yield f"{'program':<14}{planned['program']} on {targets}"
     yield f"{'calls':<14}at most {planned['calls']:,}"
@@ -75,7 +77,7 @@ def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
 
 
 def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What the calls take, and the budget that ends them."""
+    """Yields what the calls take, and the budget that ends them."""
     yield _tokens(plan)
     yield _money(plan)
     yield _time(plan)
@@ -109,7 +111,7 @@ def _money(plan: Mapping[str, Any]) -> str:
 
 
 def _source(plan: Mapping[str, Any]) -> str:
-    """Where the prices come from."""
+    """Returns the origin of the prices."""
     typed = " and ".join(plan.get("typed_prices", ()))
     return f"the price of {typed} in the recipe, else LiteLLM's" if typed else "LiteLLM's prices"
 

@@ -48,7 +48,7 @@ class RowsFile:
             outputs.check_writable(self._path)
 
     def _check(self) -> None:
-        """Raise UsageError unless the existing file holds rows."""
+        """Raises UsageError unless the existing file holds rows."""
         what = inputs.kind_of(self._path.lstat().st_mode)
         if what:
             raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
@@ -59,7 +59,7 @@ class RowsFile:
             )
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write `rows`, one per line. Raises OSError."""
+        """Writes `rows`, one per line. Raises OSError."""
         text = "".join(f"{json_text(row)}\n" for row in rows)
         content = text.encode("utf-8", "backslashreplace")
         with doing(f"Writing the rows to {self._out}", _AGAIN):
@@ -80,7 +80,7 @@ def _is_stdout(out: str) -> bool:
 
 
 def _holds_rows(path: Path) -> bool:
-    """Whether every line of the file is a row, or the file is empty."""
+    """Returns whether every line of the file is a row, or the file is empty."""
     try:
         with inputs.regular(path).open("rb") as file:
             return all(_is_row(line) for line in file if line.strip())

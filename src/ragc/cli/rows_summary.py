@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show(summary: RowsSummary) -> None:
-    """Print `summary`, wrapped on a terminal."""
+    """Prints `summary`, wrapped on a terminal."""
     size = max(map(len, summary.metrics), default=0)
     console.lines(
         f"{name:<{size}}  {interval(name, value.mean, value.low, value.high)}  n={value.n_text}"

@@ -38,7 +38,7 @@ class EscapedStream:
         self.rich_proxied_file = stream  # rich looks for this attribute and writes its own output there
 
     def write(self, text: str) -> int:
-        """Write `text`; characters that the stream's encoding lacks are escaped too."""
+        """Writes `text`; characters that the stream's encoding lacks are escaped too."""
         stream = self.rich_proxied_file
         shown = visible(text)
         try:
@@ -49,7 +49,7 @@ class EscapedStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of `lines`."""
+        """Writes each of `lines`."""
         for line in lines:
             self.write(line)
 
@@ -58,7 +58,7 @@ class EscapedStream:
 
 
 def escape_output(command: Callable[P, T]) -> Callable[P, T]:
-    """Run `command` with standard output and standard error wrapped in `EscapedStream`."""
+    """Wraps standard output and standard error in `EscapedStream` while `command` runs."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -73,17 +73,17 @@ def escape_output(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def width(stream: TextIO | None = None) -> int:
-    """The columns of the terminal `stream`, standard output by default; WIDE if it is not a terminal."""
+    """Returns the columns of the terminal `stream`, standard output by default; WIDE for no terminal."""
     return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else WIDE, 24)).columns)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether `stream`, standard output by default, is a terminal."""
+    """Returns whether `stream`, standard output by default, is a terminal."""
     return (stream or sys.stdout).isatty()
 
 
 def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -> None:
-    """Write `lines`, wrapped where `stream` is a terminal; continuation lines are indented by `hang` more."""
+    """Writes `lines`, wrapped if `stream` is a terminal; continuation lines are indented by `hang` more."""
     out = stream or sys.stdout
     fits = is_terminal(out)
     columns = width(out)
@@ -92,7 +92,7 @@ def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -
 
 
 def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
-    """The lines of a table in `columns` columns: the header, then one line per row.
+    """Yields the lines of a table in `columns` columns: the header, then one line per row.
 
     Columns that do not fit follow in a further table, which repeats the first column. The cells of a column
     that is wider than a line are cut, ending in `…`.
@@ -113,7 +113,7 @@ def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
 
 
 def _groups(sizes: Sequence[int], columns: int, most: int) -> list[list[int]]:
-    """The columns after the first in groups that fit `columns`, at most `most` per group."""
+    """Returns the columns after the first in groups that fit `columns`, at most `most` per group."""
     groups: list[list[int]] = [[]]
     for column in range(1, len(sizes)):
         taken = sum(len(_GAP) + sizes[other] for other in (*groups[-1], column))
@@ -124,7 +124,9 @@ def _groups(sizes: Sequence[int], columns: int, most: int) -> list[list[int]]:
 
 
 def records(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
-    """Rows of long texts, the header first: each row as its first cell, then a line for each other one."""
+    """Yields rows of long texts, the header first: each row as its first cell, then a line for each other
+    one.
+    """
     names = rows[0][1:]
     size = _size(names)
     for row in rows[1:]:
@@ -140,7 +142,7 @@ def _size(texts: Iterable[str]) -> int:
 
 
 def _cell(text: str, size: int) -> str:
-    """`text` padded or cut to exactly `size` columns."""
+    """Returns `text` padded or cut to exactly `size` columns."""
     from rich.cells import cell_len, set_cell_size
 
     return (

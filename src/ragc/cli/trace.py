@@ -20,7 +20,7 @@ _MOST = 4  # maximum lines of a text
 
 
 def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
-    """The lines of `events`, in call-graph order; texts are wrapped to lines of `width` characters."""
+    """Yields the lines of `events`, in call-graph order; texts are wrapped to lines of `width` characters."""
     from ragc.programs.trace import Call, Gate, Search
 
     for event in events:
@@ -68,7 +68,7 @@ def _call(event: Call, width: int) -> list[str]:
 
 
 def _read(inputs: Mapping[str, Any]) -> str:
-    """The inputs of a call: short values in full, long ones by their size."""
+    """Returns the inputs of a call: short values in full, long ones by their size."""
     parts = []
     for name, value in inputs.items():
         if isinstance(value, list):
@@ -81,7 +81,7 @@ def _read(inputs: Mapping[str, Any]) -> str:
 
 
 def _format_output(name: str, value: Any, width: int) -> list[str]:
-    """An output: on one line when it is short, else wrapped, and cut after a few lines."""
+    """Returns an output: on one line when it is short, else wrapped, and cut after a few lines."""
     if isinstance(value, Mapping):
         return [line for key, part in value.items() for line in _format_output(f"{name}.{key}", part, width)]
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""Compiled programs: their files, who trusts them, what answers with them, and what was measured."""
+"""Compiled programs: their files, trust in them, answering with them, and their measured scores."""

@@ -1,4 +1,7 @@
-"""What a caller allows a compiled program that was neither compiled nor trusted on this machine."""
+"""The access that a caller grants to a compiled program from elsewhere.
+
+That is a program which was neither compiled nor trusted on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a compiled program from elsewhere may do in one call, and where its relative paths lead from.
+    """What a compiled program from elsewhere may do in one call, and the folder of its relative paths.
 
     A directory that was neither compiled nor trusted on this machine is only data: its recipe starts no
     program, chooses no address and reads no file outside of it, or Untrusted is raised. The guide, Trust and
-    safety (`docs/guide/trust.md`, section "Who is believed"), has the rule. `ragc.trust` allows all, on this
-    machine and until the directory changes.
+    safety (`docs/guide/trust.md`, section "Who is believed"), has the rule. `ragc.trust` allows everything,
+    on this machine and until the directory changes.
 
-    Relative paths lead from the folder `base`: by default the one they referred to when this machine compiled
-    the program, else the directory itself. `targets` allows its addresses and names of environment variables,
+    Relative paths are resolved from the folder `base`: by default the one used when this machine compiled the
+    program, else the directory itself. `targets` allows its addresses and names of environment variables,
     `code` its programs, modules and servers.
 
         ragc.ask("compiled/theirs", "Which exception ends an iterator?", access=ragc.Access(targets=True))

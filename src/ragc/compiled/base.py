@@ -3,15 +3,15 @@
 `program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
 store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
 
-Some fields of typed calls had other names or types when a program was compiled:
+Some fields of typed calls had other names or types in earlier versions:
 
     steps: list of texts      ->  trajectory       ReAct and Self-Ask, until 0.1
     trajectory: one text      ->  one text a step  PrefRAG, until 0.1
     need: {"percent": 40}     ->  40               Self-RAG and RQ-RAG, until 0.1
 
-A compiled program of then is read as if it had been written with the fields of now. Fields of a user's own
-module that bear such a name with another type are left as they are. What a store holds of the calls above is
-not found again, as prompts name the fields.
+An older compiled program is read as if it had been written with the present fields. Fields of a user's own
+module with such a name and another type are not changed. Stored replies of the calls above are not found
+again, because prompts name the fields.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ KEPT = "what was answered so far is kept in the store; mend that and run the sam
 
 
 class PredictorState(pydantic.BaseModel):
-    """What the compiler chose for one typed call.
+    """The compiler's choices for one typed call.
 
     With `nearest` above 0 a call shows so many of `demos`, those nearest to its question. `descriptions` are
-    what is said of the fields, by name; a field without one is only named.
+    those of the fields, by name; a field without one is only named.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
@@ -93,7 +93,7 @@ class PredictorState(pydantic.BaseModel):
 
 
 class ProgramState(pydantic.BaseModel):
-    """The whole of `program.json`."""
+    """The content of `program.json`."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -118,7 +118,7 @@ def _is_endless(value: Any) -> bool:
 
 
 def _finite(value: Any) -> bool:
-    """Whether no number in the JSON value `value` is NaN or infinite."""
+    """Returns whether no number in the JSON value `value` is NaN or infinite."""
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
     return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
@@ -132,7 +132,7 @@ class Session(Protocol):
         ...
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """As `ask`, awaitable on any event loop."""
+        """Awaits what `ask` returns, on any event loop."""
         ...
 
     def close(self) -> None:
@@ -145,10 +145,10 @@ class CompiledProgram:
     """A compiled program with its provenance.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. A loaded program has its
-    directory as `path`, the `digest` of the files read there, and among these the digests of `modules`, by
-    relative path, where its recipe names code of its author's. A program from `ragc.load` has a `session`
-    and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
-    Its models and sources are opened at the first question.
+    directory as `path`, the `digest` of the files read there, and, if its recipe names its author's code, the
+    digests of `modules` by relative path, which that digest covers. A program from `ragc.load` has a
+    `session` and answers questions: `program(question)` from any number of threads, or
+    `await program.acall(question)`. Its models and sources are opened at the first question.
     """
 
     state: ProgramState
@@ -190,7 +190,7 @@ class CompiledProgram:
         return self._answering().ask(self, question, context)
 
     async def acall(self, question: str, **context: Any) -> Row:
-        """As `__call__`, awaitable on any event loop."""
+        """Awaits what `__call__` returns, on any event loop."""
         return await self._answering().aask(self, question, context)
 
     def _answering(self) -> Session:
@@ -218,7 +218,7 @@ class CompiledProgram:
 
     @property
     def epoch(self) -> str:
-        """The epoch of the replies that were measured, where they were asked for anew; else ""."""
+        """The epoch of the measured replies, if they were requested again; else ""."""
         epoch = self.run.get("epoch")
         return epoch if isinstance(epoch, str) and len(epoch) <= MAX_EPOCH_NAME else ""
 
@@ -226,11 +226,11 @@ class CompiledProgram:
     def of(
         cls, program: RagProgram, *, provenance: Mapping[str, Any], recipe: str, run: Mapping[str, Any]
     ) -> CompiledProgram:
-        """The compiled form of `program` in its present state."""
+        """Returns the compiled form of `program` in its present state."""
         return cls(state_of(program), provenance, recipe, run)
 
     def build(self, runtime: Runtime, entry: Method | None = None) -> RagProgram:
-        """Builds the program, ready to run; `entry` is its method where that was found already.
+        """Builds the program, ready to run; `entry` is its method if it is known already.
 
         Raises ArtefactError if this version of ragc has other predictors.
         """
@@ -258,7 +258,7 @@ class CompiledProgram:
         return program
 
     def _signature(self, program: RagProgram, name: str, saved: PredictorState) -> Any:
-        """The signature of predictor `name` when it was compiled, with the field types of `program`.
+        """Returns the signature of predictor `name` when it was compiled, with the field types of `program`.
 
         Raises ArtefactError if its fields differ from the present ones.
         """
@@ -285,9 +285,9 @@ class CompiledProgram:
     def save(self, out: Path, program: RagProgram, *, checkpoint: bool = False) -> Path:
         """Writes the directory `out` atomically; ragc's own files in an older compiled program are replaced.
 
-        Files by others stay. The module of a program of the user's own is kept as one file. Raises
-        ArtefactError if `out` is something else, UsageError if the module cannot be imported by others, and
-        OSError. A `checkpoint` is for this process alone and keeps what it can.
+        Files by others stay. The module of a user's own program is stored as one file. Raises ArtefactError
+        if `out` is something else, UsageError if the module cannot be imported by others, and OSError. A
+        `checkpoint` is for this process alone and stores what it can.
         """
         where = _check_folder(out)
         module = getattr(program.method, "module", None)
@@ -322,7 +322,7 @@ def refuse_foreign(out: Path) -> None:
 
 
 def _check_folder(out: Path) -> Path:
-    """The folder that `out` resolves to, checked for writing. Raises as `refuse_foreign`."""
+    """Returns the folder that `out` resolves to, checked for writing. Raises what `refuse_foreign` raises."""
     with as_artefact():
         where = outputs.resolve_out(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES)
@@ -331,7 +331,7 @@ def _check_folder(out: Path) -> Path:
 
 @contextmanager
 def as_artefact() -> Iterator[None]:
-    """Raises a foreign folder as ArtefactError."""
+    """Raises errors of foreign folders as ArtefactError."""
     try:
         yield
     except outputs.Foreign as error:
@@ -339,7 +339,7 @@ def as_artefact() -> Iterator[None]:
 
 
 def is_compiled(folder: Path) -> bool:
-    """Whether the content of `program.json` in `folder` is a compiled program."""
+    """Returns whether the content of `program.json` in `folder` is a compiled program."""
     try:
         ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
     except (OSError, ValueError):
@@ -394,7 +394,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
 
 
 def _not_valid(file: Path, error: pydantic.ValidationError) -> str:
-    """The message that `file` is no program.json: of another version of ragc, or damaged."""
+    """Returns the message that `file` is no program.json: of another version of ragc, or damaged."""
     first = error.errors()[0]
     if first["loc"] == ("format",) and isinstance(first["input"], str):
         known = " and ".join(get_args(Format))
@@ -408,7 +408,7 @@ def _not_valid(file: Path, error: pydantic.ValidationError) -> str:
 
 
 def _read_inside(folder: Path, name: str) -> bytes:
-    """The bytes of the file `name` in a compiled directory. Links that lead out of it are refused."""
+    """Returns the bytes of the file `name` in a compiled directory. Links that lead out of it are refused."""
     try:
         return inputs.read_bytes(folder / name, within=folder)
     except inputs.LeadsOut:
@@ -423,7 +423,7 @@ def _read_inside(folder: Path, name: str) -> bytes:
 
 
 def state_of(program: RagProgram) -> ProgramState:
-    """The content of `program.json` for `program` in its present state."""
+    """Returns the content of `program.json` for `program` in its present state."""
     return ProgramState(
         format=FORMAT,
         method=program.method.id,
@@ -435,7 +435,7 @@ def state_of(program: RagProgram) -> ProgramState:
 
 
 def shown_as(program: RagProgram, facts: Mapping[str, Any]) -> str:
-    """The digest by which the ledger of looks knows `program`: its state, its targets and its sources.
+    """Returns the digest of `program` in the ledger of looks, over its state, targets and sources.
 
     `facts` are those of its task.
     """
@@ -444,7 +444,7 @@ def shown_as(program: RagProgram, facts: Mapping[str, Any]) -> str:
 
 
 def _object(content: bytes, name: str) -> dict[str, Any]:
-    """The JSON object in the file `name`. Raises ValueError, which names it, and RecursionError."""
+    """Returns the JSON object in the file `name`. Raises ValueError, which names it, and RecursionError."""
     try:
         value = json.loads(content)
     except ValueError as error:
@@ -478,7 +478,9 @@ FOR_READING = (
 
 
 def readable(predictor: RagPredict) -> str:
-    """The prompt of `predictor` for people: how to change it, then every message with inputs as `{name}`."""
+    """Returns the prompt of `predictor` for people: how to change it, then every message with inputs as
+    `{name}`.
+    """
     slots = {name: [f"{{{name}}}"] if _is_list(info) else f"{{{name}}}" for name, info in _inputs(predictor)}
     parts = [FOR_READING]
     if predictor.nearest:
@@ -503,13 +505,13 @@ NOTHING = "none"
 
 
 def present_name(name: str, present: Collection[str]) -> str:
-    """Returns the name that field `name` has now, where a call has the fields `present`."""
+    """Returns the present name of field `name` in a call with the fields `present`."""
     now = RENAMED.get(name, name)
     return now if name not in present and now in present else name
 
 
 def present_demo(demo: Mapping[str, Any], present: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """Returns a demonstration with the names and types of now, where a call has the fields `present`."""
+    """Returns a demonstration with present names and types for a call with the fields `present`."""
     values = {present_name(name, present): value for name, value in demo.items()}
     types = {name: field.annotation for name, field in present.items()}
     match values:

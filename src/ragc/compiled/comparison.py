@@ -47,7 +47,7 @@ def compare(
 
 
 def _look_of(evaluations: Sequence[Evaluation]) -> Look | None:
-    """The look of a comparison: of what is new in it the first, else the last of those before."""
+    """Returns the look of a comparison: of what is new in it the first, else the last of those before."""
     showings = [one.showing for one in evaluations if one.showing]
     if len(showings) == 2 and (both := showings[0].with_program_of(showings[1])):
         showings = [both]

@@ -6,10 +6,10 @@
                        those that earlier searches had used when it was compiled
 
 Such questions are left out by default and named. With `include_seen` they are scored, and the verdict, the
-rows and the report say so. A split that is left empty is refused. Near duplicates are named, not left out.
+rows and the report say so. An empty split is refused. Near duplicates are named, not left out.
 
-A study reads the ledger once, when it starts, and keeps what it found in `seen.json` of its directory, so
-that a resume tests on the same questions.
+A study reads the ledger once, when it starts, and stores the result in `seen.json` of its directory, so that
+a resume tests on the same questions.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ BEGUN_BEFORE = "the study began with a version of ragc that kept no ledger of us
 class Contamination:
     """The check of `questions` test questions.
 
-    `used` says of each contaminated question, by id and in the order of the split, what it was used as:
-    "train", "dev" or "train and dev", behind it "by an earlier search" where that was not this program's own.
-    They are `scored` or left out. `near` has the ids of test questions and of nearly equal train or dev
-    questions. `unchecked` says what could not be checked, "" for nothing.
+    `used` has the earlier use of each contaminated question, by id and in the order of the split: "train",
+    "dev" or "train and dev", followed by "by an earlier search" if that was not this program's own. They are
+    `scored` or left out. `near` has the ids of test questions and of nearly equal train or dev questions.
+    `unchecked` says what could not be checked, "" for nothing.
     """
 
     questions: int = 0
@@ -65,11 +65,11 @@ class Contamination:
     unchecked: str = ""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to say."""
+        """Returns whether there is anything to report."""
         return bool(self.used or self.near or self.unchecked)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {
             "questions": self.questions,
             "used": dict(self.used),
@@ -85,14 +85,14 @@ class Contamination:
 
     @property
     def mark(self) -> str:
-        """What follows a verdict on questions that were seen; "" where none was scored."""
+        """Returns the suffix of a verdict on questions that were seen before; "" if none was scored."""
         if not (self.used and self.scored):
             return ""
         return f"{len(self.used):,} of {self.questions:,} test questions were seen before"
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """For people: what was left out or scored nevertheless, near duplicates, and what was not checked."""
+        """Returns for people what was left out or scored anyway, near duplicates, and unchecked parts."""
         out = []
         if self.used:
             count = f"{len(self.used):,} of {quantity(self.questions, 'test question')}"
@@ -110,7 +110,7 @@ class Contamination:
         return tuple(out)
 
     def marked(self, rows: Iterable[Row]) -> tuple[Row, ...]:
-        """`rows`, marked where their question was used before."""
+        """Returns `rows`, marked if their question was used before."""
         used = self.used
         return tuple(
             [replace(row, seen=used[row.question.id]) if row.question.id in used else row for row in rows]
@@ -121,7 +121,7 @@ CLEAN = Contamination()
 
 
 def _named(names: Iterable[str]) -> str:
-    """The first names, and how many more there are."""
+    """Returns the first names, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - MAX_NAMED:,} more" if len(every) > MAX_NAMED else ""
     return ", ".join(every[:MAX_NAMED]) + more
@@ -129,7 +129,7 @@ def _named(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of questions that a program may not be tested on, joined, by what they were used as.
+    """The marks of questions that a program may not be tested on, joined, by their use.
 
     `earlier` are the questions of its test split that earlier searches had used.
     """
@@ -139,12 +139,12 @@ class Marks:
     earlier: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """The entry `questions` of `provenance.json`."""
+        """Returns the entry `questions` of `provenance.json`."""
         held = {"train": self.train, "dev": self.dev, "earlier": self.earlier}
         return {"marks": FORMAT} | {name: marks for name, marks in held.items() if marks}
 
     def joined(self, other: Marks) -> Marks:
-        """The marks of both."""
+        """Returns the marks of both, joined."""
         pairs = ((self.train, other.train), (self.dev, other.dev), (self.earlier, other.earlier))
         return Marks(*("".join(sorted(set(uses.split_marks("".join(pair))))) for pair in pairs))
 
@@ -154,10 +154,10 @@ def check_compile(
 ) -> tuple[Task, Contamination]:
     """Checks the test questions of `task` against the ledger of uses, and records train and dev questions.
 
-    Returns the task without the questions that are left out, with the marks of all in its facts. What the
-    ledger says is read from `directory`, the study's, if that study has begun. Without a directory (a dry
-    run) nothing is recorded and nothing is written. Raises UsageError if no test question is left, StoreError
-    if the ledger cannot be used, and ArtefactError for a damaged record in `directory`.
+    Returns the task without the questions that are left out, with the marks of all in its facts. The uses are
+    read from `directory`, the study's, if that study has begun. Without a directory (a dry run) nothing is
+    recorded and nothing is written. Raises UsageError if no test question is left, StoreError if the ledger
+    cannot be used, and ArtefactError for a damaged record in `directory`.
     """
     own = _own_sets(task)
     index = QuestionIndex([question.question for question in task.test])
@@ -180,16 +180,16 @@ def check_compile(
 
 
 def marks_of_task(task: Task) -> Marks:
-    """The marks of the train and dev questions of `task`."""
+    """Returns the marks of the train and dev questions of `task`."""
     own = _own_sets(task)
     return Marks(own["train"].marks, own["dev"].marks)
 
 
 def question_facts(task: Task, before: Marks | None = None) -> dict[str, Any]:
-    """The entry of `provenance.json` on the train and dev questions of `task`; none if nothing is kept.
+    """Returns the entry of `provenance.json` on train and dev questions of `task`; none if nothing is stored.
 
-    `before` are the marks of the compiled program that the search began with: what chose or taught that one
-    stands behind this one, too.
+    `before` are the marks of the compiled program that the search began with: the questions that taught or
+    chose it count for this one too.
     """
     if not task.recipe.study.keep:
         return {}
@@ -224,7 +224,8 @@ def check_evaluation(
 
 
 def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
-    """The marks in the `provenance` of a compiled program; None if it has none that this version knows.
+    """Returns the marks in the `provenance` of a compiled program; None if it has none that this version
+    knows.
 
     Raises ArtefactError if they are damaged.
     """
@@ -242,14 +243,14 @@ def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
 
 
 def left_out_in(provenance: Mapping[str, Any] | None) -> frozenset[str]:
-    """The ids of the test questions that the compile with this `provenance` left out."""
+    """Returns the ids of the test questions that the compile with this `provenance` left out."""
     held = (provenance or {}).get("contamination") or {}
     used = held.get("used") if isinstance(held, dict) and held.get("scored") is not True else None
     return frozenset(used if isinstance(used, dict) else ())
 
 
 def _whole_marks(held: Mapping[str, Any]) -> Iterator[bool]:
-    """Whether each list of marks in `held` is whole; lists of another format are not looked at."""
+    """Yields whether each list of marks in `held` is intact; lists of another format are not checked."""
     if held.get("marks") == FORMAT:
         yield from (uses.are_marks(held.get(name, "")) for name in ("train", "dev", "earlier"))
     else:
@@ -259,7 +260,7 @@ def _whole_marks(held: Mapping[str, Any]) -> Iterator[bool]:
 def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
     """Records the questions of `roles` in `task` as used by `work`, such as "grid".
 
-    Returns a sentence where that fails, "" otherwise: such work tests nothing, so it goes on without.
+    Returns a sentence if that fails, "" otherwise: such work tests nothing, so it continues without.
     """
     try:
         with uses.opened() as ledger:
@@ -270,38 +271,38 @@ def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> st
 
 
 def recipe_digest(task: Task) -> str:
-    """The digest by which the ledger of uses knows the recipe of `task`."""
+    """Returns the digest of the recipe of `task` in the ledger of uses."""
     return digest(task.recipe.identity())[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What the ledger says of test questions: roles in earlier searches by mark, and what is unknown."""
+    """The ledger's record on test questions: roles in earlier searches by mark, and what is unknown."""
 
     roles: Mapping[str, str]
     unchecked: str = ""
 
 
 def _train(task: Task) -> tuple[Question, ...]:
-    """The questions that may teach a program of `task`, those of another domain too."""
+    """Returns the questions that may teach a program of `task`, those of another domain too."""
     return (*task.train, *(task.other.questions if task.other else ()))
 
 
 def _own_sets(task: Task) -> dict[str, QuestionSet]:
-    """The train and dev questions of `task`."""
+    """Returns the train and dev questions of `task`."""
     held = {"train": _train(task), "dev": task.dev}
     return {role: QuestionSet.of(q.question for q in questions) for role, questions in held.items()}
 
 
 def _uses_of(task: Task, work: str) -> list[Use]:
-    """The uses of the train and dev questions of `task` by `work`."""
+    """Returns the uses of the train and dev questions of `task` by `work`."""
     keep, recipe = task.recipe.study.keep, recipe_digest(task)
     sets = {role: held if keep else held.unmarked for role, held in _own_sets(task).items()}
     return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
 
 
 def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -> _Earlier:
-    """What the ledger says of the questions of `index`. Raises StoreError if it cannot be read."""
+    """Looks up the questions of `index` in the ledger of uses. Raises StoreError if it cannot be read."""
     path = uses.ledger_file()
     try:
         return _read_from(uses.read(path), task, index, own)
@@ -312,9 +313,9 @@ def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -
 def _read_from(
     ledger: UseLedger, task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]
 ) -> _Earlier:
-    """What `ledger` says of the questions of `index`, without the uses of the very sets of this task.
+    """Returns the uses of the questions of `index` in `ledger`, except uses of this task's own sets.
 
-    Those are the uses of the same study, or of one that is no further risk: this task's own check finds them.
+    Those are uses by the same study, or by one that adds no risk: this task's own check finds them.
     """
     own_digests = {held.digest for held in own.values()}
     roles: dict[int, set[str]] = {}
@@ -343,7 +344,7 @@ def _of_study(
     directory: Path,
     checked: Callable[[_Earlier], Contamination],
 ) -> tuple[_Earlier, Contamination]:
-    """What the ledger said when the study in `directory` began; a new study reads it and is recorded in it.
+    """Returns the uses known when the study in `directory` began; a new study reads and is recorded.
 
     A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
     is appended: after a kill between them the resumed study appends it.
@@ -371,9 +372,9 @@ def _of_study(
 
 
 def _record_in(path: Path, data: object) -> _Earlier | None:
-    """The record of a study in the file `path`; None if there is none. Raises ArtefactError for damage.
+    """Returns the record of a study in the file `path`; None if there is none.
 
-    Raises UsageError where the study began with other questions than `data` describes.
+    Raises ArtefactError for damage, UsageError if the study began with other questions than `data` describes.
     """
     try:
         held = verify_digest(json.loads(inputs.read_text(path)))
@@ -399,7 +400,7 @@ def _record_in(path: Path, data: object) -> _Earlier | None:
 def _roles(
     questions: Sequence[Question], index: QuestionIndex, marks: Marks, earlier: Mapping[str, str]
 ) -> dict[int, str]:
-    """What each of the `questions` of `index` was used as, by position; those never used are left out.
+    """Returns the earlier use of `questions` by position; those never used are left out.
 
     `marks` are those of the program; `earlier` has the roles in earlier searches by mark.
     """
@@ -419,7 +420,7 @@ def _roles(
 
 
 def _earlier_role(question: Question, roles: Mapping[str, str]) -> str:
-    """What `question` was used as by earlier searches, whose `roles` are by mark; "" for nothing."""
+    """Returns the use of `question` in earlier searches, whose `roles` are by mark; "" for none."""
     return next((roles[key] for key in keys_of(question.question) if key in roles), "")
 
 
@@ -434,7 +435,8 @@ def _contamination_of(
     others: Sequence[Question],
     include_seen: bool,
 ) -> Contamination:
-    """The check of the test questions of `task` with these `roles`; near duplicates are those of `others`.
+    """Returns the check of the test questions of `task` with these `roles`; near duplicates are those of
+    `others`.
 
     Raises UsageError if no question is left.
     """
@@ -453,7 +455,7 @@ def _contamination_of(
 
 
 def _without(task: Task, contamination: Contamination) -> Task:
-    """`task` without the test questions that are left out."""
+    """Returns `task` without the test questions that are left out."""
     if contamination.scored or not contamination.used:
         return task
     test = tuple(question for question in task.test if question.id not in contamination.used)

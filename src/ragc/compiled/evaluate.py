@@ -1,6 +1,6 @@
 """Opens a compiled program or a recipe, answers questions with it, and scores it on a split.
 
-If other targets play the roles than at the compile, the change of the score is reported.
+If roles have other targets than at the compile, the change of the score is reported.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ScoreShift:
     same_questions: bool
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         means = {
             name: {"then": then, "now": now, "difference": now - then}
             for name, (then, now) in self.means.items()
@@ -68,7 +68,7 @@ class ScoreShift:
         return {"targets": targets, "metrics": means, "same_questions": self.same_questions}
 
     def lines(self) -> list[str]:
-        """For people: the changed targets, then a line for each metric."""
+        """Returns lines for people: the changed targets, then a line for each metric."""
         rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
         rows += [
             f"{name:<12} {figure(name, then)} then, {figure(name, now)} now: {signed(name, now - then)}"
@@ -82,7 +82,7 @@ def measure_score_shift(
 ) -> ScoreShift | None:
     """Compares the means `now` of `split` with those in `provenance`. `facts` are those of the present task.
 
-    None if the same targets play all roles, or if the compile did not score this split.
+    None if all roles have the same targets, or if the compile did not score this split.
     """
     before, after = _table(provenance, "targets"), _table(facts, "targets")
     changed = {
@@ -102,7 +102,7 @@ def measure_score_shift(
 
 
 def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The table `name` in what a file holds; empty where it has none, or something else."""
+    """Returns the table `name` of a file's content; empty if it is missing or something else."""
     value = held.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -120,11 +120,11 @@ class OpenProgram:
     compiled: CompiledProgram | None
 
     def ask_anew(self) -> None:
-        """From now on asks the models anew, in the place of replies that are kept."""
+        """Makes later calls ask the models again instead of using stored replies."""
         self.task.runtime.gateway.epoch = uuid4().hex[:16]
 
     def close(self) -> None:
-        """Free models, connections and files."""
+        """Frees models, connections and files."""
         event_loop.run(self.task.runtime.aclose())
         self.task.ledger.close()
         self.task.runtime.gateway.store.close()
@@ -163,7 +163,7 @@ class Evaluation:
         return notebook.of_evaluation(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc eval --json`."""
+        """Returns the output of `ragc eval --json`."""
         return {
             "n": len(self.rows),
             "metrics": intervals_to_json(self.metrics),
@@ -179,7 +179,7 @@ class Evaluation:
         }
 
     def row_values(self, *, prompts: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows of `ragc eval --out`, as JSON values; `prompts` are those of `Row.to_json`."""
+        """Yields the rows of `ragc eval --out`, as JSON values; `prompts` are those of `Row.to_json`."""
         more = {"seed": self.seed, **({"remark": self.remark} if self.remark else {})}
         yield from ({**row.to_json(prompts=prompts), **more} for row in self.rows)
 
@@ -208,7 +208,7 @@ class Evaluation:
 
     @property
     def judging(self) -> dict[str, float]:
-        """The cost of judging, which is part of all that was spent."""
+        """Returns the cost of judging, which is part of the total cost."""
         total = Counters()
         for row in self.rows:
             total.add(**row.judging)
@@ -216,7 +216,7 @@ class Evaluation:
 
 
 def directory_of(path: str | Path) -> Path:
-    """`path`, or the directory of the pack that it is, a file that ends in `.ragc`. Raises ArtefactError."""
+    """Returns `path`, or the directory of the pack `path`, a `.ragc` file. Raises ArtefactError."""
     where = Path(path)
     if where.suffix != PACKED or not where.is_file():
         return where
@@ -238,9 +238,8 @@ def open_program(
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` lets go
-    of what its prompts would lose.
-    Raises UsageError and its subclasses.
+    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
+    that parts of its prompts are lost. Raises UsageError and its subclasses.
     """
     where = directory_of(path)
     if where.is_dir():
@@ -292,7 +291,7 @@ def open_compiled(
 
 
 def _count_only_for_a_limit(task: Task) -> None:
-    """Charges requests only where the recipe has a budget, as nothing of an evaluation is resumed."""
+    """Removes the ledger unless the recipe has a budget, as an evaluation is never resumed."""
     if task.recipe.budget == recipe.Budget():
         task.runtime.gateway.ledger = None
 
@@ -305,7 +304,7 @@ def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None
 async def answer_question(
     opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
 ) -> Row:
-    """As `ask`, on the process's event loop."""
+    """Answers as `ask` does, on the process's event loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
     await MeasuredRun(opened.task).open()
@@ -323,8 +322,7 @@ def score(
     """Scores the program on `split` with the metrics of its recipe.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
-    marked. Without `count` the look at test questions is left for the caller to count, as that of two
-    programs. Raises UsageError for an empty split, or where no test question is left.
+    marked. Raises UsageError for an empty split, or if no test question is left.
     """
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
@@ -370,7 +368,7 @@ def showing_of(
     *,
     work: str = EVALUATION,
 ) -> Showing:
-    """The look at the test questions by programs and their rows, whose scores are about to be shown.
+    """Returns the look at the test questions by programs and their rows, whose scores are about to be shown.
 
     `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
     """
@@ -389,7 +387,9 @@ def showing_of(
 
 
 def _replies_of(rows: Iterable[Row]) -> str:
-    """The digests of the answers in `rows` and of what was found in them, in ascending order, joined."""
+    """Returns the digests of the answers in `rows` and of what was found in them, in ascending order,
+    joined.
+    """
     return reply_marks(
         (
             row.question.question,
@@ -400,7 +400,7 @@ def _replies_of(rows: Iterable[Row]) -> str:
 
 
 def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> list[str]:
-    """Sentences on what the scores on the questions of `split` cannot show."""
+    """Returns sentences on what the scores on the questions of `split` cannot show."""
     if split == "test":
         return list(contamination.sentences)
     if opened.compiled is None or _table(opened.compiled.provenance, "search").get("trials") == 0:

@@ -1,10 +1,10 @@
-"""The gate: whether a program is shown to lose less than is allowed against another one, or to drop.
+"""The gate: whether a program is shown to lose less than allowed against another one, or to drop.
 
     0    shown to lose less than `allow`, and each least mean shown to be reached
     10   a drop is shown, or a least mean is shown to be missed
     11   these questions cannot tell
 
-Each of 0 and 10 is wrong in at most 5% of runs: 0 needs every part shown at 5%, and the claims of which any
+Each of 0 and 10 is wrong in at most 5% of runs. For 0 every part is shown at 5%. The claims of which any one
 ends a run with 10 share the 5% (Bonferroni). A run that shows a drop below the allowed loss ends with 0. The
 tests are in `ragc.metrics.stats.noninferiority`, the two runs and their questions those of `ragc eval A B`.
 """
@@ -78,7 +78,7 @@ class Asking:
         return score(opened, self.split, progress=self.progress, include_seen=seen, count=False)
 
     def groups(self, path: Path) -> dict[str, str]:
-        """The label of the group of each question that `evaluate` would score, by id. Sends nothing."""
+        """Returns the label of the group of each question `evaluate` would score, by id. Sends nothing."""
         if path.suffix == comparison.ROWS:
             return runs.read(path).groups
         with closing(self._open(path)) as opened:
@@ -92,10 +92,10 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What can be expected of a gate on `n` questions, before anything is sent.
+    """The outcomes to expect of a gate on `n` questions, before anything is sent.
 
-    They are worth `effective` independent ones: in groups, as if these differed as much as usual. `shares`
-    are those of scores of 0 and 1, without least means.
+    Questions in groups are worth `effective` independent ones, if the groups differ as much as usual.
+    `shares` are those of scores of 0 and 1, without least means.
     """
 
     n: int
@@ -104,7 +104,7 @@ class Plan:
     shares: tuple[Shares, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc gate --dry-run --json`."""
+        """Returns the output of `ragc gate --dry-run --json`."""
         rows = [
             {"loss": one.loss, "changed": one.changed}
             | {"0": one.no_loss, "10": one.drop, "11": one.cannot_tell}
@@ -113,7 +113,7 @@ class Plan:
         return {"n": self.n, "effective": self.effective, "allow": self.allow, "shares": rows}
 
     def lines(self) -> list[str]:
-        """Sentences and a table for reading."""
+        """Returns sentences and a table for people."""
         worth = "" if self.effective == self.n else f", worth about {self.effective} independent ones"
         head = (
             f"Expected with {quantity(self.n, 'question')}{worth}, scores of 0 and 1, --allow {self.allow:g}:"
@@ -130,7 +130,7 @@ class Minimum:
     """A least mean of a metric, and whether it is shown to be reached or missed by `mean`.
 
     `p_reached` is the one-sided p of "the mean is at most `least`", `p_missed` that of "at least". `needed`
-    is the number of questions that would show it, about; None where it is shown, or unknown.
+    estimates the number of questions that would show it; None if it is shown, or unknown.
     """
 
     metric: str
@@ -144,12 +144,12 @@ class Minimum:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The outcome of a gate: `exit_code` 0, 10 or 11, and what it rests on.
+    """The outcome of a gate: `exit_code` 0, 10 or 11, and its evidence.
 
     `margin` compares the program with the other one by `metric`, in the direction in which higher is better.
-    `alpha` is the share of the 5% that a drop has. `needed` is the number of questions that would let most
-    equal programs pass, about; None where it is shown. `itself` is the margin of a program against itself,
-    asked anew.
+    `alpha` is the share of the 5% that a drop has. `needed` estimates the number of questions that would let
+    most equal programs pass; None if it is shown. `itself` is the margin of a program against itself, asked
+    again.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Gate:
                 return f"Unclear: {difference}; these questions cannot tell."
 
     def lines(self) -> list[str]:
-        """Sentences for reading, the outcome first."""
+        """Returns sentences for people, the outcome first."""
         m = self.margin
         sentences = [
             self.headline,
@@ -236,7 +236,7 @@ class Gate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc gate --json`."""
+        """Returns the output of `ragc gate --json`."""
         return {
             "exit_code": self.exit_code,
             "headline": self.headline,
@@ -265,9 +265,9 @@ def _margin_json(value: Margin) -> dict[str, Any]:
 
 
 def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
-    """The questions that both sides would answer, and the shares of outcomes to expect. Sends nothing.
+    """Returns the questions that both sides would answer, and the outcomes to expect. Sends nothing.
 
-    Raises UsageError, also where no question is common.
+    Raises UsageError, also if no question is common.
     """
     if not 0 < allow < 1:
         raise UsageError(f"--allow must lie above 0 and below 1, found {allow:g}.")
@@ -300,8 +300,8 @@ def gate(
     """Runs the program at `path` against the one, or the rows, at `against`.
 
     `metric` decides, by default the first of both. `least` has least means by metric; with `twice` a side is
-    first run against itself. Raises UsageError for a metric without a greatest score, RagcError where a
-    program differs from itself, and what `ragc.compare` raises.
+    first run against itself. Raises UsageError for a metric without a greatest score, RagcError if a program
+    differs from itself, and what `ragc.compare` raises.
     """
     expected = plan(path, against, asking, allow=allow)
     for line in expected.lines():
@@ -332,7 +332,7 @@ def gate(
 
 
 def _bounds(metric: Metric) -> tuple[float, float]:
-    """The least and greatest score, negated where lower is better. Raises UsageError where there is none."""
+    """Returns the least and greatest score, negated if lower is better. Raises UsageError without them."""
     if metric.bounds is None or metric.combine is not None:
         raise UsageError(
             f"The gate needs a metric with a least and a greatest score for each question, and {metric.id!r} "
@@ -343,14 +343,14 @@ def _bounds(metric: Metric) -> tuple[float, float]:
 
 
 def _scores(run: Run, metric: Metric, ids: Sequence[str]) -> list[float]:
-    """The scores of `ids` with higher ones better; `ids` have one each."""
+    """Returns the scores of `ids`, with higher ones better; every one of `ids` has a score."""
     sign = 1 if metric.higher_is_better else -1
     column = run.scores(metric.id)
     return [sign * value for key in ids if (value := column[key]) is not None]
 
 
 def _margin(before: Run, after: Run, metric: Metric, allow: float, seed: int) -> tuple[Margin, Any]:
-    """The margin of the questions scored in both runs, and the paired differences."""
+    """Returns the margin of the questions scored in both runs, and the paired differences."""
     import numpy as np
 
     bounds = _bounds(metric)
@@ -387,7 +387,7 @@ def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> 
 
 
 def _itself(path: Path, against: Path, asking: Asking, metric: str, allow: float, seed: int) -> Margin:
-    """The margin of the program at `path`, or else `against`, asked anew, against its first answers."""
+    """Returns the margin between two runs of the program at `path`, or else `against`."""
     program = next((one for one in (path, against) if one.suffix != comparison.ROWS), None)
     if program is None:
         raise UsageError("--aa asks a program twice, and rows were scored already; name a compiled program.")
@@ -407,7 +407,7 @@ def _itself(path: Path, against: Path, asking: Asking, metric: str, allow: float
 
 
 def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | None:
-    """Counts the look that two files of rows are; None where a program was asked on another split."""
+    """Counts a look by two files of rows; None if a program was asked on another split."""
     if {path.suffix, against.suffix} != {comparison.ROWS}:
         return None
     shared = [row for key, row in compared.b.answered.items() if key in compared.a.answered]

@@ -1,7 +1,6 @@
 """The outcome of a gate as Markdown for a pull request, and as JUnit XML.
 
-Questions and names are data: what Markdown, HTML or XML would read as more than text is written so that it
-is text.
+Questions and names are data: markup of Markdown, HTML or XML in them is escaped.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _UNSAFE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def markdown(gate: Gate) -> str:
-    """A comment for a pull request."""
+    """Returns a comment for a pull request."""
     lines = [HEADING, f"### {MARKS[gate.exit_code]} ragc gate: {escape(gate.headline)}", ""]
     lines += [f"- {escape(line)}" for line in gate.lines()[1:]]
     if changed := gate.comparison.changed[:SHOWN]:
@@ -47,7 +46,7 @@ def markdown(gate: Gate) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` on one line, without anything that Markdown would read: no link, mention, tag or table."""
+    """Returns `text` on one line, with Markdown escaped: no link, mention, tag or table."""
     line = " ".join(_UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text).split())
     line = line if len(line) <= LONGEST * 2 else f"{line[: LONGEST * 2]}…"
     marked = _MARKUP.sub(r"\\\1", html.escape(line, quote=False).replace("&gt;", ">"))
@@ -60,7 +59,7 @@ def escape(text: str) -> str:
 
 
 def junit(gate: Gate) -> str:
-    """A test suite with a case for the allowed loss, and one for each least mean."""
+    """Returns a test suite with a case for the allowed loss, and one for each least mean."""
     cases: list[tuple[str, str, str]] = []
     small, drop = gate.margin.small_loss(), gate.margin.drop(gate.alpha)
     state = "reached" if small else "missed" if drop else "cannot tell"
@@ -92,7 +91,9 @@ def _clean(text: str) -> str:
 
 
 def check_file(path: str, head: str) -> Path:
-    """The absolute path of a file to write; one that exists must begin with `head`. Raises UsageError."""
+    """Returns the absolute path of a file to write; one that exists must begin with `head`. Raises
+    UsageError.
+    """
     out = outputs.resolve_out(path)
     if out.exists() or out.is_symlink():
         try:

@@ -1,6 +1,6 @@
-"""What notebooks show of a compiled program and of an evaluation: the verdict, then a table of scores.
+"""HTML of a compiled program and of an evaluation in notebooks: the verdict, then a table of scores.
 
-The provenance of a compiled program from elsewhere may hold anything; what cannot be read is left out.
+The provenance of a compiled program from elsewhere may hold anything; unreadable parts are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD = ("metric", "baseline", "compiled", "difference (95% interval)", "p", "qu
 
 
 def of_compiled(compiled: Compiled) -> str:
-    """The result of a compile: its verdict, and both programs on the test split."""
+    """Returns the result of a compile: its verdict, and both programs on the test split."""
     test = {
         "baseline": intervals_to_json(compiled.baseline),
         "winner": intervals_to_json(compiled.test),
@@ -43,7 +43,7 @@ def of_compiled(compiled: Compiled) -> str:
 
 
 def of_program(program: CompiledProgram) -> str:
-    """A compiled program: its verdict, its scores on the test split, and what was chosen."""
+    """Returns a compiled program: its verdict, its scores on the test split, and what was chosen."""
     state = program.state
     settings = ", ".join(f"{name} = {value}" for name, value in state.knobs.items())
     demos = sum(len(predictor.demos) for predictor in state.predictors.values())
@@ -60,7 +60,7 @@ def of_program(program: CompiledProgram) -> str:
 
 
 def of_evaluation(evaluation: Evaluation) -> str:
-    """A scored split: its first metric, then all with their intervals."""
+    """Returns a scored split: its first metric, then all with their intervals."""
     values = intervals_to_json(evaluation.metrics)
     first = next(iter(values), "")
     scores = f": {first} {_interval(values[first], first)}" if first else ""
@@ -79,7 +79,7 @@ def _verdict(text: object) -> str:
 
 
 def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
-    """A row a metric of a compiled program's scores on test."""
+    """Yields a row a metric of a compiled program's scores on test."""
     before, after, changes = (_mapping(test.get(name)) for name in ("baseline", "winner", "differences"))
     for name, value in after.items():
         change = _mapping(changes.get(name))
@@ -101,13 +101,13 @@ def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 
 
 def _questions(value: Mapping[str, Any]) -> str:
-    """The number of questions, and of their groups where they are in groups."""
+    """Returns the number of questions, and of their groups if they are in groups."""
     groups = value.get("groups")
     return f"{value.get('n', '')}{in_groups(groups if isinstance(groups, int) else None)}"
 
 
 def _interval(value: Any, metric: str) -> str:
-    """`0.500 [0.400, 0.600]`, "" where there is no mean."""
+    """Returns `0.500 [0.400, 0.600]`, "" without a mean."""
     mean, (low, high) = _mapping(value).get("mean"), _ends(_mapping(value).get("ci"))
     return (
         f"{_plain(mean, metric)} [{_plain(low, metric)}, {_plain(high, metric)}]"

@@ -1,17 +1,17 @@
-"""A pack: one file with a compiled program and what it reads, to be opened on another machine.
+"""A pack: one file with a compiled program and the files it reads, to be opened on another machine.
 
     pack.json               format, and the SHA-256 and size of every other file
     program.json ...        the compiled directory, as it was written
-    corpus.jsonl ...        each file that its recipe names, at the path by which it does
+    corpus.jsonl ...        each file that its recipe names, at the same path
     .weights/NAME.gguf      on demand: ragc's default weights
 
 It is a zip archive whose bytes depend on the content alone. Opening one unpacks it into this user's cache,
-once, in a folder named by the SHA-256 of the archive. What stands there is a compiled directory from
-elsewhere: the trust rule holds for it (`ragc.compiled.trust`). Beyond the rule, models that it brings are
-refused until it is trusted; only the default weights, known by their checksum, are not.
+once, in a folder named by the SHA-256 of the archive. The result is a compiled directory from elsewhere: the
+trust rule applies to it (`ragc.compiled.trust`). Beyond the rule, models that it contains are refused until
+it is trusted, except the default weights, which are known by their checksum.
 
-Nothing of an archive is believed: names that lead out, links, other kinds of files, more content than was
-declared, and declared sizes out of proportion end in one sentence, with nothing written outside the cache.
+No archive is trusted: names that lead out, links, other kinds of files, more content than declared, and
+declared sizes out of proportion end in one sentence, with nothing written outside the cache.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Packed:
         return describe("Packed", repr(str(self.path)), files=self.files, bytes=self.bytes)
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc pack --json`."""
+        """Returns the output of `ragc pack --json`."""
         return {"path": str(self.path), "digest": self.digest, "files": self.files} | {
             "bytes": self.bytes,
             "weights": self.weights,
@@ -104,8 +104,8 @@ class Packed:
 def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
     """Writes the compiled program in the directory `path` as the pack `out`, with the files that it reads.
 
-    With `weights` its models go along. Raises UsageError for files that lead out of the folder of the recipe,
-    are missing, or share a name, and for an `out` that holds something else; ArtefactError.
+    With `weights` its models are included. Raises UsageError for files that lead out of the folder of the
+    recipe, are missing, or share a name, and for an `out` that holds something else; ArtefactError.
     """
     target = outputs.resolve_out(out)
     if target.suffix != PACKED:
@@ -134,7 +134,7 @@ def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
 
 
 def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[str, Path]:
-    """The files of a pack by their names in it."""
+    """Returns the files of a pack by their names in it."""
     names = {*DIGESTED, *outputs.own_files(folder, RUN), *compiled.modules}
     names |= {RUN} if (folder / RUN).is_file() else set()
     contents = {name: _inside(folder, name) for name in names}
@@ -160,7 +160,7 @@ def _has_default_weights(spec: TargetSpec) -> bool:
 
 
 def _reads(recipe: Recipe) -> Iterator[RequestedAccess]:
-    """The files that opening the program of `recipe` reads."""
+    """Yields the files that opening the program of `recipe` reads."""
     for want in trust.list_accesses(recipe):
         only_compiling = want.keys[0] == "prompts" or str(want.keys[-1]).startswith("cross_domain")
         if want.kind == "reads" and want.path and not want.published and not only_compiling:
@@ -172,7 +172,7 @@ def _is_model(want: RequestedAccess) -> bool:
 
 
 def _files_of(root: Path, want: RequestedAccess) -> dict[str, Path]:
-    """The file, or the files of the folder, that `want` reads, by their paths from `root`."""
+    """Returns the file, or the files of the folder, that `want` reads, by their paths from `root`."""
     written = PurePosixPath(want.path)
     if written.is_absolute() or ".." in written.parts:
         raise UsageError(
@@ -188,7 +188,7 @@ def _files_of(root: Path, want: RequestedAccess) -> dict[str, Path]:
 
 
 def _inside(root: Path, name: str | PurePosixPath | Path) -> Path:
-    """The real path of the file `name` below `root`. Raises UsageError where links lead out."""
+    """Returns the real path of the file `name` below `root`. Raises UsageError if links lead out."""
     real = (root / name).resolve()
     if not real.is_relative_to(root.resolve()):
         raise UsageError(f"{root / name} is a link that leads out of {root}; put the file itself there.")
@@ -207,10 +207,10 @@ def _is_pack(path: Path) -> bool:
 
 
 def unpacked(path: Path, *, refuse: bool = True) -> Path:
-    """The compiled directory of the pack `path`, unpacked into the cache where it is not there yet.
+    """Returns the compiled directory of the pack `path`, unpacked into the cache if it is not there yet.
 
-    Raises ArtefactError for what is no sound pack, and, with `refuse`, Untrusted for one with models that was
-    not trusted.
+    Raises ArtefactError for an invalid pack, and, with `refuse`, Untrusted for one with models that was not
+    trusted.
     """
     home = make_private(cache_home() / "packs")
     try:
@@ -243,7 +243,7 @@ def _refuse_models(path: Path, folder: Path) -> None:
 
 
 def _unpack(file: IO[bytes], path: Path, home: Path, folder: Path) -> None:
-    """Unpacks the archive `file` into `folder`, whole or not at all."""
+    """Unpacks the archive `file` into `folder`, completely or not at all."""
     with zipfile.ZipFile(file) as archive:
         declared = _declared(archive, path, os.fstat(file.fileno()).st_size)
         if shutil.disk_usage(home).free < sum(size for _, size in declared.values()):
@@ -263,7 +263,7 @@ def _unpack(file: IO[bytes], path: Path, home: Path, folder: Path) -> None:
 
 
 def _declared(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, tuple[str, int]]:
-    """The SHA-256 and size of each file that `archive` holds, by its manifest, all of them checked."""
+    """Returns the SHA-256 and size of each file of `archive` by its manifest, after checking them all."""
     entries = archive.infolist()
     if not entries or entries[0].filename != MANIFEST:
         raise ArtefactError(f"{path} is no pack of ragc: it does not begin with {MANIFEST}.")
@@ -299,7 +299,7 @@ def _declared(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, tupl
 
 
 def _check_entry(entry: zipfile.ZipInfo, path: Path) -> None:
-    """Raise ArtefactError for an entry that is no regular file below the folder."""
+    """Raises ArtefactError for an entry that is no regular file below the folder."""
     parts = entry.filename.split("/")
     if any(part in (".", "..") or not _PART.fullmatch(part) for part in parts) or (
         parts[0].casefold() == ".weights" and entry.filename != WEIGHTS
@@ -319,7 +319,7 @@ def _check_entry(entry: zipfile.ZipInfo, path: Path) -> None:
 
 
 def _write(archive: zipfile.ZipFile, name: str, target: Path, sha256: str, size: int, path: Path) -> None:
-    """Writes one file, of which not a byte more is read than was declared."""
+    """Writes one file; reads at most the declared number of bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     known, length = hashlib.sha256(), 0
     with archive.open(name) as read, target.open("xb") as write:

@@ -44,7 +44,7 @@ class Opening:
 def resolve(
     compiled: CompiledProgram, how: Opening, *, questions: bool = True, stand_ins: bool = False
 ) -> Recipe:
-    """The part of `compiled`'s recipe that opening it needs, checked for trust and missing files.
+    """Returns the part of `compiled`'s recipe that opening it needs, checked for trust and missing files.
 
     No model and no data is read. `questions` says whether the splits' questions are needed. `stand_ins` says
     that the caller supplies targets in place of the recipe's. Raises Untrusted, and RecipeError with
@@ -64,7 +64,7 @@ def resolve(
 
 
 def check_access(compiled: CompiledProgram, how: Opening) -> None:
-    """Raise Untrusted where `compiled` wants what `how` does not allow; nothing is imported of it.
+    """Raises Untrusted if `compiled` wants access that `how` does not allow; imports nothing of it.
 
     The questions of its splits are not looked at. Raises RecipeError for its recipe with `how.sets`.
     """
@@ -93,7 +93,7 @@ _CHOSEN = ("knobs", "prompts")
 
 
 def refuse_chosen(sets: Sequence[str], where: str) -> None:
-    """Raise RecipeError for overrides of what a compiled program has already; `where` names its recipe."""
+    """Raises RecipeError for overrides of what a compiled program fixes; `where` names its recipe."""
     problems = [
         f"--set {expression} does nothing to a compiled program: its {keys[0]} were chosen when it was "
         "compiled. Compile again with it. What can be set here are targets, sources, data, metrics and study."
@@ -106,9 +106,9 @@ def refuse_chosen(sets: Sequence[str], where: str) -> None:
 
 
 def import_program(compiled: CompiledProgram, how: Opening) -> None:
-    """Import the module of `compiled`'s author, where its program is one. Nothing else is looked at.
+    """Imports the module of `compiled`'s author if its program is one. Nothing else is read.
 
-    Raises Untrusted where that is not allowed, and RecipeError where it cannot be imported.
+    Raises Untrusted if that is not allowed, and RecipeError if it cannot be imported.
     """
     if is_reference(compiled.state.method):
         recipe, folder, root, outside = _read(compiled, how)
@@ -120,9 +120,9 @@ def import_program(compiled: CompiledProgram, how: Opening) -> None:
 
 
 def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, bool]:
-    """The recipe of `compiled`, its folder, where its paths lead from, and whether it is from outside.
+    """Returns the recipe of `compiled`, its folder, the folder of its paths, and whether it is from outside.
 
-    The module of its author is imported where that is allowed.
+    The module of its author is imported if that is allowed.
     """
     folder = compiled.path if compiled.path is not None else Path()
     where = str(folder / "recipe.toml")
@@ -155,9 +155,9 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
 
 
 def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
-    """Import the module that `compiled` keeps, that file alone; False where it is not what was written.
+    """Imports the module stored in `compiled`, that file alone; returns False if its digest differs.
 
-    None where it keeps none, and its program is looked for where Python looks.
+    None if it stores none; its program is then imported from Python's path.
     The digest of the directory covers the file by its digest in `provenance.json`.
     """
     held = compiled.provenance.get(PROGRAM_FACTS)
@@ -178,9 +178,7 @@ def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
-    """`recipe` without the parts that only a compile reads and, unless `questions`, without those for
-    scoring.
-    """
+    """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring."""
     search = recipe.search.replace(
         programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
     )
@@ -208,14 +206,14 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
 
 
 def _brings_passages(recipe: Recipe) -> bool:
-    """Whether a source searches the passages that come with the questions of a named data set."""
+    """Returns whether a source searches the passages that come with a named data set's questions."""
     records = [SOURCES.loaded(spec.kind) for spec in recipe.sources.values() if not spec.corpus]
     bare = any(record is None or record.corpus == "passages" for record in records)
     return bare and recipe.data.dataset in datasets.FILES
 
 
 def _missing(want: RequestedAccess, root: Path) -> str:
-    """The message about a missing file and its remedy; "" if the file exists."""
+    """Returns the message about a missing file and its remedy; "" if the file exists."""
     if want.kind != "reads" or not want.path or want.model:
         return ""
     try:

@@ -17,9 +17,9 @@ from ragc.task.answering import Row
 
 
 def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
-    """Loads the compiled program in the directory `path`, to answer as `how` allows.
+    """Loads the compiled program in the directory `path`, to answer with the access of `how`.
 
-    Raises ArtefactError, and Untrusted for what is not allowed.
+    Raises ArtefactError, and Untrusted for access that is not allowed.
     """
     # The program may be called later from another working directory.
     compiled = load(evaluate.directory_of(path).absolute(), Session(how))
@@ -28,7 +28,7 @@ def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
 
 
 class Session:
-    """Opens one compiled program on demand and holds it open. Thread-safe."""
+    """Opens one compiled program on demand and keeps it open. Thread-safe."""
 
     def __init__(self, how: Opening) -> None:
         self._how = how
@@ -43,7 +43,7 @@ class Session:
         return evaluate.ask(self._ready(compiled), question, context=context)
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """As `ask`, asynchronous. Files are read in a thread, so the caller's loop is not blocked."""
+        """Awaits what `ask` returns. Files are read in a thread, so the caller's loop is not blocked."""
         ready = await asyncio.to_thread(self._ready, compiled)
         return await event_loop.on_loop(evaluate.answer_question(ready, question, context=context))
 

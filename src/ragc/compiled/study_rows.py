@@ -1,4 +1,4 @@
-"""The questions, answers and verdict that a study's directory holds, for reports.
+"""The questions, answers and verdict in a study's directory, for reports.
 
     STUDY/dev.jsonl             the dev questions, in the order in which trials answer them
     STUDY/seen.json             the test questions that the ledger of uses knew when the study began
@@ -7,7 +7,7 @@
     STUDY/provenance.json       that of the compiled program, with the verdict
     STUDY/trials.json           all trials, once the study has ended
 
-The rows are those of `ragc eval --out`. They are of no use to a resumed study, which answers again by replay.
+The rows are those of `ragc eval --out`. A resumed study does not use them; it answers again by replay.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRIALS = "trials.json"
 
 
 def answers_file(program: str) -> str:
-    """The name of the file of the test rows of `program`, "baseline" or "winner"."""
+    """Returns the name of the file of the test rows of `program`, "baseline" or "winner"."""
     return f"test-{program}.jsonl"
 
 
@@ -72,7 +72,7 @@ def write_results(directory: Path, provenance: Mapping[str, Any], rows: Mapping[
 
 
 def write_trials(directory: Path, trials: Sequence[Mapping[str, Any]]) -> None:
-    """Writes all `trials` of a study that has ended: with them it counts as finished. Raises OSError."""
+    """Writes all `trials` of a study that has ended, which marks it as finished. Raises OSError."""
     outputs.put_file(directory / TRIALS, pretty(list(trials)).encode("utf-8", "surrogatepass"))
 
 

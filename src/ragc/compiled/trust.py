@@ -1,11 +1,10 @@
-"""What a compiled directory from outside may do, field by field, and what the user must allow.
+"""The access that a compiled directory from outside requests, field by field, and what the user must allow.
 
-`list_accesses` walks over a resolved recipe and names all that it would have done beside searching its own
-passages and asking a published address: programs that would run, files that would be read, addresses and
-variables that would be used. Fields are allowed by name, options by their marks (`ragc.core.kinds.marks`); a
-field that is not listed here is refused, and so is an option without a mark.
+`list_accesses` walks over a resolved recipe and lists all that it would do beside searching its own passages
+and asking a published address: programs that would run, files that would be read, addresses and variables
+that would be used. Fields and options are allowed by name; one that is not listed here is refused.
 
-    recipe ──► wants ──► refuse: what is not the user's word, not inside, and not allowed: one sentence
+    recipe ──► wants ──► refuse: what the user did not type, is not inside, and not allowed: one sentence
                     └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
 """
 
@@ -50,7 +49,7 @@ _MOST_ENTRIES = 10_000
 
 
 def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
-    """All that `recipe` would run, read and speak to, section by section."""
+    """Returns all that `recipe` would run, read and connect to, section by section."""
     yield from _data(recipe)
     for name, source in sorted(recipe.sources.items()):
         yield from _source(("sources", name), source)
@@ -75,7 +74,7 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
 
 
 def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
-    """The modules of its author that `recipe` names: a program, and metrics."""
+    """Returns the modules of its author that `recipe` names: a program, and metrics."""
     about = "imports this module and runs it"
     named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
     if is_reference(recipe.program):
@@ -89,7 +88,7 @@ def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
 
 
 def is_code(metric: str) -> bool:
-    """Whether scoring with `metric` imports a module of the author's or another package."""
+    """Returns whether scoring with `metric` imports a module of the author's or another package."""
     return is_reference(metric) or metrics.is_added(metric)
 
 
@@ -119,7 +118,7 @@ def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
 
 
 def _added(registry: Registry[Any], keys: Keys, kind: str) -> Iterator[RequestedAccess]:
-    """The package that adds a kind which is not of ragc."""
+    """Yields the package that adds a kind which is not of ragc."""
     if kind not in registry:
         yield RequestedAccess(
             "runs", keys, kind, f"runs the installed package that adds this {registry.noun}"
@@ -168,12 +167,12 @@ def refuse(
     own_root: bool = False,
     access: Access = Access(),
 ) -> None:
-    """Raise Untrusted when the `recipe` of the directory `where`, from outside, wants what nobody allowed.
+    """Raises Untrusted when the `recipe` of the directory `where`, from outside, requests access not allowed.
 
-    Relative paths lead from `root`, which is the directory itself unless the user named it (`own_root`).
-    `typed` are the keys that the user set: those are the user's word. A file must lie inside `root`, links
-    followed, unless the user typed a path that leads out as it is written. `access` allows addresses
-    and names of variables, or programs and modules.
+    Relative paths are resolved from `root`, which is the directory itself unless the user named it
+    (`own_root`). `typed` are the keys that the user set, whose values are allowed. A file must lie inside
+    `root`, links followed, unless the user typed a path that leads out as it is written. `access` allows
+    addresses and names of variables, or programs and modules.
     """
     refused: list[RequestedAccess] = []
     for want in list_accesses(recipe):
@@ -196,7 +195,7 @@ def refuse(
 
 
 def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) -> bool:
-    """Whether the user set what stands at `keys`, or a table around it.
+    """Returns whether the user set the value at `keys`, or a table around it.
 
     A source without a corpus of its own has that of the data.
     """
@@ -209,9 +208,7 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
 
 
 def _stays(root: Path, text: str) -> bool:
-    """Whether the path `text` stays in `root` as it is written, or its last part does, links before it
-    followed.
-    """
+    """Returns whether the path `text` stays in `root`, as written or with links before its end followed."""
     home = Path(os.path.normpath(root))
     try:
         path = Path(os.path.normpath(home / text))
@@ -221,7 +218,7 @@ def _stays(root: Path, text: str) -> bool:
 
 
 def is_inside(root: Path, want: RequestedAccess) -> bool:
-    """Whether what is read lies inside `root`, links followed, or is weights that ragc itself names."""
+    """Returns whether the file read is inside `root`, links followed, or weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
         return want.published
     return _is_contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
@@ -235,9 +232,9 @@ def _exists(root: Path, text: str) -> bool:
 
 
 def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
-    """Whether `text` is a path to a regular file, or to a `folder` of them, inside `root`, links followed.
+    """Returns whether `text` is a regular file, or a `folder` of them, inside `root`, links followed.
 
-    It may be absolute. One that leads elsewhere on another system, or from a home folder, does not count.
+    It may be absolute. A path that leads elsewhere on another system, or from a home folder, does not count.
     """
     if "\0" in text or text.startswith(("\\", "~")) or PureWindowsPath(text).drive:
         return False
@@ -255,7 +252,7 @@ def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
 
 
 def _is_self_contained(folder: Path, home: Path) -> bool:
-    """Whether everything in `folder` is a regular file or folder inside `home`."""
+    """Returns whether everything in `folder` is a regular file or folder inside `home`."""
     for number, path in enumerate(folder.rglob("*")):
         real = path.resolve()
         whole = real.is_file() or (real.is_dir() and not path.is_symlink())
@@ -278,7 +275,7 @@ _TYPED = ("--set KEY=VALUE", "--set study={}", "--trust-targets", "--trust-code"
 def _sentence(
     where: Path, refused: Collection[RequestedAccess], words: tuple[str, str, str, str, str]
 ) -> str:
-    """What is refused, and the ways out in the `words` of whoever asks, in one sentence."""
+    """Returns in one sentence what is refused and how to allow it, in the `words` of the caller."""
     set_key, no_study, targets, code, trusting = words
     verbs = {
         "runs": "runs programs",

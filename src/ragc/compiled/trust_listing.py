@@ -1,4 +1,4 @@
-"""What a compiled directory would run, read and speak to, shown before anybody trusts it."""
+"""Lists what a compiled directory would run, read and connect to, before anybody trusts it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class TrustListing:
-    """What the directory at `path`, as it was read, would do, and whether its `digest` is in the record.
+    """The access that the directory at `path` requests, and whether its `digest` is in the record.
 
-    `acts` are lines by kind: runs, reads, speaks, unknown. `base` is where its relative paths will lead from
-    once it is recorded; "" for the directory itself. `problems` are those of keys that cannot be read and
-    are not among the lines.
+    `acts` are lines by kind: runs, reads, speaks, unknown. `base` is the folder of its relative paths once it
+    is recorded; "" for the directory itself. `problems` are those of unreadable keys, which are not among the
+    lines.
     """
 
     path: Path
@@ -41,9 +41,9 @@ class TrustListing:
     problems: tuple[str, ...] = ()
 
     def record(self) -> TrustListing:
-        """Record what was read as trusted.
+        """Records the directory, as it was read, as trusted.
 
-        Raises UsageError when that cannot be written, and RecipeError for a recipe with problems: another
+        Raises UsageError if the record cannot be written, and RecipeError for a recipe with problems: another
         version of ragc might read more of it than was shown.
         """
         if self.problems:
@@ -64,14 +64,14 @@ class TrustListing:
         return replace(self, trusted=True)
 
     def to_json(self) -> dict[str, Any]:
-        """What `ragc trust --json` prints."""
+        """Returns the object that `ragc trust --json` prints."""
         head = {"path": str(self.path), "digest": self.digest, "trusted": self.trusted}
         acts = {kind: list(lines) for kind, lines in self.acts.items()}
         wrong = {"problems": list(self.problems)} if self.problems else {}
         return {**head, "program": self.program, **acts, **wrong}
 
     def lines(self) -> list[str]:
-        """The same for people."""
+        """Returns the listing as lines for people."""
         text = [
             f"{_one_line(str(self.path))}: {_one_line(self.program)}",
             f"digest {self.digest}" + (", trusted" if self.trusted else ""),
@@ -88,10 +88,10 @@ class TrustListing:
 
 
 def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
-    """What the compiled directory `path` would do, with its relative paths leading from `base`.
+    """Lists what the compiled directory `path` would do, with its relative paths resolved from `base`.
 
-    Nothing is opened or asked. A key of its recipe that cannot be read is listed as a problem. Raises
-    ArtefactError when the directory cannot be read, RecipeError when its recipe is no TOML.
+    Opens no target or source and sends nothing. A key of its recipe that cannot be read is listed as a
+    problem. Raises ArtefactError when the directory cannot be read, RecipeError when its recipe is no TOML.
     """
     folder = Path(path)
     if folder.suffix == PACKED and folder.is_file():
@@ -134,5 +134,5 @@ def _line(want: RequestedAccess, root: Path) -> str:
 
 
 def _one_line(text: str) -> str:
-    """`text` with what is not printable escaped, line breaks too: it could look like lines of the listing."""
+    """Returns `text` with unprintable characters and line breaks escaped, so that it cannot fake lines."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -2,9 +2,9 @@
 
     CACHE/trusted/<digest>-<location>.json     one entry a digest and directory, written at once, for one user
 
-A digest covers the bytes of `DIGESTED`, and where these name code of its author's also the modules in the
-directory, so a directory that anybody edited is another one. An entry that is damaged, or that somebody else
-could have written, counts as none: the directory is then data from outside.
+A digest covers the bytes of `DIGESTED` and, if these name the author's code, the modules in the directory. An
+edited directory therefore has another digest. An entry that is damaged, or that another user could have
+written, is ignored: the directory is then data from outside.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: `path` is the directory as it was recorded, `base` where its relative paths led then.
+    """One entry: `path` is the directory as it was recorded, `base` the folder of its relative paths then.
 
-    `base` is "" for a directory whose relative paths lead from itself. `since` is in seconds.
+    `base` is "" if they are resolved from the directory itself. `since` is in seconds.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Entry:
 
 
 def digest_of(contents: Mapping[str, bytes], code: Mapping[str, str]) -> str:
-    """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits.
+    """Returns the digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits.
 
     It covers `code` too, the digests of `code_in`.
     """
@@ -63,10 +63,10 @@ def digest_of(contents: Mapping[str, bytes], code: Mapping[str, str]) -> str:
 
 
 def code_in(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
-    """The SHA-256 of every module in the compiled directory `folder`, by relative path, and of what lies in
-    folders with modules; {} where its `contents` name no code of its author's.
+    """Returns the SHA-256 of every module in the compiled directory `folder`, by relative path.
 
-    Raises OSError and UsageError.
+    Files in folders with modules are included. {} if its `contents` name no code of its author. Raises
+    OSError and UsageError.
     """
     if not _names_code(contents):
         return {}
@@ -76,7 +76,7 @@ def code_in(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _names_code(contents: Mapping[str, bytes]) -> bool:
-    """Whether any text in the recipe, or the program, is the name of something in a module."""
+    """Returns whether any text in the recipe, or the program, names an object in a module."""
     try:
         waiting: list[Any] = [tomllib.loads(contents["recipe.toml"].decode("utf-8"))]
         waiting.append(json.loads(contents["program.json"]).get("method"))
@@ -94,12 +94,12 @@ def _names_code(contents: Mapping[str, bytes]) -> bool:
 
 
 def record_folder() -> Path:
-    """Where entries are kept. Not created here."""
+    """Returns the folder of the entries; it is not created here."""
     return cache_home() / "trusted"
 
 
 def remember(path: Path, digest: str, base: str = "") -> None:
-    """Record that the directory `path`, which has this `digest`, is trusted from now on. Raises OSError.
+    """Records that the directory `path` with this `digest` is trusted from now on. Raises OSError.
 
     Entries of the same digest and directory replace each other; any number of processes may write.
     """
@@ -119,9 +119,9 @@ def remember(path: Path, digest: str, base: str = "") -> None:
 
 
 def remember_written(folder: Path, base: str = "") -> None:
-    """Record the compiled directory that this process has just written.
+    """Records the compiled directory that this process has just written.
 
-    Where that fails a warning is logged: the program is whole without it, and opens as one from outside.
+    If that fails a warning is logged: the program is complete, but opens as one from outside.
     """
     try:
         contents = {name: (folder / name).read_bytes() for name in DIGESTED}
@@ -139,9 +139,9 @@ def remember_written(folder: Path, base: str = "") -> None:
 
 
 def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
-    """The entries of `digest`, the newest first.
+    """Returns the entries of `digest`, the newest first.
 
-    None where the record could be the work of the compiled directory `folder`: because it lies inside.
+    Empty if the record lies inside the compiled directory `folder`, which could then have written it.
     """
     home = record_folder()
     if folder is not None and is_within(home, folder):
@@ -156,12 +156,12 @@ def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
 
 
 def is_trusted(digest: str, folder: Path | None = None) -> bool:
-    """Whether `digest` is in the record or named by `RAGC_TRUST`; UsageError when that is no digest."""
+    """Returns whether `digest` is in the record or in `RAGC_TRUST`; UsageError if that is no digest."""
     return is_named(digest) or bool(entries(digest, folder))
 
 
 def is_named(digest: str) -> bool:
-    """Whether the environment names `digest`; UsageError when it names something else than a digest."""
+    """Returns whether the environment names `digest`; raises UsageError if it names no digest."""
     named = os.environ.get(TRUST_ENV, "").strip()
     if named and not _WRITTEN.fullmatch(named):
         raise UsageError(
@@ -172,10 +172,9 @@ def is_named(digest: str) -> bool:
 
 
 def base_of(digest: str, folder: Path) -> Path:
-    """Where the relative paths of the compiled directory `folder` lead.
+    """Returns the folder from which relative paths of the compiled directory `folder` are resolved.
 
-    That is where they led when this machine compiled it, if that folder is still there, and else the
-    directory itself.
+    That is the folder used when this machine compiled it, if it still exists, and else the directory itself.
     """
     here = str(folder.resolve())
     known = sorted(entries(digest, folder), key=lambda entry: entry.path != here)
@@ -194,7 +193,7 @@ def _name(written: str, location: str) -> str:
 
 
 def _read(path: Path, address: str) -> Entry | None:
-    """The entry in the file `path`; None for one that is damaged, renamed or could be anybody's."""
+    """Returns the entry in the file `path`; None if it is damaged, renamed or could be written by others."""
     try:
         with inputs.open_regular(path, follow=False) as file:
             seen = os.fstat(file.fileno())

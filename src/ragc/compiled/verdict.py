@@ -1,12 +1,9 @@
 """The verdict: baseline against winner on the same questions, as intervals and paired differences.
 
-The first objective is the primary metric: the recipe named it before anything was measured, and the verdict
-rests on it alone, so its p and its interval are not adjusted. Whoever looks through the other metrics for a
-difference finds one by chance, so their p-values are adjusted and their intervals simultaneous, over the
-family of all metrics that are reported, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
-
-Provenance holds the verdict and the p of one look, which do not depend on a machine's past. What people are
-shown is adjusted for the looks at the same test questions before (`after_looks`).
+The first objective is the primary metric: the recipe named it before anything was measured. The verdict uses
+it alone, so its p and its interval are not adjusted. Among the other metrics some difference appears by
+chance. Their p-values are therefore adjusted and their intervals simultaneous, over the family of all
+reported metrics, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ FOR_TRYING = "none, for trying only"
 
 
 def trying_note(rows: Sequence[Row]) -> str:
-    """Why no verdict rests on the questions of `rows`; "" where one may."""
+    """Returns why no verdict rests on the questions of `rows`; "" where one may."""
     n = sum(row.question.extra.get("for_trying") is True for row in rows)
     if not n:
         return ""
@@ -54,14 +51,15 @@ def trying_note(rows: Sequence[Row]) -> str:
 
 
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
-    """`{metric: {mean, ci, n}}` as JSON values, with the number of groups where questions are in groups."""
+    """Returns `{metric: {mean, ci, n}}` as JSON values, with the number of groups if there are any."""
     return {name: interval.to_json() for name, interval in scores.items()}
 
 
 def compare(
     task: Task, before: Sequence[Row], after: Sequence[Row]
 ) -> tuple[dict[str, dict[str, Any]], str, str]:
-    """The paired difference of each metric, the verdict on the first objective, and a note on its power.
+    """Returns the paired difference of each metric, the verdict on the first objective, and a note on its
+    power.
 
     `p` and `ci` are those of a metric alone. Metrics that are not primary also have `p_adjusted` and
     `ci_simultaneous`.
@@ -92,7 +90,8 @@ def compare(
 def after_looks(
     look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
 ) -> tuple[dict[str, dict[str, Any]], str]:
-    """The `differences` and the verdict on the metric `primary`, adjusted for the looks before `look`.
+    """Returns the `differences` and the verdict on the metric `primary`, adjusted for the looks before
+    `look`.
 
     Where there were any, each difference also has `p_looks` and `ci_looks`. What follows the verdict, such as
     how many questions were seen before, stays.
@@ -113,7 +112,7 @@ def after_looks(
 
 
 def judge_of(provenance: Mapping[str, Any], metric: str) -> str:
-    """The judge on whose word the scores of `metric` rest, by `provenance`; "" for none."""
+    """Returns the judge on whose word the scores of `metric` rest, by `provenance`; "" for none."""
     backends = provenance.get("backends")
     if not isinstance(backends, dict):
         return ""
@@ -125,13 +124,15 @@ def judge_of(provenance: Mapping[str, Any], metric: str) -> str:
 
 
 def shown_p(difference: Mapping[str, Any]) -> float:
-    """The p of a difference that people are shown: adjusted for metrics and looks, where either is."""
+    """Returns the p of a difference that people are shown: adjusted for metrics and looks, where either
+    is.
+    """
     p: float = difference.get("p_looks", difference.get("p_adjusted", difference["p"]))
     return p
 
 
 def shown_ends(difference: Mapping[str, Any]) -> tuple[float, float]:
-    """The interval of a difference that people are shown, which agrees with `shown_p`."""
+    """Returns the interval of a difference that people are shown, which agrees with `shown_p`."""
     low, high = difference.get("ci_looks", difference.get("ci_simultaneous", difference["ci"]))
     return low, high
 
@@ -139,9 +140,9 @@ def shown_ends(difference: Mapping[str, Any]) -> tuple[float, float]:
 def _adjust(
     alone: Mapping[Metric, Paired], before: Sequence[Row], after: Sequence[Row], seed: int
 ) -> list[tuple[float, float, float]]:
-    """The adjusted p and the simultaneous interval of each metric, over all of them.
+    """Returns the adjusted p and the simultaneous interval of each metric, over all of them.
 
-    A figure that is no mean over questions cannot share the signs of the others; with one, Holm's method
+    A figure that is no mean over questions cannot be resampled with the others; with one, Holm's method
     adjusts all.
     """
     if any(metric.combine for metric in alone):
@@ -161,10 +162,11 @@ def _adjust(
 def choose_example(
     objective: Objective, before: Sequence[Row], after: Sequence[Row]
 ) -> tuple[Row, Row] | None:
-    """One question, answered `before` and `after`; both have the same questions in the same order.
+    """Returns one question, answered `before` and `after`; both have the same questions in the same order.
 
-    The first by id that scores higher after, and whose answer before has no word of a gold answer and does
-    not contain one: it was wrong in content, not in form. If there is none, the first that has an answer.
+    It is the first by id that scores higher after, and whose answer before has no word of a gold answer and
+    does not contain one: it was wrong in content, not in form. If there is none, the first that has an
+    answer.
     """
     pairs = sorted(zip(before, after, strict=True), key=lambda pair: pair[0].question.id)
     answered = [pair for pair in pairs if pair[1].prediction]
@@ -182,7 +184,7 @@ def _is_wrong_in_content(row: Row) -> bool:
 
 
 def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
-    """The paired difference of one metric; None when no question is scored on both sides."""
+    """Returns the paired difference of one metric; None when no question is scored on both sides."""
     pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
     complete_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not complete_pairs:

@@ -19,7 +19,7 @@ class Activity:
 
 @contextmanager
 def doing(name: str, remedy: str = "") -> Iterator[None]:
-    """Attach this activity to an exception that leaves the block, unless an inner block has attached one."""
+    """Attaches this activity to an exception that leaves the block, unless an inner block attached one."""
     try:
         yield
     except Exception as error:
@@ -30,7 +30,7 @@ def doing(name: str, remedy: str = "") -> Iterator[None]:
 
 
 def activity_of(error: BaseException | None) -> Activity | None:
-    """The activity attached to `error` or to an exception in its cause chain; None without one."""
+    """Returns the activity attached to `error` or to an exception in its cause chain; None without one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -30,7 +30,7 @@ class Counters:
         fallbacks           calls answered by a fallback target
         memo                typed calls replayed whole, without formatting a prompt
 
-    `thinking_tokens` are those of `completion_tokens` that were thoughts of a model; JSON has them only where
+    `thinking_tokens` are those of `completion_tokens` that were thoughts of a model; JSON has them only if
     there are any.
     """
 
@@ -57,24 +57,24 @@ class Counters:
         return self.prompt_tokens + self.completion_tokens
 
     def add(self, **amounts: float) -> None:
-        """Add `amounts` to the fields of those names."""
+        """Adds `amounts` to the fields of those names."""
         for name, amount in amounts.items():
             if amount:
                 setattr(self, name, getattr(self, name) + amount)
 
     def merge(self, other: Counters) -> None:
-        """Add all amounts of `other`."""
+        """Adds all amounts of `other`."""
         self.add(**other.to_json())
 
     def to_json(self) -> dict[str, float]:
-        """Every amount by name; thinking tokens only where there are any."""
+        """Returns every amount by name; thinking tokens only if there are any."""
         amounts = {name: getattr(self, name) for name in self.__slots__}
         if not self.thinking_tokens:
             del amounts["thinking_tokens"]
         return amounts
 
     def invariant(self) -> dict[str, float]:
-        """The amounts that do not depend on the previous content of the call store."""
+        """Returns the amounts that do not depend on the previous content of the call store."""
         return {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
 
 
@@ -83,7 +83,7 @@ current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=
 
 
 def count(**amounts: float) -> None:
-    """Add `amounts` to every counter of the current context. Thread-safe."""
+    """Adds `amounts` to every counter of the current context. Thread-safe."""
     with _lock:
         for counters in current.get():
             counters.add(**amounts)
@@ -91,7 +91,7 @@ def count(**amounts: float) -> None:
 
 @contextmanager
 def counting(counters: Counters) -> Iterator[Counters]:
-    """Charge every call made inside the block to `counters`, in addition to the outer counters."""
+    """Charges every call made inside the block to `counters`, in addition to the outer counters."""
     token = current.set((*current.get(), counters))
     try:
         yield counters

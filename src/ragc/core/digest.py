@@ -16,19 +16,19 @@ _SEAL = "digest"
 
 
 def canonical(value: Any) -> str:
-    """`value` as JSON with sorted keys and no spaces. Tuples become lists; NaN is refused."""
+    """Returns `value` as JSON with sorted keys and no spaces. Tuples become lists; NaN is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of `canonical(value)`, 64 hexadecimal digits."""
+    """Returns the SHA-256 of `canonical(value)`, 64 hexadecimal digits."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def row_digest(key: str, text: str, secret: bytes = b"") -> str:
-    """The checksum stored with a row to detect damage: 32 hexadecimal digits over key and text.
+    """Returns the checksum stored with a row to detect damage: 32 hexadecimal digits over key and text.
 
-    With a `secret` it is an HMAC, which nobody else can give a row of their own.
+    With a `secret` it is an HMAC, which cannot be computed without the secret.
     """
     row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
     whole = hmac.digest(secret, row, "sha256").hex() if secret else hashlib.sha256(row).hexdigest()
@@ -36,12 +36,12 @@ def row_digest(key: str, text: str, secret: bytes = b"") -> str:
 
 
 def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
-    """`value`, JSON values by name, with a digest of itself under `digest`."""
+    """Returns `value`, JSON values by name, with a digest of itself under `digest`."""
     return {**value, _SEAL: digest(dict(value))}
 
 
 def verify_digest(value: object) -> dict[str, Any] | None:
-    """The content that `add_digest` signed; None when `value` does not match its digest."""
+    """Returns the content that `add_digest` signed; None when `value` does not match its digest."""
     if not isinstance(value, dict):
         return None
     body = {name: item for name, item in value.items() if name != _SEAL}
@@ -52,7 +52,7 @@ def verify_digest(value: object) -> dict[str, Any] | None:
 
 
 def pretty(value: Any) -> str:
-    """`value` as indented JSON with sorted keys and a final newline, for files that people read.
+    """Returns `value` as indented JSON with sorted keys and a final newline, for files that people read.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
@@ -61,13 +61,15 @@ def pretty(value: Any) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of the file `path`, 64 hexadecimal digits. Raises OSError."""
+    """Returns the SHA-256 of the file `path`, 64 hexadecimal digits. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """The SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be read."""
+    """Returns the SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be
+    read.
+    """
     digests = {}
     for name, path in files.items():
         try:
@@ -78,7 +80,8 @@ def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
-    """The SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and folders.
+    """Returns the SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and
+    folders.
 
     `patterns` select files at any depth. Raises UsageError for a file that cannot be read.
     """

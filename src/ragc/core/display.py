@@ -11,7 +11,7 @@ VALUE, WHOLE = 120, 500
 
 
 def describe(name: str, /, *parts: object, **settings: object) -> str:
-    """`name(part, ..., setting=value, ...)`; a part or setting that is None or "" is left out.
+    """Returns `name(part, ..., setting=value, ...)`; a part or setting that is None or "" is left out.
 
     Texts are shortened and masked by `redact.shorten`, and written without quotes.
 
@@ -27,12 +27,13 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
 
 
 def quantity(n: int, noun: str) -> str:
-    """`n` and the `noun`, in the plural unless `n` is one: `1 passage`, `1,200 passages`."""
+    """Returns `n` and the `noun`, in the plural unless `n` is one: `1 passage`, `1,200 passages`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def dollars(amount: float) -> str:
-    """A sum of money: cents from a dollar on, three significant digits below; never 0 for more than 0.
+    """Returns a sum of money: cents from a dollar on, three significant digits below; never 0 for more than
+    0.
 
     >>> [dollars(amount) for amount in (1234.5, 0.5, 0.0123, 0.00000123, 0)]
     ['$1,234.50', '$0.50', '$0.0123', '$0.00000123', '$0.00']
@@ -42,7 +43,7 @@ def dollars(amount: float) -> str:
 
 
 def amount_digits(amount: float) -> str:
-    """The digits of `dollars`, without its sign; `amount` in dollars, from 0."""
+    """Returns the digits of `dollars`, without its sign; `amount` in dollars, from 0."""
     if not amount or amount >= 1:
         return f"{amount:,.2f}"
     whole = f"{amount:.3g}"
@@ -51,24 +52,24 @@ def amount_digits(amount: float) -> str:
 
 
 def decimals(value: float) -> str:
-    """A number in three decimals, or in three significant digits where those would be zeros."""
+    """Returns a number in three decimals, or in three significant digits where those would be zeros."""
     if not value or abs(value) >= 0.0005:
         return f"{value:.3f}"
     return f"{'-' if value < 0 else ''}{amount_digits(abs(value))}"
 
 
 def figure(metric: str, value: float) -> str:
-    """The mean of a metric: three decimals; dollars in significant digits, as `dollars` has them."""
+    """Returns the mean of a metric: three decimals; dollars in significant digits, as in `dollars`."""
     return dollars(value) if metric == "usd" else f"{value:.3f}"
 
 
 def signed(metric: str, value: float) -> str:
-    """A difference of two means, with its sign."""
+    """Returns a difference of two means, with its sign."""
     return f"{'-' if value < 0 else '+'}{figure(metric, abs(value))}"
 
 
 def interval(metric: str, mean: float, low: float, high: float) -> str:
-    """A mean with its interval: `0.250 [0.100, 0.400]`."""
+    """Returns a mean with its interval: `0.250 [0.100, 0.400]`."""
     return f"{figure(metric, mean)} [{figure(metric, low)}, {figure(metric, high)}]"
 
 

@@ -34,7 +34,7 @@ class Closable(Protocol):
     """An object that holds connections."""
 
     async def aclose(self) -> None:
-        """Close the connections; a later use opens new ones."""
+        """Closes the connections; a later use opens new ones."""
         ...
 
 
@@ -53,7 +53,7 @@ _gc_is_ours = False
 
 
 def get() -> asyncio.AbstractEventLoop:
-    """The process's loop. The first call starts it in a daemon thread."""
+    """Returns the process's loop. The first call starts it in a daemon thread."""
     global _loop, _thread  # noqa: PLW0603 - one loop a process is the point
     with _lock:
         if _loop is None or _loop.is_closed():
@@ -66,9 +66,9 @@ def get() -> asyncio.AbstractEventLoop:
 
 
 def _closing_coroutines(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """`loop`, which closes a coroutine that a thread made for a request that was cancelled meanwhile.
+    """Returns `loop`, made to close a coroutine from a thread whose request was cancelled meanwhile.
 
-    LiteLLM makes the coroutine of a request in a thread. Nobody awaits it once the request is cancelled, as
+    LiteLLM makes the coroutine of a request in a thread. It is never awaited if the request is cancelled, as
     after a spent budget, and Python would warn of it.
     """
     plain = loop.run_in_executor
@@ -95,12 +95,12 @@ def _closing_coroutines(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEven
 
 
 def closes(holder: Closable) -> None:
-    """Register `holder`, so that `release` closes its connections. Holds only a weak reference."""
+    """Registers `holder`, so that `release` closes its connections. Holds only a weak reference."""
     _holders.add(holder)
 
 
 def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
-    """Await `close`, which closes connections on the process's loop, when `owner` is garbage-collected.
+    """Awaits `close`, which closes connections on the process's loop, when `owner` is garbage-collected.
 
     `owner` may be part of a cycle, which is collected at any time and on any thread. `close` must not refer
     to it. The returned function undoes the registration.
@@ -129,7 +129,7 @@ async def _close_orphans() -> None:
 
 
 def interrupt_again() -> None:
-    """Interrupt the main thread shortly, unless `release` runs first.
+    """Interrupts the main thread shortly, unless `release` runs first.
 
     For an interrupt that was lost in a destructor, where Python discards exceptions. It takes no lock.
     """
@@ -148,10 +148,10 @@ def _interrupt() -> None:
 
 
 def release(patience_s: float = PATIENCE_S) -> None:
-    """Cancel the requests in flight on the process's loop and close all connections; the loop keeps running.
+    """Cancels the requests in flight on the process's loop and closes all connections.
 
-    Called at the end of a command and of the process, however it ends. An interrupt, or `patience_s` seconds,
-    cut it short.
+    The loop keeps running. Called at the end of a command and of the process, however it ends. An interrupt,
+    or `patience_s` seconds, cut it short.
     """
     loop, thread = _loop, _thread
     if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or is_on_loop():
@@ -181,7 +181,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_on_loop() -> bool:
-    """Whether the caller already runs on the process's loop."""
+    """Returns whether the caller already runs on the process's loop."""
     try:
         return asyncio.get_running_loop() is _loop
     except RuntimeError:
@@ -189,7 +189,7 @@ def is_on_loop() -> bool:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` on the loop and wait for its result; an interrupt cancels it.
+    """Runs `work` on the loop and waits for its result; an interrupt cancels it.
 
     Raises RuntimeError when called on the loop itself, where it would deadlock.
     """
@@ -207,7 +207,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on the process's loop, from whichever loop the caller is on."""
+    """Awaits `work` on the process's loop, from whichever loop the caller is on."""
     if is_on_loop():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, get()))

@@ -37,7 +37,7 @@ PACKAGES = {"pytrec_eval": "pytrec-eval-terrier", "sentence_transformers": "sent
 
 
 def is_installed(module: str) -> bool:
-    """Whether the top-level `module` can be found; imports nothing."""
+    """Returns whether the top-level `module` can be found; imports nothing."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
@@ -45,12 +45,13 @@ def is_installed(module: str) -> bool:
 
 
 def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
-    """The `modules` that are not installed, in order."""
+    """Returns the `modules` that are not installed, in order."""
     return tuple(module for module in modules if not is_installed(module))
 
 
 def lacking(who: str, modules: Iterable[str], *, extra: str = "") -> list[str]:
-    """The sentence on those of `modules` that `who` needs and that are not installed; none if all are.
+    """Returns the sentence on those of `modules` that `who` needs and that are not installed; none if all
+    are.
 
     `extra` installs them; by default that which has the first of them, else they are named themselves.
     """
@@ -65,12 +66,12 @@ def lacking(who: str, modules: Iterable[str], *, extra: str = "") -> list[str]:
 
 
 def remedy(extra: str) -> str:
-    """The command that installs `extra`."""
+    """Returns the command that installs `extra`."""
     return f'pip install "ragc[{extra}]"'
 
 
 def require(module: str, what: str, install: str = "") -> None:
-    """Raise UsageError unless `module`, which `what` needs, is installed; imports nothing.
+    """Raises UsageError unless `module`, which `what` needs, is installed; imports nothing.
 
     `install` is the pip requirement to suggest for a module that is in no extra of ragc.
     """

@@ -30,7 +30,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotRegular(OSError):
-    """The path is not a regular file, or is too large; `strerror` says which."""
+    """The path is not a regular file, or the file is too large; `strerror` has the reason."""
 
 
 class LeadsOut(NotRegular):
@@ -38,12 +38,14 @@ class LeadsOut(NotRegular):
 
 
 def kind_of(mode: int) -> str:
-    """The kind of file with the mode bits `mode`, as a phrase such as `a FIFO`; "" for a regular file."""
+    """Returns the kind of file with the mode bits `mode`, as a phrase such as `a FIFO`; "" for a regular
+    file.
+    """
     return next((name for holds, name in _KINDS if holds(mode)), "")
 
 
 def regular(path: Path) -> Path:
-    """`path`, when it is a regular file or a link to one.
+    """Returns `path`, when it is a regular file or a link to one.
 
     Raises IsADirectoryError for a folder, NotRegular for a device, a FIFO or a socket, otherwise OSError.
     """
@@ -56,9 +58,10 @@ def regular(path: Path) -> Path:
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open the regular file `path` for reading. Raises as `regular`; OSError for a link unless `follow`.
+    """Opens the regular file `path` for reading.
 
-    A file swapped in meanwhile is neither waited for nor read.
+    Raises what `regular` raises; OSError for a link unless `follow`. A file that replaces it meanwhile is
+    neither waited for nor read.
     """
     regular(path)
     file = os.fdopen(os.open(path, _READING if follow else _READING | _NO_LINK), "rb")
@@ -69,7 +72,8 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -> bytes:
-    """The content of a regular file of at most `most` bytes; links must stay inside `within`, if given.
+    """Returns the content of a regular file of at most `most` bytes; links must stay inside `within`, if
+    given.
 
     Raises as `regular`; NotRegular if larger; LeadsOut for a link that leads out of `within`.
     """
@@ -84,5 +88,5 @@ def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -
 
 
 def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST, errors: str = "strict") -> str:
-    """As `read_bytes`, decoded. Also raises UnicodeDecodeError, unless `errors` handles undecodable bytes."""
+    """Decodes what `read_bytes` returns. Also raises UnicodeDecodeError unless `errors` prevents it."""
     return read_bytes(path, most).decode(encoding, errors)

@@ -1,4 +1,4 @@
-"""Small HTML tables for notebooks, which show what `_repr_html_` of an object gives.
+"""Small HTML tables for notebooks, which display the `_repr_html_` of an object.
 
 Every text is escaped and cut short, secrets are masked. Colours and fonts are the notebook's, so that a table
 fits light and dark themes; there is no script, no class and nothing to fetch.
@@ -27,7 +27,7 @@ _RULE = "border-bottom:1px solid;"
 def table(
     headline: str, head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()
 ) -> str:
-    """`headline` in bold, a table with the columns `head`, and `notes` below it, one a line.
+    """Returns `headline` in bold, a table with the columns `head`, and `notes` below it, one a line.
 
     The first column is aligned to the left and names its row, the others to the right if they hold numbers.
     A table without rows is left out, and so are empty notes.
@@ -70,5 +70,5 @@ def _text(text: str, most: int) -> str:
 
 
 def _is_number(cells: Iterable[str]) -> bool:
-    """Whether every cell is a number, a share or an interval; "" and - count as one."""
+    """Returns whether every cell is a number, a share or an interval; "" and - count as one."""
     return all(not cell or cell[:1] in "0123456789+-.[$" for cell in cells)

@@ -1,4 +1,4 @@
-"""Writes output files and folders without touching foreign files: what ragc did not write is preserved.
+"""Writes output files and folders, and preserves foreign files: those that ragc did not write.
 
 A folder written by ragc has a manifest, a JSON file with the SHA-256 of every file under `files`. A later
 write may replace or remove a file only if the manifest lists it with its current digest.
@@ -10,9 +10,9 @@ write may replace or remove a file only if the manifest lists it with its curren
 
 A new folder is written under a temporary name beside its own and renamed. For an existing folder the new
 files are written to `new/`. Renaming `begun.json` to `ready.json` commits the write; `finish` then moves the
-files to their names, also after a kill. Anybody can lay such a plan into a folder, so only one that this
-user's home recorded (`home.plans`) is carried out, and only by a command that writes there: readers refuse
-a folder with a committed plan (`unfinished`).
+files to their names, also after a kill. Anybody could put such a plan into a folder. So only a plan that this
+user's home recorded (`home.plans`) is carried out, and only by a command that writes there: readers refuse a
+folder with a committed plan (`unfinished`).
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ class Foreign(UsageError):
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 of `content`, 64 hexadecimal digits."""
+    """Returns the SHA-256 of `content`, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def with_manifest(
     name: str, about: Mapping[str, Any], files: Files, written: Callable[[Any], bytes] | None = None
 ) -> dict[str, bytes]:
-    """`files` plus their manifest `name`, which also holds `about`. The manifest's own digest covers `about`.
+    """Returns `files` plus their manifest `name`, which also holds `about`. The manifest's own digest covers
+    `about`.
 
     `written` serializes the manifest; by default as indented JSON with sorted keys.
     """
@@ -86,7 +87,7 @@ def _own_digest(plain: Mapping[str, Any]) -> str:
 
 
 def own_files(folder: Path, manifest: str) -> dict[str, str]:
-    """Digest by relative path of the files that ragc wrote into `folder`; {} without a manifest."""
+    """Returns digests by relative path of the files that ragc wrote into `folder`; {} without a manifest."""
     try:
         listed = json.loads(read_bytes(folder / manifest))[FILES]
         return {str(name): str(digest) for name, digest in listed.items() if _is_inside(str(name))}
@@ -100,7 +101,7 @@ def _is_inside(name: str) -> bool:
 
 
 def resolve_out(out: str | Path) -> Path:
-    """The absolute path of `out`, links resolved. Raises UsageError where none is possible."""
+    """Returns the absolute path of `out`, links resolved. Raises UsageError if there is none."""
     text = os.fspath(out)
     try:
         text.encode("utf-8")
@@ -122,7 +123,7 @@ def resolve_out(out: str | Path) -> Path:
 
 
 def check_writable(out: Path) -> None:
-    """Check that `out` can be written, by writing and removing a file. Raises UsageError when that fails.
+    """Checks that `out` can be written, by writing and removing a file. Raises UsageError when that fails.
 
     `out` is a path from `resolve_out`. Nothing is left behind, not even a folder.
     """
@@ -146,7 +147,7 @@ def check_writable(out: Path) -> None:
 def check_folder(
     out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool], names: re.Pattern[str]
 ) -> None:
-    """Raise Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
+    """Raises Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
 
     It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content, whose
     files match its manifest and have `names` that ragc gives. A write of this user that was killed is
@@ -179,7 +180,7 @@ def check_folder(
 
 
 def _check_record(out: Path) -> None:
-    """Raise StoreError unless a write into the existing folder `out` can be recorded."""
+    """Raises StoreError unless a write into the existing folder `out` can be recorded."""
     try:
         plans.check(out)
     except OSError as error:
@@ -193,7 +194,7 @@ def _check_record(out: Path) -> None:
 def _check_own(
     folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b""
 ) -> None:
-    """Raise Foreign unless `name` in `folder` may be replaced by `content`."""
+    """Raises Foreign unless `name` in `folder` may be replaced by `content`."""
     path = folder
     for part in PurePosixPath(name).parts[:-1]:
         path /= part
@@ -211,7 +212,7 @@ def _check_own(
 
 
 def _digest_at(path: Path, manifest: str = "") -> str:
-    """The digest of a file; for the manifest, without its file list."""
+    """Returns the digest of a file; for the manifest, without its file list."""
     try:
         content = read_bytes(path)
         if not manifest:
@@ -222,7 +223,7 @@ def _digest_at(path: Path, manifest: str = "") -> str:
 
 
 def put_folder(out: Path, files: Files, manifest: str) -> None:
-    """Write `files`, all listed by `manifest`, to the folder `out`; foreign files in it stay.
+    """Writes `files`, all listed by `manifest`, to the folder `out`; foreign files in it stay.
 
     `out` is a path from `resolve_out` that `check_folder` accepted. Files of an earlier write that are not in
     `files` are removed. Raises Foreign and OSError, with the folder unchanged.
@@ -261,7 +262,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
 
 
 def put_file(out: Path, content: bytes) -> None:
-    """Write a regular file atomically, replacing an existing one. Raises OSError, with the file unchanged."""
+    """Writes a regular file atomically, replacing an existing one. Raises OSError and leaves it unchanged."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(out.parent) as scratch:
         fresh = scratch / _NEW
@@ -271,7 +272,7 @@ def put_file(out: Path, content: bytes) -> None:
 
 
 def discard_file(scratch: Path) -> None:
-    """Remove what a killed `put_file` left: the real folder `scratch` with one file. Anything else stays."""
+    """Removes the files of a killed `put_file`: the real folder `scratch` with one file. Other files stay."""
     with suppress(OSError):
         if stat.S_ISDIR(scratch.lstat().st_mode):
             if _is_regular(scratch, _NEW):
@@ -280,7 +281,7 @@ def discard_file(scratch: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Swap two files or folders of one file system atomically.
+    """Swaps two files or folders of one file system atomically.
 
     Raises OSError; with ENOTSUP, EINVAL or ENOSYS where the system cannot.
     """
@@ -314,7 +315,7 @@ def replacing_file(out: Path) -> Iterator[BinaryIO]:
 
 
 def finish(folder: Path) -> None:
-    """Complete committed writes into `folder` that were killed before the end.
+    """Completes committed writes into `folder` that were killed before the end.
 
     Raises Foreign for one that this user's home did not record, and OSError.
     """
@@ -325,7 +326,7 @@ def finish(folder: Path) -> None:
 
 
 def unfinished(folder: Path, command: str) -> str:
-    """Why the contents of `folder` must not be read: a write into it was cut off; "" where none was.
+    """Returns why the contents of `folder` must not be read: a write into it was cut off; else "".
 
     `command` is the one that writes there and finishes it. Nothing is changed. A write that another process
     is just completing is waited for, half a second at most.
@@ -353,7 +354,7 @@ def _not_recorded(write: _Write, remedy: str) -> str:
 
 
 def remove(folder: Path, manifest: str) -> None:
-    """Remove the files that ragc wrote into `folder`, and the folder if it is then empty. Raises OSError."""
+    """Removes the files that ragc wrote into `folder`, and the folder if it is then empty. Raises OSError."""
     listed = own_files(folder, manifest)
     for name, digest in sorted(listed.items(), key=lambda item: item[0] == manifest):  # the manifest last
         _remove_own(folder, name, digest, manifest)
@@ -372,7 +373,7 @@ class _Write:
 
 
 def _writes(folder: Path, state: str) -> Iterator[_Write]:
-    """The writes into `folder` in the given `state`: real folders with a plan."""
+    """Yields the writes into `folder` in the given `state`: real folders with a plan."""
     with suppress(OSError):
         for path in sorted(folder.glob(f"{APART}*")):
             if stat.S_ISDIR(path.lstat().st_mode) and (write := _write_at(path, state)):
@@ -380,7 +381,7 @@ def _writes(folder: Path, state: str) -> Iterator[_Write]:
 
 
 def _write_at(path: Path, state: str) -> _Write | None:
-    """The write in the folder `path`; None where its file `state` is no plan."""
+    """Returns the write in the folder `path`; None if its file `state` is no plan."""
     file = path / state
     try:
         content = b"" if file.is_symlink() else read_bytes(file)
@@ -396,10 +397,10 @@ def _write_at(path: Path, state: str) -> _Write | None:
 
 
 def _carry_out(write: _Write) -> None:
-    """Move the new files of `write` to their names, delete the files to remove, then `write` itself.
+    """Moves the new files of `write` to their names, deletes the files to remove, then `write` itself.
 
-    Whatever was done before is not done again. Raises Foreign, before anything is moved, where a file stands
-    in the way that the plan does not know.
+    Finished steps are not repeated. Raises Foreign, before anything is moved, if a file is in the way that
+    the plan does not list.
     """
     folder, new, old = write.path.parent, write.plan["new"], write.plan["old"]
     waiting = []
@@ -428,7 +429,7 @@ def _carry_out(write: _Write) -> None:
 
 
 def _is_regular(folder: Path, name: str) -> bool:
-    """Whether `name` is a regular file in `folder`, reached without links."""
+    """Returns whether `name` is a regular file in `folder`, reached without links."""
     try:
         above = [folder / parent for parent in PurePosixPath(name).parents]
         real = all(stat.S_ISDIR(each.lstat().st_mode) for each in above)
@@ -438,7 +439,9 @@ def _is_regular(folder: Path, name: str) -> bool:
 
 
 def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
-    """Whether `name` in `folder` does not exist or is a file that `plan` replaces, reached without links."""
+    """Returns whether `name` in `folder` does not exist or is a file that `plan` replaces, reached without
+    links.
+    """
     for parent in PurePosixPath(name).parents:
         path = folder / parent
         if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
@@ -465,7 +468,7 @@ def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> Non
 
 
 def _discard(write: _Write) -> None:
-    """Remove a write: the files in its plan, its folders, and its record. Other files stay."""
+    """Removes a write: the files in its plan, its folders, and its record. Other files stay."""
     for name in write.plan["new"]:
         if _is_regular(write.path / _NEW, name):
             (write.path / _NEW / name).unlink(missing_ok=True)
@@ -483,7 +486,7 @@ def _discard(write: _Write) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A temporary folder in `folder`, removed at exit unless it holds a committed write."""
+    """Opens a temporary folder in `folder`, removed at exit unless it holds a committed write."""
     scratch = Path(tempfile.mkdtemp(prefix=APART, dir=folder))
     try:
         yield scratch
@@ -493,7 +496,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _write_all(folder: Path, files: Files) -> None:
-    """Write `files` to the new folder `folder`, and sync them and all folders in it to disk."""
+    """Writes `files` to the new folder `folder`, and syncs them and all folders in it to disk."""
     folder.mkdir(parents=True)
     for name, content in files.items():
         if not _is_inside(name):
@@ -506,7 +509,7 @@ def _write_all(folder: Path, files: Files) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a new file and sync it to disk."""
+    """Writes a new file and syncs it to disk."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -514,7 +517,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Sync a file's content, or a folder's entries, to disk."""
+    """Syncs a file's content, or a folder's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

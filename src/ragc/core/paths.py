@@ -1,5 +1,6 @@
-"""Paths: the cache of recomputable data (store, studies, indexes, weights), the state that nothing can make
-again (the ledger of uses), and messages on missing files.
+"""Paths: the cache of recomputable data, the state that cannot be recomputed, messages on missing files.
+
+The cache holds store, studies, indexes and weights; the state is the ledger of uses.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ragc.errors import UsageError
 
 
 def cache_home() -> Path:
-    """`$RAGC_HOME`, else `$XDG_CACHE_HOME/ragc`, else `~/.cache/ragc`. Not created here.
+    """Returns `$RAGC_HOME`, else `$XDG_CACHE_HOME/ragc`, else `~/.cache/ragc`. Not created here.
 
     A relative `$XDG_CACHE_HOME` is ignored, as its specification requires. Raises UsageError for a relative
     `$RAGC_HOME`, and where no variable is set and this user has no home folder.
@@ -22,15 +23,17 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """`$RAGC_HOME`, else `$XDG_STATE_HOME/ragc`, else `~/.local/state/ragc`. Not created here.
+    """Returns `$RAGC_HOME`, else `$XDG_STATE_HOME/ragc`, else `~/.local/state/ragc`. Not created here.
 
-    What stands there is no cache: nothing makes it again. Raises UsageError as `cache_home` does.
+    Its files are no cache: they cannot be recomputed. Raises UsageError as `cache_home` does.
     """
     return _home("XDG_STATE_HOME", ".local/state", "ledger of uses")
 
 
 def _home(variable: str, default: str, what: str) -> Path:
-    """`$RAGC_HOME`, else `ragc` in the folder that `variable` names, else in `default` in the user's home."""
+    """Returns `$RAGC_HOME`, else `ragc` in the folder that `variable` names, else in `default` in the user's
+    home.
+    """
     if own := os.environ.get("RAGC_HOME"):
         if not Path(own).is_absolute():  # the folder of somebody else could contain a record of trust
             raise UsageError(
@@ -48,12 +51,14 @@ def _home(variable: str, default: str, what: str) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether `path` exists; False for a name that the system does not allow."""
+    """Returns whether `path` exists; False for a name that the system does not allow."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
 
 
 def missing_file(what: str, value: str, base: Path, noun: str = "file") -> str:
-    """The message that `value` (relative to `base`), a `noun`, is missing, with the nearest name there."""
+    """Returns the message that `value` (relative to `base`), a `noun`, is missing, with the nearest name
+    there.
+    """
     folder, shown = (base / value).parent, Path(value).parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         lost = folder if str(shown) == "." else shown

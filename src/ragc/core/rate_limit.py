@@ -21,7 +21,7 @@ _LOOK_S = 1.0
 
 
 class Reservation:
-    """One request in a window: when it was let through, and its tokens."""
+    """One request in a window: when it was allowed, and its tokens."""
 
     __slots__ = ("at", "tokens")
 
@@ -49,7 +49,7 @@ class SlidingWindow:
         self._turn = asyncio.Lock()
 
     async def take(self, tokens: int = 0) -> Reservation:
-        """Wait until a request of `tokens` fits, and record it."""
+        """Waits until a request of `tokens` fits, and records it."""
         async with self._turn:
             while (wait := self._wait(tokens)) > 0:
                 await self._sleep(min(wait, _LOOK_S))
@@ -58,7 +58,7 @@ class SlidingWindow:
             return taken
 
     def _wait(self, tokens: int) -> float:
-        """Seconds until a request of `tokens` fits into the window."""
+        """Returns seconds until a request of `tokens` fits into the window."""
         now = self._clock()
         while self._taken and now - self._taken[0].at >= WINDOW_S:
             self._taken.popleft()
@@ -85,7 +85,7 @@ class Spacing:
         self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
 
     async def take(self) -> None:
-        """Wait until the next request may be sent."""
+        """Waits until the next request may be sent."""
         with self._lock:
             now = time.monotonic()
             at = max(now, self._free)

@@ -84,7 +84,7 @@ _remembered: dict[str, tuple[str, ...]] = {}
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether `name` suggests a secret: `api_key`, `accessToken`, `x-auth`."""
+    """Returns whether `name` suggests a secret: `api_key`, `accessToken`, `x-auth`."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or _ALWAYS.intersection(words):
         return bool(words)
@@ -94,21 +94,21 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_key(value: object) -> bool:
-    """Whether a text in `value` is a provider key."""
+    """Returns whether a text in `value` is a provider key."""
     if isinstance(value, list | tuple):
         return any(map(holds_key, value))
     return isinstance(value, str) and bool(_KEY.search(value))
 
 
 def remember(secret: str) -> str:
-    """Register `secret`, so that `redact` and `mask_keys` mask it from now on. Returns it."""
+    """Registers `secret`, so that `redact` and `mask_keys` mask it from now on. Returns it."""
     if len(secret) >= _SHORTEST:
         _remembered[secret] = _forms(secret)
     return secret
 
 
 def remember_environment(prefix: str = "") -> None:
-    """Register every key of a provider in the environment: a library that asks providers may send any.
+    """Registers every provider key in the environment: a library for several providers may send any of them.
 
     Those are the variables whose names end in `_API_KEY` and the like, or that begin with `prefix` and end in
     KEY, TOKEN or SECRET.
@@ -121,9 +121,9 @@ def remember_environment(prefix: str = "") -> None:
 
 
 def mask_keys(text: str) -> str:
-    """`text` with the keys that were registered masked, as they are and in usual encodings; nothing else.
+    """Masks registered keys in `text`, as they are and in usual encodings; nothing else.
 
-    For replies, where a mask must not hit by chance: keys of fewer than 8 characters are left alone.
+    For replies, where a mask must not hit by chance: keys of fewer than 8 characters are not masked.
     """
     long = (forms for secret, forms in _remembered.items() if len(secret) >= _SHORTEST_IN_REPLIES)
     for form in sorted({form for forms in long for form in forms}, key=len, reverse=True):
@@ -132,7 +132,7 @@ def mask_keys(text: str) -> str:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """`secret` as it is, percent-encoded, in JSON, in HTML and in base64, longest first."""
+    """Returns `secret` as it is, percent-encoded, in JSON, in HTML and in base64, longest first."""
     encoded = secret.encode("utf-8", "surrogateescape")
     forms = {
         secret, quote(encoded, safe=""), quote_plus(encoded), json.dumps(secret)[1:-1], html.escape(secret),
@@ -142,7 +142,7 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def redact(text: str) -> str:
-    """`text` with everything that looks like a key masked.
+    """Returns `text` with everything that looks like a key masked.
 
     Also masked: every value (of 6 characters or more) of an environment variable whose name ends in KEY,
     TOKEN, SECRET or PASSWORD, and every secret passed to `remember`.
@@ -158,7 +158,7 @@ def redact(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 300) -> str:
-    """`text` redacted, on one line, at most `limit` characters, without a final full stop.
+    """Returns `text` redacted, on one line, at most `limit` characters, without a final full stop.
 
     Terminal control characters are escaped.
     """
@@ -173,14 +173,14 @@ def shorten(text: str, limit: int = 300) -> str:
 
 
 def bare_address(address: str) -> str:
-    """`address` without user, password, query and fragment: scheme, host and path."""
+    """Returns `address` without user, password, query and fragment: scheme, host and path."""
     scheme, rest = _split_scheme(address)
     # A password may contain any character, even unescaped ones, so the last @ ends it.
     return scheme + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
 
 
 def secrets(address: str) -> tuple[str, ...]:
-    """The secret parts of `address`, longest first, both as written and percent-decoded."""
+    """Returns the secret parts of `address`, longest first, both as written and percent-decoded."""
     _, rest = _split_scheme(address)
     login = rest.rpartition("@")[0]
     written = {value for name, value in _PARAMETER.findall(rest) if _is_masked(name)}
@@ -193,14 +193,14 @@ def secrets(address: str) -> tuple[str, ...]:
 
 
 def mask(text: str, address: str) -> str:
-    """`text` on one line, with the secrets of `address` masked wherever they occur."""
+    """Returns `text` on one line, with the secrets of `address` masked wherever they occur."""
     line = " ".join(text.split())
     hidden = [*([address] if secrets(address) else []), *secrets(address)]
     return re.sub("|".join(map(re.escape, hidden)), MASK, line) if hidden else line
 
 
 def mask_addresses(text: str) -> str:
-    """`text` with user, password and query secrets masked in every address that has a scheme."""
+    """Returns `text` with user, password and query secrets masked in every address that has a scheme."""
     return _PARAMETER.sub(_masked_parameter, _LOGIN.sub(f"{MASK}@", text))
 
 
@@ -213,6 +213,6 @@ def _is_masked(name: str) -> bool:
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
-    """The scheme with its `://`, "" for none, and the rest."""
+    """Returns the scheme with its `://`, "" for none, and the rest."""
     scheme = _SCHEME.match(address)
     return (scheme[0], address[scheme.end() :]) if scheme else ("", address)

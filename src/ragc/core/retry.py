@@ -29,9 +29,9 @@ PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 
 
 def is_refusal(status: int) -> bool:
-    """Whether an HTTP status says that the request was turned away, so that no reply was computed.
+    """Returns whether an HTTP status says that the request was refused, so that no reply was computed.
 
-    408 says nothing of it, and neither does 5xx: a gateway may give up while a reply is computed behind it.
+    408 does not say so, nor does 5xx: a gateway may give up while a reply is computed behind it.
     """
     return 400 <= status < 500 and status != 408
 
@@ -44,14 +44,14 @@ class Meter(Protocol):
     """Counts the tries of one request against a budget."""
 
     async def begin(self) -> None:
-        """Reserves what a try may cost, before it is sent; raises BudgetExhausted where that does not fit.
+        """Reserves the greatest cost of a try, before it is sent; raises BudgetExhausted beyond the budget.
 
-        Does nothing where a try is reserved already.
+        Does nothing if a try is reserved already.
         """
         ...
 
     def fail(self, failure: BaseException) -> None:
-        """Ends the present try with `failure`. Does nothing where none is reserved."""
+        """Ends the present try with `failure`. Does nothing if none is reserved."""
         ...
 
 
@@ -68,8 +68,8 @@ class RetryableError(Exception):
 
     `reason` completes the sentence "the endpoint …"; `wait` is the Retry-After of the server in seconds.
     `away` means that no server is running at present: nothing received the request. `refused` means that the
-    server turned the request away without computing a reply, so that it costs nothing. `usage` is what the
-    server says that the failed try cost: tokens of the prompt and of the reply; None where it says nothing.
+    server refused the request without computing a reply, so that it costs nothing. `usage` is the cost of the
+    failed try by the server's report: tokens of the prompt and of the reply; None without a report.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Retry:
     look_s: float = 5.0
 
     def wait(self, failed: int, retry_after_s: float | None) -> float:
-        """Seconds to wait after `failed` failed tries, given the server's `retry_after_s`."""
+        """Returns seconds to wait after `failed` failed tries, given the server's `retry_after_s`."""
         if retry_after_s is not None:
             return min(retry_after_s, self.longest_asked_s) + random.random() * self.first_wait_s
         full = min(self.longest_wait_s, self.first_wait_s * 2.0 ** min(failed - 1, 30))
@@ -139,7 +139,7 @@ class RetryState:
         return max(time.monotonic() - self.started, self.reached)
 
     def next_wait(self, failure: RetryableError) -> float:
-        """Seconds until the try after `failure`. Raises GivenUp when there is none."""
+        """Returns seconds until the try after `failure`. Raises GivenUp when there is none."""
         spent, policy = self.spent, self.policy
         if failure.away and policy.restart_s:
             return self._next_look(failure, spent)
@@ -156,7 +156,7 @@ class RetryState:
         return wait
 
     def _next_look(self, failure: RetryableError, spent: float) -> float:
-        """Seconds until the next try to reach a server that is down."""
+        """Returns seconds until the next try to reach a server that is down."""
         policy = self.policy
         self.away_since = self.away_since if self.looks else spent
         self.looks += 1
@@ -179,7 +179,7 @@ async def with_retries(
     sleep: Sleep = asyncio.sleep,
     error: Callable[[GivenUp], Exception] | None = None,
 ) -> T:
-    """The result of `attempt`, which is called again while it raises RetryableError.
+    """Returns the result of `attempt`, which is called again while it raises RetryableError.
 
     A `meter` of this context counts every try. When the tries or the time run out, raises `error(...)` of the
     GivenUp: by default TargetUnavailable, one sentence that names `endpoint`. Other errors propagate at once.
@@ -222,7 +222,7 @@ async def with_retries(
 def with_retries_in_thread(
     attempt: Callable[[], T], policy: Retry, sleep: Callable[[float], None] = time.sleep
 ) -> T:
-    """As `with_retries`, for blocking calls. Raises GivenUp; a try in progress is not interrupted."""
+    """Retries blocking calls as `with_retries` does. Raises GivenUp; a try in progress is not interrupted."""
     state = RetryState(policy)
     while True:
         try:
@@ -241,14 +241,14 @@ async def _wait_for_pace(state: RetryState) -> None:
 
 
 async def _begin(counting: Meter, state: RetryState) -> None:
-    """Reserves a try; the time that it waits for others to be settled is outside the cap."""
+    """Reserves a try; the time that it waits for other tries to be settled does not count towards the cap."""
     before = time.monotonic()
     await counting.begin()
     state.started += time.monotonic() - before
 
 
 def retry_after(header: str | None) -> float | None:
-    """The seconds in a Retry-After header; None when it is absent or unreadable."""
+    """Returns the seconds in a Retry-After header; None when it is absent or unreadable."""
     if not header:
         return None
     try:

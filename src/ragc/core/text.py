@@ -1,4 +1,4 @@
-"""Texts of others: role markers, control characters and halves of surrogate pairs escaped, errors cut short.
+"""Makes texts of others safe: escapes role markers, control characters and surrogates, cuts errors short.
 
 A marker is what a chat template or DSPy would read as a command. It keeps its letters and loses its effect:
 one space is put behind its opening bracket.
@@ -30,17 +30,17 @@ _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 
 @lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
 def escape_markers(text: str) -> str:
-    """`text` with role markers and content markers defused; unchanged when it holds none."""
+    """Returns `text` with role markers and content markers defused; unchanged when it holds none."""
     return _MARKERS.sub(lambda match: match.group() + " ", text)
 
 
 def escape_surrogates(text: str) -> str:
-    """`text` with halves of surrogate pairs, which UTF-8 cannot hold, written as JSON escapes."""
+    """Returns `text` with halves of surrogate pairs, which UTF-8 cannot hold, written as JSON escapes."""
     return _SURROGATES.sub(_escape, text)
 
 
 def visible(text: str) -> str:
-    r"""`text` with every terminal control character escaped, such as `\u001b`.
+    r"""Returns `text` with every terminal control character escaped, such as `\u001b`.
 
     The escapes are those of JSON, so JSON text remains valid and has the same value.
     """
@@ -48,7 +48,7 @@ def visible(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """`value` as one line of JSON that UTF-8 can encode: lone surrogates are escaped."""
+    """Returns `value` as one line of JSON that UTF-8 can encode: lone surrogates are escaped."""
     return escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
@@ -57,7 +57,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def repair_surrogates(text: str) -> str:
-    """`text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
+    """Returns `text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -68,9 +68,10 @@ def repair_surrogates(text: str) -> str:
 
 
 def repair_value(value: Any) -> Any:
-    """`value` with `repair_surrogates` done to every text in its lists, tuples and mappings, keys included.
+    """Returns `value` with `repair_surrogates` applied to every text in it, keys included.
 
-    Where all are well formed it is `value` itself, else a copy. Other objects are left as they are.
+    Lists, tuples and mappings are searched. If all texts are well formed it is `value` itself, else a copy.
+    Other objects are not changed.
     """
     if isinstance(value, str):
         return repair_surrogates(value)
@@ -86,11 +87,13 @@ def repair_value(value: Any) -> Any:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` with "?" for each half of a surrogate pair, which no tokenizer takes."""
+    """Returns `text` with "?" for each half of a surrogate pair, which no tokenizer accepts."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def first_line(error: BaseException, limit: int | None = 200) -> str:
-    """The first line of an error's message (else its class): at most `limit` characters, no full stop."""
+    """Returns the first line of an error's message (else its class): at most `limit` characters, no full
+    stop.
+    """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:limit].rstrip(".")

@@ -1,4 +1,4 @@
-"""Code of the user's own, named in a recipe as `package.module:name`; modules beside it come first."""
+"""The user's own code, named in a recipe as `package.module:name`; modules beside it come first."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _MAX_FILES = 10_000
 
 
 def is_reference(text: str) -> bool:
-    """Whether `text` names something in a module."""
+    """Returns whether `text` names an object in a module."""
     return re.fullmatch(REFERENCE, text, re.ASCII) is not None
 
 
 def load_object(reference: str, base: Path) -> Any:
-    """What `reference` names, its module imported from `base` or else as Python finds it.
+    """Imports what `reference` names, from `base` or else from Python's path.
 
-    A module of the same name that came from another folder is imported anew. Raises UsageError in one
-    sentence, with what the module itself raised.
+    A module of the same name from another folder is imported again. Raises UsageError in one sentence, with
+    what the module itself raised.
     """
     name = reference.partition(":")[0]
 
@@ -55,7 +55,7 @@ def load_object(reference: str, base: Path) -> Any:
 
 
 def load_from(reference: str, file: Path) -> Any:
-    """What `reference` names, of which `file` is the module; nothing beside the file can be imported.
+    """Imports what `reference` names from the module `file`; nothing beside the file can be imported.
 
     Raises UsageError as `load_object` does.
     """
@@ -114,7 +114,7 @@ def _loaded(reference: str, base: Path, imported: Callable[[], ModuleType]) -> A
 
 @contextmanager
 def _beside(base: Path, top: str) -> Iterator[None]:
-    """Let imports look into `base` first, and forget the package `top` where it came from elsewhere."""
+    """Lets imports look into `base` first, until exit; forgets a package `top` from elsewhere."""
     if (base / f"{top}.py").is_file() or (base / top).is_dir():
         known = sys.modules.get(top)
         places = [getattr(known, "__file__", None) or "", *map(str, getattr(known, "__path__", ()))]
@@ -130,9 +130,10 @@ def _beside(base: Path, top: str) -> Iterator[None]:
 
 
 def ignore_bytecode(base: Path) -> None:
-    """Let modules in the folder `base` be imported from their sources and libraries alone, from now on.
+    """Makes Python import modules in the folder `base` from sources and libraries alone, from now on.
 
-    Compiled files (`__pycache__`, `.pyc`) that somebody laid there are not read, and none is written.
+    Compiled files (`__pycache__`, `.pyc`), which somebody may have put there, are not read, and none is
+    written.
     """
     _sources_only.add(str(base.resolve()))
     for path in [path for path in sys.path_importer_cache if _is_under_sources_only(path)]:
@@ -142,7 +143,7 @@ def ignore_bytecode(base: Path) -> None:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles a module anew each time."""
+    """Compiles a module again each time."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -155,7 +156,7 @@ _FINDER = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Sour
 
 
 def _find_sources(path: str) -> Any:
-    """A hook of `sys.path_hooks` for the folders of `ignore_bytecode`."""
+    """Returns a hook of `sys.path_hooks` for the folders of `ignore_bytecode`."""
     if not _is_under_sources_only(path):
         raise ImportError(path)
     return _FINDER(path)
@@ -166,10 +167,10 @@ def _is_under_sources_only(path: str) -> bool:
 
 
 def code_files(folder: Path) -> dict[str, Path]:
-    """The files in `folder` that an import from it could run or read, by relative path with `/`, sorted.
+    """Returns the files in `folder` that an import could run or read, by relative path with `/`, sorted.
 
-    Those are modules, and all files of folders that hold modules, but for bytecode; links are followed. Files
-    of other folders, and data right in `folder`, are not among them. Raises UsageError beyond 10,000.
+    Those are modules, and all files of folders that hold modules, except bytecode; links are followed. Files
+    of other folders, and data right in `folder`, are not included. Raises UsageError beyond 10,000.
     """
     files: dict[str, Path] = {}
     seen: set[str] = set()
@@ -201,7 +202,7 @@ def _is_module(entry: os.DirEntry[str]) -> bool:
 
 
 def code_digest(value: Any) -> str:
-    """A short digest of the file that defines `value`; of its name where there is no such file."""
+    """Returns a short digest of the file that defines `value`; of its name if there is no such file."""
     try:
         return file_digest(Path(inspect.getfile(value)))
     except (OSError, TypeError):
@@ -210,5 +211,5 @@ def code_digest(value: Any) -> str:
 
 
 def file_digest(file: Path) -> str:
-    """A short digest of `file`. Raises OSError."""
+    """Returns a short digest of `file`. Raises OSError."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 class Check:
     """The result of a check.
 
-    `needed` is False for what only some recipes use, and for what repairs itself.
+    `needed` is False for things that only some recipes use, and for those that repair themselves.
     """
 
     id: str
@@ -19,5 +19,5 @@ class Check:
     needed: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return asdict(self)

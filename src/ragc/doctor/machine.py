@@ -19,7 +19,7 @@ OPTIONAL = {module: extra for extra, modules in EXTRAS.items() for module in mod
 
 
 def examine(*, quick: bool = False, progress: Progress = SILENT) -> list[Check]:
-    """Every check, the required ones first; nothing is downloaded, sent or changed.
+    """Returns every check, the required ones first; nothing is downloaded, sent or changed.
 
     Stored files are read completely unless `quick`: about a second per GB, for replies ten.
     """
@@ -48,7 +48,7 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
 
 
 def _check_cache() -> Check:
-    """The cache folder, and the size of each of its parts."""
+    """Returns the cache folder, and the size of each of its parts."""
     home = cache_home()
     parts = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
     sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts) or "empty"
@@ -56,7 +56,7 @@ def _check_cache() -> Check:
 
 
 def _mebibytes(folder: Path) -> float:
-    """The size of all files in `folder`; files deleted meanwhile are ignored."""
+    """Returns the size of all files in `folder`; files deleted meanwhile are ignored."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

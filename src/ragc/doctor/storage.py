@@ -22,7 +22,7 @@ LISTED = 5
 
 
 def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
-    """Whether the call store can be used; with `whole`, how many of its replies are damaged."""
+    """Returns whether the call store can be used; with `whole`, how many of its replies are damaged."""
     from ragc.store.call_store import open_store
 
     try:
@@ -53,7 +53,7 @@ def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
 
 
 def index_checks(progress: Progress = SILENT) -> list[Check]:
-    """One check for all intact indexes, and one for each damaged one."""
+    """Returns one check for all intact indexes, and one for each damaged one."""
     from ragc.corpora.storage.index_cache import BUILDING, SMALL, damage, indexes_home
 
     home = indexes_home()
@@ -77,7 +77,7 @@ def index_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
-    """The weights and the embedder that ragc downloads; with `whole`, verified by their SHA-256."""
+    """Returns the weights and the embedder that ragc downloads; with `whole`, verified by their SHA-256."""
     from ragc.corpora.embed.base import DEFAULT
     from ragc.corpora.embed.minilm import MINILM
     from ragc.targets.embedded.weights import SMOLLM2
@@ -99,7 +99,7 @@ def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
 
 
 def prefix_checks(progress: Progress = SILENT) -> list[Check]:
-    """One check for all states of prompt prefixes that the embedded target keeps, if there are any."""
+    """Returns one check for all states of prompt prefixes stored by the embedded target, if there are any."""
     from ragc.targets.embedded.prefix_states import PrefixStates
 
     states = PrefixStates()
@@ -117,7 +117,7 @@ def prefix_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def study_checks(progress: Progress = SILENT) -> list[Check]:
-    """One check for all intact studies, and one for each damaged one."""
+    """Returns one check for all intact studies, and one for each damaged one."""
     from ragc.optimizers.status import damage
 
     folders = sorted(path for path in (cache_home() / "studies").glob("*") if path.is_dir())
@@ -134,7 +134,7 @@ def study_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def look_checks() -> list[Check]:
-    """One check for looks at test questions, and one for other uses, where there are any."""
+    """Returns one check for looks at test questions, and one for other uses, if there are any."""
     from ragc.store.looks import read
     from ragc.store.uses import ledger_file
     from ragc.store.uses import read as read_uses
@@ -164,7 +164,7 @@ def look_checks() -> list[Check]:
 
 
 def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]:
-    """All checks of this module; without `whole` no file content is read."""
+    """Returns all checks of this module; without `whole` no file content is read."""
     checks = [store_check(whole=whole, progress=progress), *weights_checks(whole=whole, progress=progress)]
     checks += look_checks()
     if whole:

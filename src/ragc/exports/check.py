@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 def check(
     compiled: CompiledProgram | ExportedProgram | Any, path: str | Path, *, format: str | None = None
 ) -> str:
-    """Render `compiled` again and compare it with the export at `path`; returns the id of its format.
+    """Renders `compiled` again and compares it with the export at `path`; returns the id of its format.
 
     A folder names its format; that of a single file is detected from its suffix, or else its content, unless
-    `format` is given. In
-    a folder of several formats all are checked, and their ids returned with commas. A program exported with
-    cases is checked with the same cases. The worked example of an export is accepted if its messages match
-    its inputs.
+    `format` is given. In a folder of several formats all are checked, and their ids returned with commas. A
+    program exported with cases is checked with the same cases. The worked example of an export is accepted if
+    its messages match its inputs.
 
     Raises ArtefactError with the first difference: the file, the line, the actual and the expected text.
     """
@@ -51,7 +50,7 @@ def check(
 
 
 def _with_example(program: ExportedProgram, path: Path) -> ExportedProgram:
-    """`program` with the worked example of the export at `path`, or of the first export in it."""
+    """Returns `program` with the worked example of the export at `path`, or of the first export in it."""
     from ragc.exports.examples import example_at
 
     places = (path / EXAMPLE, *sorted(path.glob(f"*/{EXAMPLE}"))) if path.is_dir() else ()
@@ -75,7 +74,7 @@ def _compare_all(folder: Path, expected: Mapping[str, bytes]) -> None:
 
 
 def _format_ids(path: Path) -> tuple[str, ...]:
-    """The ids of the formats in a folder of several; none where `path` is something else."""
+    """Returns the ids of the formats in a folder of several; none for any other `path`."""
     try:
         graph = json.loads(inputs.read_bytes(path / GRAPH))
         return tuple(sorted({*map(str, graph["exports"]), *map(str, graph["refused"])}))
@@ -84,7 +83,9 @@ def _format_ids(path: Path) -> tuple[str, ...]:
 
 
 def _format_at(path: Path, program: ExportedProgram) -> Format:
-    """The format of the export at `path`: from its graph, by the longest matching suffix, or its content."""
+    """Returns the format of the export at `path`: from its graph, by the longest matching suffix, or its
+    content.
+    """
     if path.is_dir():
         try:
             graph = json.loads(inputs.read_bytes(path / GRAPH))
@@ -101,9 +102,9 @@ def _format_at(path: Path, program: ExportedProgram) -> Format:
 
 
 def _format_in(path: Path, formats: Sequence[Format], program: ExportedProgram) -> Format:
-    """The format of a file whose name has no suffix of one: that of which it holds most lines as they are.
+    """Returns the format of a file without a format's suffix: the one whose lines it contains most of.
 
-    Raises ArtefactError where it holds less than half of the lines of every format.
+    Raises ArtefactError if it contains less than half of the lines of every format.
     """
     content = set(inputs.read_bytes(path).splitlines()) - {b""}
     shares: dict[str, float] = {}

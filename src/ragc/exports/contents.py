@@ -21,7 +21,9 @@ Tree = bytes | Mapping[str, bytes]
 
 
 def program_of(compiled: Any) -> ExportedProgram:
-    """The ExportedProgram of a compiled program or a RagProgram; an ExportedProgram is returned unchanged."""
+    """Returns the ExportedProgram of a compiled program or a RagProgram; an ExportedProgram is returned
+    unchanged.
+    """
     if isinstance(compiled, ExportedProgram):
         return compiled
     from ragc.exports.derive import derive_export
@@ -30,9 +32,9 @@ def program_of(compiled: Any) -> ExportedProgram:
 
 
 def export_tree(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tree:
-    """The bytes of one file, or those of all files of a folder by relative path, sorted by name.
+    """Returns the bytes of one file, or those of all files of a folder by relative path, sorted by name.
 
-    `file` requests a single file from a format that normally writes a folder, where it allows that.
+    `file` requests a single file from a format that normally writes a folder, if it allows that.
     """
     from ragc.exports.readme import readme
 
@@ -76,12 +78,12 @@ def export_bundle(formats: Iterable[Format], program: ExportedProgram) -> Export
 
 
 def _add_manifest(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """`files` with a `graph.json` of `about` and their digests, sorted by name."""
+    """Returns `files` with a `graph.json` of `about` and their digests, sorted by name."""
     return dict(sorted(outputs.with_manifest(GRAPH, about, files, json_bytes).items()))
 
 
 def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
-    """The machine-readable graph: the steps, all knobs, each prompt's role, sampling and schemas."""
+    """Returns the machine-readable graph: the steps, all knobs, each prompt's role, sampling and schemas."""
     from ragc.prompts.model import reading
 
     return {
@@ -111,5 +113,5 @@ def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
 
 
 def json_bytes(value: Any) -> bytes:
-    """`value` as indented JSON with a final newline."""
+    """Returns `value` as indented JSON with a final newline."""
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

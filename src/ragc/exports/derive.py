@@ -69,7 +69,7 @@ class OfflineStub:
         raise _offline_error("call")
 
     def count_tokens(self, text: str) -> int:
-        """The number of words."""
+        """Returns the number of words."""
         return len(text.split())
 
     async def aclose(self) -> None:
@@ -84,7 +84,7 @@ class OfflineStub:
         raise _offline_error("search")
 
     def rechunk(self, chunk_size: int, overlap: float) -> OfflineStub:
-        """Itself."""
+        """Returns this source itself."""
         return self
 
 
@@ -93,7 +93,7 @@ def _offline_error(what: str) -> UsageError:
 
 
 def tables(recipe: str) -> Mapping[str, Any]:
-    """The tables of a recipe's TOML text; none where it cannot be read."""
+    """Returns the tables of a recipe's TOML text; none if it is unreadable."""
     try:
         return tomllib.loads(recipe)
     except tomllib.TOMLDecodeError:
@@ -101,9 +101,9 @@ def tables(recipe: str) -> Mapping[str, Any]:
 
 
 def runtime(entry: Method, recipe: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> Runtime:
-    """A stub runtime with the roles and sources of `recipe`, by default all that the method may use.
+    """Returns a stub runtime with the roles and sources of `recipe`, by default all that the method may use.
 
-    `provenance` says what room for thoughts its targets had.
+    `provenance` has the tokens for thoughts of its targets.
     """
     roles: Iterable[Any] = recipe.get("targets") or ROLES
     rooms = recorded_rooms(provenance or {})
@@ -114,7 +114,7 @@ def runtime(entry: Method, recipe: Mapping[str, Any], provenance: Mapping[str, A
 
 
 def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
-    """The model id of each role, without addresses, and only the last part of a path."""
+    """Returns the model id of each role, without addresses, and only the last part of a path."""
     by_role = {}
     for role, table in (recipe.get("targets") or {}).items():
         id = str(table.get("model") or "")
@@ -139,7 +139,7 @@ def derive_export(
     cases: Iterable[Case] = (),
     example: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
-    """The ExportedProgram of `compiled`, a compiled program or one made in Python.
+    """Returns the ExportedProgram of `compiled`, a compiled program or one made in Python.
 
     `cases` and `example` are for formats that include them. Raises NotExpressible when a prompt is not a
     fixed template, and ArtefactError when this version of ragc cannot build the program.
@@ -174,7 +174,7 @@ def derive_export(
 
 
 def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
-    """The prompt of the predictor `call`; `program` is the fingerprint of its program.
+    """Returns the prompt of the predictor `call`; `program` is the fingerprint of its program.
 
     Raises NotExpressible when demonstrations depend on the question, when an input has a type other than
     text, number, flag or a list of those, or when the layout changes a value.
@@ -215,7 +215,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
 
 
 def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
-    """The demonstrations that `call` passes to its layout, which drops those without input or output."""
+    """Returns the demonstrations that `call` passes to its layout, which drops incomplete ones."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
         places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
@@ -223,7 +223,7 @@ def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
 
 
 def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """The values of `demo` for the fields of `signature`, without inputs that repeat another."""
+    """Returns the values of `demo` for the fields of `signature`, without inputs that repeat another."""
     return {
         name: demo[name]
         for name, info in signature.fields.items()
@@ -250,7 +250,7 @@ def _check_fixed(what: str, call: RagPredict) -> None:
 
 
 def _input(what: str, name: str, info: Any) -> Input:
-    """The Input for a field; raises NotExpressible for an unsupported type."""
+    """Returns the Input for a field; raises NotExpressible for an unsupported type."""
     one, many = _unwrap(info.annotation), False
     if get_origin(one) in (list, tuple) and get_args(one):
         one, many = _unwrap(get_args(one)[0]), True
@@ -261,7 +261,7 @@ def _input(what: str, name: str, info: Any) -> Input:
 
 
 def _unwrap(annotation: Any) -> Any:
-    """The plain type of an annotated one, and the common type of a choice of values."""
+    """Returns the plain type of an annotated one, and the common type of a choice of values."""
     if get_origin(annotation) is Annotated:
         return _unwrap(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
@@ -285,7 +285,7 @@ def _mark(name: str) -> str:
 
 
 def _parts(what: str, content: str, inputs: Mapping[str, Input], layout: str) -> tuple[Part, ...]:
-    """`content` split at the markers; a list's marker includes what the layout adds around a single item."""
+    """Splits `content` at the markers; a list's marker includes what the layout adds around a single item."""
     pieces = re.split(rf'(\[1\] {_OPEN}\w+{_CLOSE}|\["{_OPEN}\w+{_CLOSE}"\]|{_OPEN}\w+{_CLOSE})', content)
     parts: list[Part] = []
     for text, mark in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
@@ -309,7 +309,7 @@ def _slot(what: str, mark: str, inputs: Mapping[str, Input], layout: str) -> Slo
 
 
 def _note(recipe: Mapping[str, Any]) -> str:
-    """The origin and licence of demonstrations."""
+    """Returns the origin and licence of demonstrations."""
     from ragc.corpora import datasets
 
     id = str((recipe.get("data") or {}).get("dataset") or "")

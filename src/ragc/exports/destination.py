@@ -30,7 +30,7 @@ WRITTEN = "exports.sha256"
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:
-    """Raise UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
+    """Raises UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
 
     Also raises it when a test write fails.
     """
@@ -43,7 +43,7 @@ def refuse_existing(out: Path, *, force: bool) -> None:
 
 
 def _check(where: Path, out: Path) -> None:
-    """Raise UsageError unless `where` holds an unchanged export."""
+    """Raises UsageError unless `where` holds an unchanged export."""
     folder = stat.S_ISDIR(where.lstat().st_mode)
     if not (_is_export(where) or not any(where.iterdir()) if folder else _is_own_file(where)):
         known = "" if folder else " (a single file is known when it was exported on this machine, unchanged)"
@@ -64,7 +64,7 @@ def _is_export(folder: Path) -> bool:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Whether the regular file `path` is empty, or an unchanged export of this machine."""
+    """Returns whether the regular file `path` is empty, or an unchanged export of this machine."""
     try:
         content = inputs.read_bytes(path)
         known = inputs.read_text(_record_file()).split() if content else ()
@@ -78,7 +78,7 @@ def _record_file() -> Path:
 
 
 def _record_export(content: bytes) -> None:
-    """Record a single-file export; if that fails, it only cannot be replaced later."""
+    """Records a single-file export; if that fails, it only cannot be replaced later."""
     with suppress(OSError):
         make_private(_record_file().parent)
         with open(_record_file(), "a", encoding="ascii", opener=open_private) as file:
@@ -86,7 +86,7 @@ def _record_export(content: bytes) -> None:
 
 
 def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Write a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
+    """Writes a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
     An existing export is replaced atomically; foreign files in its folder stay. Raises UsageError when one is
     in the way, and OSError.
@@ -109,7 +109,7 @@ def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
 
 
 def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Replace a folder by a file, or a file by a folder."""
+    """Replaces a folder by a file, or a file by a folder."""
     if where.is_dir():
         foreign = _foreign(where)
         if foreign is not None:
@@ -136,7 +136,7 @@ def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
 
 
 def _exchange(new: Path, where: Path) -> None:
-    """Swap the export at `where` and the `new` one, so that one of them is there at any moment."""
+    """Swaps the export at `where` and the `new` one, so that one of them is there at any moment."""
     try:
         outputs.exchange(new, where)
     except OSError as error:
@@ -150,7 +150,7 @@ def _exchange(new: Path, where: Path) -> None:
 
 
 def _foreign(folder: Path) -> Path | None:
-    """A file in `folder` that its manifest does not list; None when all are listed."""
+    """Returns a file in `folder` that its manifest does not list; None when all are listed."""
     listed = outputs.own_files(folder, GRAPH)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def with_example(
     program: ExportedProgram, question: Question, events: Iterable[Event], answer: str
 ) -> ExportedProgram:
-    """`program` with the traced run of a `question` of the dev or train split as its example.
+    """Returns `program` with the traced run of a `question` of the dev or train split as its example.
 
     Raises UsageError for a question of the test split.
     """
@@ -41,7 +41,7 @@ def with_example(
 
 
 def case_of(program: ExportedProgram, question: Question, events: Iterable[Event]) -> Case:
-    """The last call of a traced run as a case of its prompt, with the gold answers of `question`.
+    """Returns the last call of a traced run as a case of its prompt, with the gold answers of `question`.
 
     Raises UsageError for a question of the test split, or a run without a call.
     """
@@ -74,14 +74,15 @@ def _messages(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> list[dict[st
 
 
 def _prompt_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The `inputs` that the prompt has."""
+    """Returns the `inputs` that the prompt has."""
     own_inputs = {one.name: inputs[one.name] for one in prompt.inputs if one.name in inputs}
     check_inputs(prompt, own_inputs)
     return own_inputs
 
 
 def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
-    """`program` with the example in the file `path`, whose messages are rendered again from its inputs.
+    """Returns `program` with the example in the file `path`, whose messages are rendered again from its
+    inputs.
 
     Raises ArtefactError when it cannot be read, or a call in it does not belong to the program.
     """
@@ -99,10 +100,10 @@ def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
 def open_for_export(
     path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
 ) -> ExportedProgram:
-    """The compiled program in the directory `path`, ready to export. Calls no model without `questions`.
+    """Opens the compiled program in the directory `path` for export. Calls no model without `questions`.
 
-    With `questions`, that many dev questions, the first ones, are answered (replayed where stored): the last
-    call of each becomes a case for the formats that carry cases, and the first answered question the worked
+    With `questions`, that many dev questions, the first ones, are answered (replayed if stored): the last
+    call of each becomes a case for the formats with cases, and the first answered question the worked
     example; `how` says how the program is opened then. Raises ArtefactError, and UsageError when there are
     fewer questions.
     """

@@ -21,7 +21,7 @@ HINT = "Add --questions N to send N dev questions along as cases."
 
 @dataclass(frozen=True, slots=True)
 class ExportedPrompt:
-    """An exported `prompt` of `program`: `path` is its file, `folder` what the export wrote."""
+    """An exported `prompt` of `program`: `path` is its file, `folder` says whether the export is a folder."""
 
     program: ExportedProgram
     prompt: CompiledPrompt
@@ -49,7 +49,7 @@ Load = Callable[[ExportedPrompt], Sequence[str]]
 
 
 def example_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """A placeholder value of the right type for each input of `prompt`."""
+    """Returns a placeholder value of the right type for each input of `prompt`."""
     return {one.name: _example(one) for one in prompt.inputs}
 
 
@@ -58,22 +58,22 @@ def _example(one: Input) -> Any:
 
 
 def inputs_line(inputs: Mapping[str, Any]) -> str:
-    """The line of Python that assigns `inputs`."""
+    """Returns the line of Python that assigns `inputs`."""
     return f"inputs = {dict(inputs)!r}"
 
 
 def loading(chosen: Format, program: ExportedProgram, out: Path, *, folder: bool) -> tuple[str, ...]:
-    """The lines that load the first prompt of the export of `program` at `out`, a file or a `folder`."""
+    """Returns the lines that load the first prompt of the export of `program` at `out`, file or `folder`."""
     prompt = program.prompts[0]
     path = out / chosen.name_of(program, prompt) if folder else out
     return tuple(chosen.load(ExportedPrompt(program, prompt, path, out if folder else out.parent)))
 
 
 def hints(chosen: Format, program: ExportedProgram) -> tuple[str, ...]:
-    """What else an export in this format could include."""
+    """Returns hints on what else an export in this format could include."""
     return (HINT,) if chosen.cases and not program.cases else ()
 
 
 def unmentioned_notes(chosen: Format, program: ExportedProgram, *, folder: bool) -> tuple[str, ...]:
-    """The licence note of demonstrations, where neither a README nor the file contains it."""
+    """Returns the licence note of demonstrations, if neither a README nor the file contains it."""
     return (program.note,) if chosen.alone and program.note and not folder else ()

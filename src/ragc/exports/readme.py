@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def readme(chosen: Format, program: ExportedProgram) -> str:
-    """The text of `README.md`, with LF and a final newline."""
+    """Returns the text of `README.md`, with LF and a final newline."""
     return "\n".join(_lines(chosen, program)) + "\n"
 
 
 def overview(program: ExportedProgram, names: Mapping[str, str], refused: Mapping[str, str]) -> str:
-    """The text of the `README.md` above exports in several formats: `names` by id, and the `refused` ones."""
+    """Returns the text of the `README.md` above exports in several formats: `names` by id, and the `refused`
+    ones.
+    """
     from ragc.exports.formats.base import format_of
 
     lines = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]

@@ -38,7 +38,7 @@ _OTHER_SUFFIXES = frozenset({".txt", ".md", ".yml", ".jinja2", ".j2", ".toml", "
 
 
 def _of_file(out: Path) -> bool:
-    """Whether `out` has the suffix of a file."""
+    """Returns whether `out` has the suffix of a file."""
     suffixes = {Path(f"x{format_of(id).suffix}").suffix for id in FORMATS} | _OTHER_SUFFIXES
     return out.suffix.lower() in suffixes
 
@@ -47,7 +47,7 @@ def _of_file(out: Path) -> bool:
 class Exported:
     """The result of an export: the path of each format by id, and why others were refused.
 
-    `loading` are the lines that load each export, by id, and `hints` what else it could include.
+    `loading` are the lines that load each export, by id, and `hints` say what else it could include.
     """
 
     written: Mapping[str, Path]
@@ -56,14 +56,14 @@ class Exported:
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         written = {id: str(path) for id, path in self.written.items()}
         loading = {id: list(lines) for id, lines in self.loading.items()}
         return {"written": written, "refused": dict(self.refused), "loading": loading}
 
 
 def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
-    """Raise the errors of `export` that need no program: UnknownName, or UsageError on `out`."""
+    """Raises the errors of `export` that need no program: UnknownName, or UsageError on `out`."""
     for id in FORMATS if format == ALL else (format,):
         format_of(id)
     if format == ALL or (format_of(format).folder and not format_of(format).alone):
@@ -72,7 +72,7 @@ def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
 
 
 def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questions: int = 0) -> None:
-    """Raise UsageError when `out` is no name for `program` in `format`, or `questions` have no place in it.
+    """Raises UsageError if `out` is no name for `program` in `format`, or `questions` do not fit in it.
 
     A program of several calls needs a folder; a single file has no place for questions unless it is one of
     cases, and one that is imported needs its suffix.
@@ -99,7 +99,7 @@ def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questi
 
 
 def refuse_suffix(out: Path, what: str) -> None:
-    """Raise UsageError when `out`, a folder, has the suffix of a file; `what` begins the message."""
+    """Raises UsageError when `out`, a folder, has the suffix of a file; `what` begins the message."""
     if _of_file(out):
         raise UsageError(
             f"{what} is a folder, and --out {out} is the name of a file; name a folder, such as "
@@ -110,7 +110,7 @@ def refuse_suffix(out: Path, what: str) -> None:
 def export(
     compiled: CompiledProgram | ExportedProgram | Any, format: str, out: str | Path, *, force: bool = False
 ) -> Exported:
-    """Write `compiled` in `format` to `out`, atomically.
+    """Writes `compiled` in `format` to `out`, atomically.
 
     `compiled` is a compiled program, a RagProgram, or an ExportedProgram with cases or an example. A program
     of one call is one file where the format allows it, others are a folder with `graph.json`, `README.md`

@@ -52,14 +52,14 @@ ADDED: Registry[Metric] = Registry("ragc.metrics", "metric", Metric, {})
 
 
 def is_added(metric_id: str) -> bool:
-    """Whether another package adds the metric; nothing is imported."""
+    """Returns whether another package adds the metric; nothing is imported."""
     return _own(metric_id) is None and ADDED.is_known(metric_id)
 
 
 def get(metric_id: str, *, load: bool = False) -> Metric:
-    """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only,
-    `upper_bound@f1` is the best F1 of all answers that a program chose among, and `my_metrics:score` is a
-    function of the user's own.
+    """Returns the metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy
+    only, `upper_bound@f1` is the best F1 of all answers that a program chose among, and `my_metrics:score`
+    is a function of the user's own.
 
     Rows of `METRICS` such as `recall@k` are for listing; scoring with them raises UsageError. A metric of
     another package is imported with `load`, and else known if it was. Raises UnknownName, with the nearest
@@ -76,7 +76,7 @@ def get(metric_id: str, *, load: bool = False) -> Metric:
 
 
 def _own(metric_id: str) -> Metric | None:
-    """The metric of ragc, or of a user's module, with that id."""
+    """Returns the metric of ragc, or of a user's module, with that id."""
     if metric := _BY_ID.get(metric_id):
         return metric
     name, _, k = metric_id.partition("@")
@@ -90,7 +90,7 @@ def _own(metric_id: str) -> Metric | None:
 
 
 def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float:
-    """The score of `prediction` against interchangeable gold answers, 0..1; None or no golds score 0.
+    """Returns the score of `prediction` against interchangeable gold answers, 0..1; None or no golds score 0.
 
     Raises UsageError for a metric that needs more than text, such as `recall@5` or `tokens`.
     """

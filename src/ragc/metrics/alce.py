@@ -6,8 +6,8 @@ line of an answer counts, without its citations. Texts are compared after SQuAD 
 ASQA's metrics use `qa_pairs` of the outcome's `extra`, and are None for a question without them. A short
 answer that normalises to nothing is contained in every text, as in ALCE's script; a reading without short
 answers is a miss. QAMPARI's metrics use `answers` of `extra`, a list of lists of aliases. Without it, the
-question's interchangeable answers are the aliases of one answer, which is how GGatrieval scores NQ. A
-prediction of None scores 0 in all of them.
+question's interchangeable answers are the aliases of one answer, as GGatrieval scores NQ. A prediction of
+None scores 0 in all of them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ _MOST = 5  # the cap of rec_5: five right answers count as all
 
 
 def answer_line(prediction: str | None) -> str:
-    """The text that ALCE scores: the first line of the stripped prediction; "" for None."""
+    """Returns the text that ALCE scores: the first line of the stripped prediction; "" for None."""
     return (prediction or "").strip().partition("\n")[0].replace("<|im_end|>", "")
 
 
 def without_citations(text: str) -> str:
-    """`text` without marks such as " [1]", and without any other "]" and " |", by ALCE's rule."""
+    """Returns `text` without marks such as " [1]", and without any other "]" and " |", by ALCE's rule."""
     return _CITATION.sub("", text).replace(" |", "").replace("]", "")
 
 
 def items(text: str) -> list[str]:
-    """The items of a list in one line: split at commas, stripped, without a final mark; "" gives [""]."""
+    """Returns the items of a list in one line: split at commas, stripped, without a final mark; "" gives
+    [""].
+    """
     return [item.strip() for item in text.rstrip().rstrip(".").rstrip(",").split(",")]
 
 
 def found_readings(outcome: Outcome) -> list[bool] | None:
-    """Whether the prediction contains a short answer of each of ASQA's readings; None without readings.
+    """Returns whether the prediction contains a short answer of each of ASQA's readings; None without
+    readings.
 
     Raises UsageError when `qa_pairs` is no list of objects.
     """
@@ -82,7 +85,8 @@ class ListScores:
 
 
 def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListScores:
-    """The scores of a comma-separated list against `answers`, the aliases of each; at least one answer.
+    """Returns the scores of a comma-separated list against `answers`, the aliases of each; at least one
+    answer.
 
     A repeated item counts each time in the precision, once in the recall. Items that are empty after
     normalisation do not count; without any item, all scores are 0.
@@ -97,17 +101,17 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
 
 
 def harmonic(a: float, b: float) -> float:
-    """The harmonic mean of two non-negative numbers; 0 when both are 0."""
+    """Returns the harmonic mean of two non-negative numbers; 0 when both are 0."""
     return 2 * a * b / (a + b) if a + b > 0 else 0.0
 
 
 def is_list(outcome: Outcome) -> bool:
-    """Whether the answer should be a comma-separated list: `extra` has `answers`, as in QAMPARI."""
+    """Returns whether the answer should be a comma-separated list: `extra` has `answers`, as in QAMPARI."""
     return bool(outcome.extra.get("answers"))
 
 
 def list_scores(outcome: Outcome) -> ListScores | None:
-    """QAMPARI's scores of `outcome`; None when it has no gold answers."""
+    """Returns QAMPARI's scores of `outcome`; None when it has no gold answers."""
     listed = outcome.extra.get("answers") or [list(outcome.answers)]
     if not isinstance(listed, list):
         raise UsageError(f"`answers` of a QAMPARI question is a list of lists; found {listed!r:.80}.")
@@ -116,7 +120,7 @@ def list_scores(outcome: Outcome) -> ListScores | None:
 
 
 def _texts(value: object, name: str) -> list[str]:
-    """The texts of a field that holds one text, a list of texts, or nothing."""
+    """Returns the texts of a field that holds one text, a list of texts, or nothing."""
     texts: list[Any] = [] if value is None else value if isinstance(value, list) else [value]
     for text in texts:
         if not isinstance(text, str):

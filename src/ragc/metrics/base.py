@@ -42,14 +42,13 @@ class Finding:
 class Outcome:
     """One answered question: the prediction, the gold answers, and the cost.
 
-    `prediction` is None when the program gave no answer. `retrieved` holds the ids of whole passages,
-    best first: the chunk `p#3` stands as its parent `p`, and an id may appear more than once. `passages`
-    are those shown to the last call, in the order that marks such as [1] count. `candidates` are the answers
-    that the program chose among, empty for one that has no choice. `gold_ids`
-    is empty when the data set names no supporting passages. `counters` may hold `lm_calls`, `tokens`,
-    `usd`, `latency` (seconds) and `searches`; an absent one was not measured. `extra` is for metrics
-    that need more than this, under keys that their family documents. `findings` holds, by family, what an
-    assessor found out (`ragc.metrics.base`).
+    `prediction` is None when the program gave no answer. `retrieved` holds the ids of whole passages, best
+    first: the chunk `p#3` counts as its parent `p`, and an id may appear more than once. `passages` are those
+    shown to the last call, in the order that marks such as [1] count. `candidates` are the answers that the
+    program chose among, empty for one that has no choice. `gold_ids` is empty when the data set names no
+    supporting passages. `counters` may hold `lm_calls`, `tokens`, `usd`, `latency` (seconds) and `searches`;
+    an absent one was not measured. `extra` is for metrics that need more than this, under keys that their
+    family documents. `findings` holds the results of graders by family (`ragc.metrics.base`).
     """
 
     prediction: str | None
@@ -73,7 +72,7 @@ class Outcome:
         counters: Mapping[str, float] | None = None,
         candidates: Iterable[str] = (),
     ) -> Outcome:
-        """The outcome of `question`; `passages` are best first and are reduced to their parents."""
+        """Returns the outcome of `question`; `passages` are best first and are reduced to their parents."""
         shown = tuple(passages)
         return cls(
             prediction=prediction,
@@ -89,7 +88,7 @@ class Outcome:
         )
 
     def finding(self, family: str) -> Any:
-        """The finding for `family`; raises UsageError when there is none."""
+        """Returns the finding for `family`; raises UsageError when there is none."""
         if family not in self.findings:
             raise UsageError(
                 f"Metrics of the family {family!r} need an assessor's finding, and this outcome has none; "
@@ -102,11 +101,10 @@ class Outcome:
 class Metric:
     """A named score of one outcome.
 
-    `score` returns a finite number, or None where the metric does not apply to the question (no gold
-    passages, an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a
-    "balance" in -1..1; other units start at 0 and have no upper bound. `reads` is the family of findings that
-    `score` needs, "" for none; `modules` are those that must be installed. `text` is set where the answer's
-    text and the gold answers are all that `score` reads.
+    `score` returns a finite number, or None if the metric does not apply to the question (no gold passages,
+    an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a "balance" in
+    -1..1; other units start at 0 and have no upper bound. `reads` is the family of findings that `score`
+    needs, "" for none.
 
     For metrics that are not a mean over questions, the value is `combine` of the means of the metrics
     `pools`, in their order.
@@ -137,7 +135,7 @@ AS_JUDGED = "as this judge sees it"
 
 
 def is_judge(backend: str) -> bool:
-    """Whether `backend`, that of a finding, is a language model that judges."""
+    """Returns whether `backend`, that of a finding, is a language model that judges."""
     return backend.startswith("judge ")
 
 
@@ -166,11 +164,11 @@ class Objective:
         return bounds[1] if bounds else None
 
     def to_metric(self, value: float) -> float:
-        """The metric's value for a signed `value`."""
+        """Returns the metric's value for a signed `value`."""
         return self.sign * value + 0.0  # avoids -0.0
 
     def of(self, scores: Scores) -> float:
-        """The signed score of one question; a missing score is never a good one.
+        """Returns the signed score of one question; a missing score is never a good one.
 
         A metric that does not apply counts as 0 where larger is better, and as its worst value where smaller
         is: `UNMEASURED` for a cost, so that a mean that includes it is never below a measured one.
@@ -194,7 +192,7 @@ class JudgeCall(Protocol):
         ...
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        """The outputs of `signature`, a DSPy signature class, for `inputs`."""
+        """Returns the outputs of `signature`, a DSPy signature class, for `inputs`."""
         ...
 
 
@@ -212,7 +210,7 @@ class Grader(Protocol):
         ...
 
     async def assess(self, outcome: Outcome) -> Any:
-        """The finding for `outcome`, a JSON value; raises RagcError when it cannot be determined."""
+        """Returns the finding for `outcome`, a JSON value; raises RagcError when it cannot be determined."""
         ...
 
 
@@ -250,11 +248,11 @@ class GraderKind:
 
 
 async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
-    """`outcome` with the finding of every grader."""
+    """Returns `outcome` with the finding of every grader."""
     findings = {a.family: Finding(await a.assess(outcome), a.backend) for a in graders}
     return replace(outcome, findings={**outcome.findings, **findings}) if findings else outcome
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """The families that `metrics` read, without duplicates, in order."""
+    """Returns the families that `metrics` read, without duplicates, in order."""
     return tuple(dict.fromkeys(metric.reads for metric in metrics if metric.reads))

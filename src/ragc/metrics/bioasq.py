@@ -44,7 +44,7 @@ class ListScore(NamedTuple):
 
 
 def split_items(text: str) -> list[str]:
-    """The items in `text`: its lines, else its parts between semicolons, else between commas.
+    """Returns the items in `text`: its lines, else its parts between semicolons, else between commas.
 
     Bullets, numbers, citation marks such as [1], and "and" before the last item are removed.
     """
@@ -60,13 +60,15 @@ def split_items(text: str) -> list[str]:
 
 
 def fold(item: str) -> str:
-    """`item` without case, repeated white space and outer marks; unchanged if nothing else would remain."""
+    """Returns `item` without case, repeated white space and outer marks; unchanged if nothing else would
+    remain.
+    """
     plain = " ".join(item.casefold().split())
     return _ENDS.sub("", plain) or plain
 
 
 def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListScore:
-    """The precision, recall and F1 of the items of `prediction` against `groups` of synonyms.
+    """Returns the precision, recall and F1 of the items of `prediction` against `groups` of synonyms.
 
     Each group counts once.
     """
@@ -85,7 +87,7 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListS
 
 
 def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
-    """The rank (1 to 5) of the first correct candidate of a factoid; 0 when none of five is correct."""
+    """Returns the rank (1 to 5) of the first correct candidate of a factoid, 0 if none is."""
     synonyms = {fold(synonym) for group in groups for synonym in group}
     whole = fold(_MARK.sub("", prediction or ""))
     if whole in synonyms:  # a name may contain a comma
@@ -95,13 +97,15 @@ def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
 
 
 def read_yes_no(prediction: str | None) -> str:
-    """`yes` or `no`, whichever word comes first in `prediction`; "" without either."""
+    """Returns `yes` or `no`, whichever word comes first in `prediction`; "" without either."""
     match = _YES_NO.search(prediction or "")
     return match[1].lower() if match else ""
 
 
 def groups_of(outcome: Outcome) -> list[list[str]]:
-    """The synonyms of each gold item, from `exact_answer`: a text, a list of texts, or a list of lists."""
+    """Returns the synonyms of each gold item, from `exact_answer`: a text, a list of texts, or a list of
+    lists.
+    """
     exact = outcome.extra.get("exact_answer")
     if not isinstance(exact, list):
         exact = [exact]
@@ -115,7 +119,7 @@ def groups_of(outcome: Outcome) -> list[list[str]]:
 def macro_f1_of(
     yes_right: float, no_right: float, yes_avoided: float, no_avoided: float, gold_no: float, gold_yes: float
 ) -> float:
-    """Mean of the F1 of yes and of no, from shares of questions; an absent class has F1 0."""
+    """Returns mean of the F1 of yes and of no, from shares of questions; an absent class has F1 0."""
 
     def f1(right: float, avoided: float, absent: float) -> float:
         total = (1 - avoided) + (1 - absent)
@@ -143,7 +147,7 @@ def _of_factoid(id: str, about: str, score_rank: Callable[[int], float]) -> Metr
 
 
 def _of_yes_no(id: str, about: str, holds: Callable[[str, str], bool]) -> Metric:
-    """A metric of `holds(prediction, gold)`; both are "yes", "no", or "" for neither."""
+    """Returns a metric of `holds(prediction, gold)`; both are "yes", "no", or "" for neither."""
 
     def score(outcome: Outcome) -> float | None:
         gold = read_yes_no(" ".join(outcome.answers[:1]))

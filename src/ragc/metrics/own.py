@@ -1,9 +1,9 @@
-"""Metrics of the user's own, named in a recipe as `my_metrics:score`: a function in a module beside it.
+"""The user's own metrics, named in a recipe as `my_metrics:score`: a function in a module beside it.
 
-The function is called as `score(prediction, question)`. The prediction has `answer` (str) and `passages`,
-the question `question`, `answers` and what its row says (`extra`). It gives a number from 0 to 1, more being
-better, or True or False. It may be awaited. A question without an answer scores 0, and the function is not
-called for it.
+The function is called as `score(prediction, question)`. The prediction has `answer` (str) and `passages`, the
+question `question`, `answers` and the other fields of its row (`extra`). It returns a number from 0 to 1,
+higher is better, or True or False. It may be a coroutine function. A question without an answer scores 0, and
+the function is not called for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragc.records import Question
 
 
 def own_metric(reference: str, about: str = "the user's own") -> Metric:
-    """The metric that `reference` names; nothing is imported. What it found is read from its family."""
+    """Returns the metric that `reference` names, which reads the finding of its family; imports nothing."""
 
     def score(outcome: Outcome) -> float:
         return float(outcome.finding(reference))
@@ -33,7 +33,7 @@ def own_metric(reference: str, about: str = "the user's own") -> Metric:
 class OwnAssessor:
     """Calls the function that `reference` names, from modules in `base` first.
 
-    Raises UsageError where it cannot be imported or is no function of two arguments.
+    Raises UsageError if it cannot be imported or is no function of two arguments.
     """
 
     def __init__(self, reference: str, base: Path) -> None:
@@ -55,7 +55,7 @@ class OwnAssessor:
         self.backend = f"{reference} {code_digest(self._function)}"
 
     async def assess(self, outcome: Outcome) -> float:
-        """What the function gives for `outcome`. Raises UsageError, with the question, where it cannot."""
+        """Calls the function with `outcome`. Raises UsageError, with the question, if it gives no score."""
         if outcome.prediction is None:
             return 0.0
         import dspy
@@ -99,5 +99,5 @@ class OwnAssessor:
 
 
 def assessors(families: tuple[str, ...], base: Path) -> dict[str, OwnAssessor]:
-    """An assessor for each of `families` that is a reference. Raises UsageError as `OwnAssessor`."""
+    """Returns an assessor for each of `families` that is a reference. Raises UsageError as `OwnAssessor`."""
     return {family: OwnAssessor(family, base) for family in families if is_reference(family)}

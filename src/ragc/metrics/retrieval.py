@@ -28,17 +28,17 @@ Ranked = Callable[[Outcome, int], float | None]
 
 
 def recall(outcome: Outcome, k: int) -> float | None:
-    """The share of the gold passages among the first `k`."""
+    """Returns the share of the gold passages among the first `k`."""
     return by_trec_eval(outcome, "recall", k)
 
 
 def precision(outcome: Outcome, k: int) -> float | None:
-    """The gold passages among the first `k`, divided by `k`; missing ranks count as wrong."""
+    """Returns the gold passages among the first `k`, divided by `k`; missing ranks count as wrong."""
     return by_trec_eval(outcome, "P", k)
 
 
 def ndcg(outcome: Outcome, k: int) -> float | None:
-    """Discounted gain 1/log2(1 + rank) of the gold among the first `k`, over that of a perfect ranking.
+    """Returns the discounted gain 1/log2(1 + rank) of the gold among the first `k`, over the best possible.
 
     Järvelin and Kekäläinen 2002, doi:10.1145/582415.582418, with the discount of trec_eval.
     """
@@ -46,12 +46,12 @@ def ndcg(outcome: Outcome, k: int) -> float | None:
 
 
 def mrr(outcome: Outcome) -> float | None:
-    """1/rank of the first gold passage, 0 when none was retrieved."""
+    """Returns 1/rank of the first gold passage, 0 when none was retrieved."""
     return by_trec_eval(outcome, "recip_rank")
 
 
 def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float | None:
-    """trec_eval's `measure` of the ranking, cut at `k` if given; None without gold passages.
+    """Returns trec_eval's `measure` of the ranking, cut at `k` if given; None without gold passages.
 
     Raises UsageError when pytrec_eval is not installed.
     """
@@ -64,7 +64,7 @@ def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float 
 
 @lru_cache(maxsize=4096)
 def _trec_score(measure: str, hits: tuple[bool, ...], n_relevant: int) -> float:
-    """`measure` of a ranking with relevance `hits`, of `n_relevant` gold passages in total.
+    """Returns `measure` of a ranking with relevance `hits`, of `n_relevant` gold passages in total.
 
     Only these affect the score, so the cache has few misses; each call leaks some memory in trec_eval. Ranks
     replace ids, which may contain characters that its C strings cannot.
@@ -78,7 +78,7 @@ def _trec_score(measure: str, hits: tuple[bool, ...], n_relevant: int) -> float:
 
 
 def at(name: str, k: int) -> Metric:
-    """The metric `name@k`; `name` is a key of `CUT`, `k` at least 1."""
+    """Returns the metric `name@k`; `name` is a key of `CUT`, `k` at least 1."""
     about, function = CUT[name]
 
     def of_outcome(outcome: Outcome) -> float | None:
@@ -120,23 +120,23 @@ METRICS = (
 
 
 def sp_em(outcome: Outcome) -> float | None:
-    """1 when the retrieved passages are exactly the gold ones, else 0."""
+    """Returns 1 when the retrieved passages are exactly the gold ones, else 0."""
     gold = set(outcome.gold_ids)
     return float(set(outcome.retrieved) == gold) if gold else None
 
 
 def sp_f1(outcome: Outcome) -> float | None:
-    """The harmonic mean of `sp_precision` and `sp_recall`, 0 when both are 0."""
+    """Returns the harmonic mean of `sp_precision` and `sp_recall`, 0 when both are 0."""
     return by_trec_eval(outcome, "set_F")
 
 
 def sp_precision(outcome: Outcome) -> float | None:
-    """The share of the retrieved passages that are gold."""
+    """Returns the share of the retrieved passages that are gold."""
     return by_trec_eval(outcome, "set_P")
 
 
 def sp_recall(outcome: Outcome) -> float | None:
-    """The share of the gold passages that were retrieved, at any rank."""
+    """Returns the share of the gold passages that were retrieved, at any rank."""
     return by_trec_eval(outcome, "set_recall")
 
 

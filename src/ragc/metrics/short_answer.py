@@ -42,7 +42,7 @@ _VERDICTS = frozenset({"yes", "no", "noanswer"})
 
 
 def normalise(text: str) -> str:
-    """Lower-case, delete ASCII punctuation, drop a|an|the as words, collapse white space: in this order.
+    """Lower-cases, deletes ASCII punctuation, drops a|an|the as words, collapses white space: in this order.
 
     The order matters: "a-b" becomes "ab" (the hyphen is deleted, not replaced by a space, so there is no
     article), and "a." becomes "". Typographic quotes, dashes and other Unicode punctuation stay.
@@ -53,7 +53,7 @@ def normalise(text: str) -> str:
 def token_f1(
     prediction: str, gold: str, *, yesno_rule: bool = False, empty_rule: bool = True, ftfy: bool = False
 ) -> float:
-    """F1 of the two bags of normalised tokens, 0..1.
+    """Returns F1 of the two bags of normalised tokens, 0..1.
 
     `yesno_rule`: yes, no and noanswer on either side score 0 unless both sides are equal. `empty_rule`: when
     a side has no tokens the score is 1 iff neither has any; without it, 0. `ftfy`: both sides are first
@@ -75,7 +75,7 @@ def token_f1(
 
 
 def em(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 when the normalised prediction equals a normalised gold, else 0."""
+    """Returns 1 when the normalised prediction equals a normalised gold, else 0."""
     if prediction is None:
         return 0.0
     mine = normalise(prediction)
@@ -83,22 +83,22 @@ def em(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """SQuAD's token F1; both sides empty after normalisation is 1, one side empty is 0."""
+    """Returns SQuAD's token F1; both sides empty after normalisation is 1, one side empty is 0."""
     return _best(prediction, golds)
 
 
 def hotpot_f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """HotpotQA's token F1: yes, no and noanswer count only when equal, and empty sides score 0."""
+    """Returns HotpotQA's token F1: yes, no and noanswer count only when equal, and empty sides score 0."""
     return _best(prediction, golds, yesno_rule=True, empty_rule=False)
 
 
 def rqrag_f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """RQ-RAG's token F1: SQuAD's after ftfy, and a prediction of "" scores 0 against any gold."""
+    """Returns RQ-RAG's token F1: SQuAD's after ftfy, and a prediction of "" scores 0 against any gold."""
     return _best(prediction, golds, ftfy=True) if prediction else 0.0
 
 
 def acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 when the normalised prediction contains a normalised gold as a substring, else 0.
+    """Returns 1 when the normalised prediction contains a normalised gold as a substring, else 0.
 
     Characters are matched, not words: "known" contains "no". A gold that normalises to nothing never hits.
     """
@@ -109,7 +109,7 @@ def acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def text_metric(id: str, about: str, score: TextScore, modules: tuple[str, ...] = ()) -> Metric:
-    """The metric with `score` of an outcome's prediction and answers: a share, higher is better.
+    """Returns the metric with `score` of an outcome's prediction and answers: a share, higher is better.
 
     It raises UsageError when the prediction is neither a text nor None, or when a gold is not a text.
     """
@@ -122,7 +122,7 @@ def text_metric(id: str, about: str, score: TextScore, modules: tuple[str, ...] 
 
 
 def check_text(id: str, outcome: Outcome) -> None:
-    """Raise UsageError, naming the metric `id`, when a prediction or a gold is not a text."""
+    """Raises UsageError, naming the metric `id`, when a prediction or a gold is not a text."""
     texts: tuple[object, ...] = outcome.answers
     for text in texts if outcome.prediction is None else (outcome.prediction, *texts):
         if not isinstance(text, str):
@@ -178,12 +178,14 @@ _LETTERS = dict(zip("12345", "ABCDE", strict=True))
 
 
 def prefrag_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """PrefRAG's Acc: 1 when the prediction contains a gold, both in lower case and otherwise unchanged."""
+    """Returns PrefRAG's Acc: 1 when the prediction contains a gold, both in lower case and otherwise
+    unchanged.
+    """
     return _contains(prediction, golds, cased=False)
 
 
 def popqa_match(prediction: str | None, golds: Sequence[str], *, cased: bool = False) -> float:
-    """RQ-RAG's match: 1 when the prediction contains a gold, in lower case.
+    """Returns RQ-RAG's match: 1 when the prediction contains a gold, in lower case.
 
     The authors' inference script compares with `cased`, the script for their table without.
     """
@@ -191,7 +193,7 @@ def popqa_match(prediction: str | None, golds: Sequence[str], *, cased: bool = F
 
 
 def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """PrefRAG's Acc on BioASQ: 1 when the prediction contains a gold as whole words, in lower case.
+    """Returns PrefRAG's Acc on BioASQ: 1 when the prediction contains a gold as whole words, in lower case.
 
     So "no, although some say yes" hits both `yes` and `no`. Where the gold starts or ends in a mark, such as
     the bracket of "IL-2 (p40)", a letter or digit must precede or follow that mark: the word boundary of the
@@ -205,7 +207,7 @@ def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 when the prediction is exactly the letter of the right option, ignoring outer white space.
+    """Returns 1 when the prediction is exactly the letter of the right option, ignoring outer white space.
 
     "B." and "b" are wrong, as in RQ-RAG. A gold counted from 1 to 5 is also answered by its letter.
     """
@@ -216,7 +218,8 @@ def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def slim_em(prediction: str | None, golds: Sequence[str]) -> float:
-    """SlimPLM's EM: the share of the golds whose normalised form is contained in the normalised prediction.
+    """Returns SlimPLM's EM: the share of the golds whose normalised form is contained in the normalised
+    prediction.
 
     Every alias is a gold of its own, so a question with many aliases can hardly score 1: on TriviaQA a right
     answer scores about .3.
@@ -228,7 +231,7 @@ def slim_em(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def hit1(prediction: str | None, golds: Sequence[str]) -> float:
-    """SlimPLM's Hit@1: 1 when `slim_em` is above 0."""
+    """Returns SlimPLM's Hit@1: 1 when `slim_em` is above 0."""
     return float(slim_em(prediction, golds) > 0)
 
 

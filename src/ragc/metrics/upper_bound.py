@@ -19,7 +19,7 @@ NAME = "upper_bound"
 
 
 def of(metric: Metric) -> Metric:
-    """The upper bound of `metric`, which scores texts."""
+    """Returns the upper bound of `metric`, which scores texts."""
 
     def best(outcome: Outcome) -> float | None:
         candidates = outcome.candidates or (outcome.prediction,)

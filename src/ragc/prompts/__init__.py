@@ -1,1 +1,1 @@
-"""Prompts as data: what exports write and `[prompts]` reads."""
+"""Prompts as data: written by exports, read by `[prompts]`."""

@@ -11,7 +11,8 @@ from ragc.prompts.model import Input, Output, Part, Slot
 
 
 def inputs_in(text: str, parts: Sequence[Part], inputs: Mapping[str, Input]) -> dict[str, Any] | None:
-    """The input values for which the template `parts` renders `text` (ignoring outer white space); else None.
+    """Returns the input values for which the template `parts` renders `text` (ignoring outer white space);
+    else None.
 
     A value ends at the first occurrence of the fixed text after it.
     """
@@ -36,7 +37,7 @@ def inputs_in(text: str, parts: Sequence[Part], inputs: Mapping[str, Input]) -> 
 
 
 def _trim(parts: Sequence[Part]) -> list[Part]:
-    """`parts` without outer white space."""
+    """Returns `parts` without outer white space."""
     trimmed = list(parts)
     if trimmed and isinstance(trimmed[0], str):
         trimmed[0] = trimmed[0].lstrip()
@@ -54,7 +55,7 @@ def _end(text: str, at: int, after: Part | None, *, last: bool) -> int:
 
 
 def _value(text: str, slot: Slot, one: Input) -> Any:
-    """The value that the style of `slot` renders as `text`; None without one."""
+    """Returns the value that the style of `slot` renders as `text`; None without one."""
     if slot.style == "lines":
         return _items(text)
     if slot.style == "json":
@@ -73,7 +74,7 @@ def _json(text: str, kind: Any) -> Any:
 
 
 def _items(text: str) -> list[str]:
-    """The items of a numbered list; a text without numbers is one item."""
+    """Returns the items of a numbered list; a text without numbers is one item."""
     if text in ("none", ""):
         return []
     items: list[str] = []
@@ -89,7 +90,7 @@ def _items(text: str) -> list[str]:
 
 
 def outputs_of(replies: Sequence[str]) -> tuple[Output, ...]:
-    """The outputs of hand-written replies: the fields of their JSON objects, else one text `answer`."""
+    """Returns the outputs of hand-written replies: the fields of JSON objects, else one text `answer`."""
     read = [_json(text, dict) for text in replies]
     keys = [tuple(value) for value in read if value]
     if not replies or len(keys) < len(replies) or any(key != keys[0] for key in keys):
@@ -114,7 +115,7 @@ def _schema(value: Any) -> dict[str, Any]:
 
 
 def outputs_in(text: str, outputs: Sequence[Output]) -> dict[str, Any] | None:
-    """The outputs in a demonstrated reply, None without any; a single text needs no field name."""
+    """Returns the outputs in a demonstrated reply, None without any; a single text needs no field name."""
     names = [one.name for one in outputs]
     read = _json(text, dict)
     if isinstance(read, dict) and read and read.keys() <= set(names):

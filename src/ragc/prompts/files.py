@@ -49,12 +49,12 @@ class PromptFile:
     document: Mapping[str, Any] = field(default_factory=dict)
 
     def wrong(self, what: str) -> DataError:
-        """The DataError on this file; `what` describes the problem."""
+        """Returns the DataError on this file; `what` describes the problem."""
         return DataError(str(self.path), [what])
 
 
 def read(path: str | Path, format: str | None = None) -> PromptFile:
-    """The file at `path`; without `format` it is detected from the name, or from the messages.
+    """Returns the file at `path`; without `format` it is detected from the name, or from the messages.
 
     Raises UnknownName for another format, and DataError, one sentence, for a file that is not a prompt.
     """
@@ -81,7 +81,7 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
 
 
 def contents(path: Path) -> bytes:
-    """The bytes of the prompt at `path`; raises DataError unless it is a file of at most MOST_BYTES."""
+    """Returns the bytes of the prompt at `path`; raises DataError for no file or one above MOST_BYTES."""
     try:
         return inputs.read_bytes(path, MOST_BYTES)
     except (OSError, ValueError) as error:
@@ -90,7 +90,7 @@ def contents(path: Path) -> bytes:
 
 
 def _unusable(value: Any) -> str:
-    """What in the JSON `value` no prompt can contain (lone surrogates, huge numbers); "" for nothing."""
+    """Returns what in the JSON `value` no prompt can contain (lone surrogates, huge numbers), or ""."""
     waiting = [(value, 0)]
     while waiting:
         one, depth = waiting.pop()
@@ -169,7 +169,7 @@ def _content(path: Path, number: int, content: Any) -> str:
 
 
 def _shown(one: Mapping[str, Any], key: str) -> str:
-    """A key with the beginning of its value."""
+    """Returns a key with the beginning of its value."""
     return f"{key!r} ({shorten(json.dumps(one[key], ensure_ascii=False), 200)})"
 
 

@@ -1,4 +1,4 @@
-"""ImportedPrompt: a prompt read from a file, and what becomes of it as the prompt of a predictor.
+"""ImportedPrompt: a prompt read from a file, and its application to a predictor.
 
 Each text of the file is sent by the program that it is applied to, or listed as lost.
 """
@@ -31,13 +31,13 @@ class ImportedPrompt:
     """An imported prompt.
 
     `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not state.
-    `descriptions` are what is said of fields, by name; the program's own stand for the others. `demos` are
+    `descriptions` are those of the fields, by name; the program's own are used for the others. `demos` are
     values by field name. `definitions` are referenced by the schemas of outputs. `left` lists, one sentence
     each, what was not imported as it is; `lost` are the lines of the file that no program would send.
     `exported` means that all of this comes from an export's `source` block. `layout` is the layout that wrote
     the messages `turns`; "" for messages of no layout. `stated` are the parameters of requests in the file,
-    and `edited` the parts beside its messages that somebody changed after the export. `sampling` is what the
-    file says of it; knobs decide the sampling of a program.
+    and `edited` the parts beside its messages that were changed after the export. `sampling` is the file's
+    sampling; knobs decide the sampling of a program.
     """
 
     path: Path
@@ -60,7 +60,9 @@ class ImportedPrompt:
     before: Mapping[str, Any] = field(default_factory=dict)
 
     def signature(self) -> Any:
-        """The DSPy signature of the prompt; raises UsageError for a field with an unusable name or type."""
+        """Returns the DSPy signature of the prompt; raises UsageError for a field with an unusable name or
+        type.
+        """
         from ragc.prompts.types import signature_of
 
         return signature_of(self.instructions, self.inputs, self.outputs, self.definitions)
@@ -68,12 +70,14 @@ class ImportedPrompt:
     def apply(
         self, program: RagProgram, predictor: str, *, demos: bool = True, allow_loss: bool = False
     ) -> tuple[str, ...]:
-        """Set the prompt of a predictor of `program` to this one, and return the lines that are lost.
+        """Sets the prompt of a predictor of `program` to this one, and returns the lines that are lost.
 
-        Without `demos` its demonstrations are unchanged, and so are its instructions where this prompt has
-        none. Raises UnknownName for an unknown predictor, and UsageError when its fields differ, when the
-        program shows fewer demonstrations than there are, when a text holds a marker of the program's layout,
-        or when something would be lost and `allow_loss` is not set.
+        Without `demos` its demonstrations are unchanged, and so are its instructions if this prompt has none.
+        Raises UnknownName for an unknown predictor, and UsageError when its fields differ, when the program
+        shows
+        fewer demonstrations than there are, when a text holds a marker of the program's layout, or when
+        something
+        would be lost and `allow_loss` is not set.
         """
         calls = dict(program.named_predictors())
         if predictor not in calls:
@@ -107,7 +111,7 @@ class ImportedPrompt:
             call.demos = [_wrap_items(demo, call.signature) for demo in self.demos]
 
     def _fitted(self, call: RagPredict) -> ImportedPrompt:
-        """The prompt as `call` would send it, with all that is lost."""
+        """Returns the prompt as `call` would send it, with all that is lost."""
         from ragc.prompts.laid_out import read_laid_out_messages
         from ragc.prompts.sections import split_system
 
@@ -136,7 +140,7 @@ class ImportedPrompt:
         return replace(fitted, lost=(*fitted.lost, *_unkept(fitted, call)))
 
     def _check_markers(self, what: str, call: RagPredict) -> None:
-        """Raise UsageError where a text that is new holds a marker of the layout of `call` or of its file."""
+        """Raises UsageError if a new text holds a marker of the layout of `call` or of its file."""
         if self.exported and not self.edited:
             return
         fields = "|".join(map(re.escape, (*call.signature.fields, "completed")))
@@ -160,7 +164,7 @@ class ImportedPrompt:
                 yield from map(str, value) if isinstance(value, list) else (str(value),)
 
     def _check(self, what: str, call: RagPredict) -> None:
-        """Raise UsageError unless the fields of `call` are those of this prompt."""
+        """Raises UsageError unless the fields of `call` are those of this prompt."""
         fields = call.signature.input_fields
         own = {name: info for name, info in fields.items() if not (info.json_schema_extra or {}).get("echo")}
         hidden = {"domain"} if type(call).messages is not _messages() else set()
@@ -188,13 +192,13 @@ _WAY_OUT = "Undo that, or go on without it: --allow-loss on the command line, al
 
 
 def loss_text(lost: Sequence[str]) -> str:
-    """What is `lost`, line by line: `-` would not be sent, `+` would be sent in its place."""
+    """Returns what is `lost`, line by line: `-` would not be sent, `+` would be sent in its place."""
     heading = "this would be lost (- is not sent, + is sent in its place):"
     return "\n    ".join([heading, *(part for line in lost for part in line.split("\n"))])
 
 
 def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
-    """What the file says beside its messages and `call` does otherwise."""
+    """Yields the file's settings beside its messages that `call` does not follow."""
     edited = prompt.edited
     for name, value in _parameters(prompt):
         yield from _unkept_parameter(name, value, call)
@@ -212,7 +216,7 @@ def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
 
 
 def _unkept_parameter(name: str, value: Any, call: RagPredict) -> Iterator[str]:
-    """A parameter of requests that `call` sends with another value, or not at all."""
+    """Yields a parameter of requests that `call` sends with another value, or not at all."""
     as_sent = {"stream": False, "n": 1, "logprobs": call.logprobs, "top_logprobs": int(call.logprobs)}
     if value is None or (name in as_sent and value == as_sent[name]):
         return
@@ -244,7 +248,7 @@ _READ = _BESIDE | {f"{KEY}.{name}" for name in _SOURCE}
 
 
 def _parameters(prompt: ImportedPrompt) -> Iterator[tuple[str, Any]]:
-    """What the file says of requests, and all that nobody knows; of an export what somebody changed."""
+    """Yields the file's request parameters and unknown keys; for an export only the edited ones."""
     edited = [(name, value) for name, value in prompt.edited.items() if name not in _READ]
     if prompt.layout and prompt.before:
         for name, value in edited:
@@ -256,7 +260,7 @@ def _parameters(prompt: ImportedPrompt) -> Iterator[tuple[str, Any]]:
 
 
 def _other_format(value: Any, call: RagPredict) -> Iterator[str]:
-    """How the format of replies in the file differs from the one that `call` asks a target for."""
+    """Yields how the file's format of replies differs from the one that `call` requests from a target."""
     from ragc.programs.calls.layouts import JSON_LAYOUTS
     from ragc.programs.calls.replies import reply_schema
     from ragc.programs.own.schemas import is_closed
@@ -272,7 +276,7 @@ def _other_format(value: Any, call: RagPredict) -> Iterator[str]:
 
 
 def _frame(format: Any) -> Any:
-    """A response format without its schema."""
+    """Returns a response format without its schema."""
     if not isinstance(_schema_in(format), dict):
         return format
     inner = {name: part for name, part in format["json_schema"].items() if name != "schema"}
@@ -280,7 +284,7 @@ def _frame(format: Any) -> Any:
 
 
 def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:
-    """What the block `source` says otherwise than messages that were edited too."""
+    """Yields the parts of the block `source` that contradict messages which were edited too."""
     edited = prompt.edited
     now: Mapping[str, Any] = {
         "instructions": prompt.instructions,
@@ -300,7 +304,7 @@ def _schema_in(response_format: Any) -> Any:
 
 
 def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
-    """How `schema` differs from that of replies of `call`; titles, order and what it leaves out aside."""
+    """Yields how `schema` differs from that of `call`'s replies, except in titles, order and omissions."""
     from ragc.programs.calls.replies import reply_schema
 
     sent = reply_schema(call.signature)
@@ -308,7 +312,7 @@ def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
 
 
 def _bare(schema: Any) -> Any:
-    """`schema` without titles and order."""
+    """Returns `schema` without titles and order."""
     if isinstance(schema, dict):
         return {
             name: sorted(part, key=str) if name == "required" and isinstance(part, list) else _bare(part)
@@ -323,7 +327,7 @@ _OPEN = frozenset({"required", "additionalProperties", "type"})
 
 
 def _closed_as(written: Any, sent: Any) -> Any:
-    """The schema `sent` without what it says of objects and `written` leaves open."""
+    """Returns the schema `sent` without statements on objects that `written` leaves open."""
     if isinstance(written, dict) and isinstance(sent, dict):
         left = {name for name in _OPEN - written.keys() if sent.get("type") == "object"}
         return {name: _closed_as(written.get(name), part) for name, part in sent.items() if name not in left}
@@ -333,7 +337,7 @@ def _closed_as(written: Any, sent: Any) -> Any:
 
 
 def _other_reply(prompt: ImportedPrompt) -> Iterator[str]:
-    """Descriptions of replies under `reply` that are not those sent, and all else that was changed there."""
+    """Yields descriptions under `reply` that differ from those sent, and all other changes there."""
     reply = prompt.edited["reply"]
     fields = reply.get("fields") if isinstance(reply, dict) else None
     about = (
@@ -376,7 +380,7 @@ def _text_of(value: Any) -> str:
 
 
 def _around(text: str, match: re.Match[str]) -> str:
-    """The line of `text` that `match` is in, cut to 200 characters."""
+    """Returns the line of `text` that `match` is in, cut to 200 characters."""
     start = text.rfind("\n", 0, match.start()) + 1
     return text[start:].split("\n", 1)[0][:200]
 
@@ -396,7 +400,7 @@ def _many(many: bool) -> str:
 
 
 def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """`demo` with a single value wrapped in a list where a list is expected."""
+    """Returns `demo` with a single value wrapped in a list where a list is expected."""
     values = dict(demo)
     for name, info in signature.input_fields.items():
         if isinstance(values.get(name), str) and str(info.annotation).startswith(("list", "tuple")):

@@ -1,7 +1,7 @@
-"""Reads messages that a layout wrote and somebody edited, and finds what a program would not send of them.
+"""Reads edited messages of a layout, and finds the parts of them that a program would not send.
 
-What is read is written again in the same layout, and the two texts are compared: each line that differs is
-listed, as a diff lists it, so that nothing is lost without being seen.
+The result is written again in the same layout, and the two texts are compared: each line that differs is
+listed, as in a diff, so that no loss goes unseen.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Turn = tuple[str, tuple[Part, ...]]
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """What messages of a layout say, as a program's prompt holds it.
+    """The content of a layout's messages, in the form of a program's prompt.
 
-    `relocated` are the lines that stand at the end of the instructions now. `lost` are the lines of a diff
-    from the file to what would be sent: with `-` those not sent, with `+` those sent in their place.
+    `relocated` are the lines that are now at the end of the instructions. `lost` are the lines of a diff from
+    the file to what would be sent: with `-` those not sent, with `+` those sent in their place.
     """
 
     instructions: str
@@ -52,7 +52,7 @@ class LaidOut:
 def read_laid_out_messages(
     turns: Sequence[Turn], signature: Any, layout: str, known: Sequence[Mapping[str, Any]] = ()
 ) -> LaidOut:
-    """What `turns` say for the fields of `signature`, written in `layout`; the last is the user's.
+    """Reads `turns`, written in `layout`, as the fields of `signature`; the last turn is the user's.
 
     `known` are demonstrations that the messages showed before they were edited.
     """
@@ -87,7 +87,9 @@ def read_laid_out_messages(
 def user_template(
     signature: Any, layout: str, *, names: Sequence[str] | None = None, prefix: str = ""
 ) -> tuple[Part, ...]:
-    """The parts of the user's message in `layout`; of a demonstration with the inputs `names`, if given."""
+    """Returns the parts of the user's message in `layout`; of a demonstration with the inputs `names`, if
+    given.
+    """
     inputs = {one.name: one for one in inputs_of(signature)}
     echoes = _echoes(signature)
     chosen = [name for name in inputs if name not in dict(echoes) and (names is None or name in names)]
@@ -107,7 +109,7 @@ def user_template(
 
 
 def inputs_of(signature: Any) -> tuple[Input, ...]:
-    """The inputs of `signature`, texts where their type is no other."""
+    """Returns the inputs of `signature`, as texts if they have no other supported type."""
     listed = []
     for name, info in signature.input_fields.items():
         annotation = getattr(info.annotation, "__name__", "") or ""
@@ -134,7 +136,7 @@ def _own(signature: Any) -> dict[str, str]:
 
 
 def _texts(parts: Sequence[Part]) -> Iterator[str]:
-    """The texts of `parts`, a slot as its name in braces."""
+    """Yields the texts of `parts`, a slot as its name in braces."""
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -148,7 +150,7 @@ def _lines(parts: Sequence[Part]) -> list[str]:
 
 
 def _without_insertions(lines: Sequence[str], base: Sequence[str]) -> tuple[list[str], list[str]]:
-    """`lines` without those that were added to `base`, and those; lines with a slot stay."""
+    """Returns `lines` without those that were added to `base`, and the added ones; lines with a slot stay."""
     remaining: list[str] = []
     added: list[str] = []
     before, after = ([_fold(line) for line in one] for one in (base, lines))
@@ -166,7 +168,7 @@ def _without(text: str, preface: str) -> str:
 def _demo_templates(
     signature: Any, layout: str, known: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """How a demonstration may be written: with all inputs, or marked as partial with some of them."""
+    """Yields the forms of a demonstration: with all inputs, or marked as partial with some of them."""
     names = [one.name for one in inputs_of(signature)]
     yield "", user_template(signature, layout, names=names)
     subsets = {tuple(name for name in names if name in demo) for demo in known}
@@ -184,7 +186,9 @@ def _read_demos(
     signature: Any,
     layout: str,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
-    """The demonstrations of the messages `shown`, and these with replies in the notation of the layout."""
+    """Returns the demonstrations of the messages `shown`, and these with replies in the notation of the
+    layout.
+    """
     inputs = {one.name: one for one in inputs_of(signature)}
     demos: list[dict[str, Any]] = []
     canonical: list[tuple[str, str]] = []
@@ -210,7 +214,7 @@ def _read_demos(
 
 
 def _reply_values(text: str, signature: Any, layout: str) -> dict[str, Any] | None:
-    """The outputs that a demonstrated reply gives, without those that it says to be absent; None without."""
+    """Returns the outputs of a demonstrated reply, without those marked as absent; None without any."""
     outputs = tuple(Output(name, {"type": _type(info)}) for name, info in signature.output_fields.items())
     if layout in JSON_LAYOUTS:
         values = outputs_in(text, outputs)
@@ -247,7 +251,7 @@ def _framed_values(text: str, signature: Any, layout: str) -> dict[str, Any] | N
 
 
 def _texts_between_markers(text: str, signature: Any) -> dict[str, Any] | None:
-    """The outputs of a reply of the layout `chat` whose values are texts, or JSON."""
+    """Returns the outputs of a reply of the layout `chat` whose values are texts, or JSON."""
     pieces = re.split(r"\[\[ ## (\w+) ## \]\]", text)
     values: dict[str, Any] = {}
     for name, value in zip(pieces[1::2], pieces[2::2], strict=False):
@@ -262,7 +266,7 @@ def _texts_between_markers(text: str, signature: Any) -> dict[str, Any] | None:
 
 
 def _plain_reply(answer: str, outputs: Mapping[str, Any], layout: str) -> str:
-    """A reply that is the value alone, as the object that the layout writes."""
+    """Returns a reply that is only the value as the object that the layout writes."""
     single = list(outputs.values())
     if layout in JSON_LAYOUTS and len(single) == 1 and single[0] == answer:
         return json.dumps(dict(outputs), ensure_ascii=False)
@@ -270,7 +274,7 @@ def _plain_reply(answer: str, outputs: Mapping[str, Any], layout: str) -> str:
 
 
 def _canonical(role: str, text: str, layout: str) -> str:
-    """A reply that is a JSON object, in one notation; other messages as they are."""
+    """Returns a reply that is a JSON object, in one notation; other messages as they are."""
     if role != "assistant" or layout not in JSON_LAYOUTS:
         return text
     try:
@@ -285,7 +289,7 @@ def _fold(line: str) -> str:
 
 
 def _diff(written: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The lines that differ, white space aside: `-` of `written`, `+` of `sent`, message by message."""
+    """Returns the lines that differ, except in white space: `-` of `written`, `+` of `sent`, by message."""
     before, after = _numbered(written), _numbered(sent)
     written_keys, sent_keys = ([(role, _fold(line)) for _, role, line in one] for one in (before, after))
     listed: list[str] = []
@@ -304,7 +308,7 @@ def _diff(written: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -
 
 
 def _numbered(messages: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """The name of the message, its role, and the text of each line that is not blank."""
+    """Returns the name of the message, its role, and the text of each line that is not blank."""
     lines = []
     for number, (role, text) in enumerate(messages, 1):
         name = f"message {number} of the {role}" if role != "system" else "the system message"

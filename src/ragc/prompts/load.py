@@ -38,7 +38,7 @@ __all__ = ["DEFAULT", "ImportedPrompt", "contents", "import_prompt"]
 
 
 def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
-    """Import the prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
+    """Imports the prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
 
     The file is a JSON array of messages, an object with `messages`, or a text template (`.jinja`, `.jinja2`,
     `.j2`). Pairs of user and assistant messages before the last message become demonstrations where they
@@ -52,7 +52,9 @@ def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPro
 
 
 def is_unchanged(path: str | Path) -> bool:
-    """Whether the file at `path` is an export whose messages are as they were written; raises DataError."""
+    """Returns whether the file at `path` is an export whose messages are as they were written; raises
+    DataError.
+    """
     from ragc.prompts.model import is_intact
 
     file = read(path)
@@ -70,7 +72,7 @@ _NUMBERS = {
 
 
 def read_source(file: PromptFile) -> ImportedPrompt:
-    """The prompt of an export with unchanged messages, read from its `source` block."""
+    """Returns the prompt of an export with unchanged messages, read from its `source` block."""
     source = file.document[KEY]
     lost: list[str] = []
     turns = [(role, _template(file, n, text, lost).parts) for n, (role, text) in _enumerate_messages(file)]
@@ -96,14 +98,14 @@ def read_source(file: PromptFile) -> ImportedPrompt:
 
 
 def _layout(name: Any) -> str:
-    """The layout `name`; "" for one that is not known here."""
+    """Returns the layout `name`; "" for an unknown one."""
     from ragc.programs.knobs import LAYOUTS
 
     return str(name) if name in LAYOUTS else ""
 
 
 def _stated(file: PromptFile) -> Mapping[str, Any]:
-    """What the file says of requests, the model included."""
+    """Returns the file's request parameters, the model included."""
     if not _mapping(file, KEY):
         nested = "messages" not in file.document
         beside = {k: v for k, v in file.document.items() if nested and k not in ("request", "program")}
@@ -121,7 +123,7 @@ _FOR_READERS = frozenset({"about", "note", "name", "description", "model", "inpu
 
 
 def _declared_demos(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
-    """The demonstrations of an export; raises DataError where an input of one has the wrong type."""
+    """Returns the demonstrations of an export; raises DataError where an input of one has the wrong type."""
     known = {one.name: one for one in _declared_inputs(file)}
     for number, demo in enumerate(demos, 1):
         for name, value in dict(demo).items():
@@ -137,7 +139,7 @@ def _type_problem(value: Any) -> str:
 
 
 def read_messages(file: PromptFile) -> ImportedPrompt:
-    """The prompt, inferred from the messages themselves; raises DataError."""
+    """Returns the prompt, inferred from the messages themselves; raises DataError."""
     left: list[str] = []
     lost: list[str] = []
     read = [(role, _template(file, number, text, lost)) for number, (role, text) in _enumerate_messages(file)]
@@ -190,7 +192,7 @@ def read_messages(file: PromptFile) -> ImportedPrompt:
 
 
 def _roles(file: PromptFile) -> Iterator[str]:
-    """The lines of a diff for each message whose role is sent under another name."""
+    """Yields the lines of a diff for each message whose role is sent under another name."""
     for number, (one, (role, _)) in enumerate(zip(file.raw, file.messages, strict=False), 1):
         if (written := one["role"]) != role:
             yield f"@ the role of message {number}"
@@ -198,12 +200,12 @@ def _roles(file: PromptFile) -> Iterator[str]:
 
 
 def _marked(lost: Sequence[str]) -> tuple[str, ...]:
-    """`lost` as lines of a diff."""
+    """Returns `lost` as lines of a diff."""
     return tuple(f"-{line}" for text in lost for line in text.split("\n") if line.strip())
 
 
 def _as_laid_out(prompt: ImportedPrompt) -> ImportedPrompt:
-    """`prompt` with what its messages say in their layout, as far as that shows without a program."""
+    """Returns `prompt` with what its messages say in their layout, as far as that shows without a program."""
     from ragc.prompts.laid_out import read_laid_out_messages
 
     known = prompt.before.get("demonstrations") or ()
@@ -219,7 +221,7 @@ def _as_laid_out(prompt: ImportedPrompt) -> ImportedPrompt:
 
 
 def _written_in(file: PromptFile, system: Sequence[Template]) -> str:
-    """The layout that wrote the messages of `file`; "" for none."""
+    """Returns the layout that wrote the messages of `file`; "" for none."""
     return _layout(_mapping(file, KEY).get("layout")) or detect_layout(
         plain(system[0].parts) if system else ""
     )
@@ -229,7 +231,7 @@ _FOREIGN_MARK = re.compile(r"\{\{\s*[A-Za-z_]\w*\s*\}\}")
 
 
 def _check_marks(file: PromptFile) -> None:
-    """Raise DataError for a text in the place of a slot that is none, or for characters that mark slots."""
+    """Raises DataError for a text in the place of a slot that is none, or for characters that mark slots."""
     slots, old = _mapping(file, "slots"), str(_mapping(file, KEY))
     for number, (_, text) in _enumerate_messages(file):
         if "\ue000" in text or "\ue001" in text:
@@ -243,7 +245,7 @@ def _check_marks(file: PromptFile) -> None:
 
 
 def _check_slots(file: PromptFile, turns: Sequence[Turn]) -> None:
-    """Raise DataError for a slot in a message of a layout before the last one, which has the inputs."""
+    """Raises DataError for a slot in a message of a layout before the last one, which has the inputs."""
     for number, (_, parts) in enumerate(turns, 1):
         names = [part.name for part in parts if isinstance(part, Slot)]
         if names:
@@ -290,7 +292,7 @@ _REPLIES = frozenset({"answer", "response", "reply", "output", "assistant", "you
 def _instructions(
     system: Sequence[Template], beside: Wording, outputs: Sequence[Output], left: list[str]
 ) -> str:
-    """The system messages, and the text of the last message without its inputs."""
+    """Returns the system messages, and the text of the last message without its inputs."""
     text = "\n\n".join(plain(template.parts) for template in system)
     if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
         left.append(f"the place of {', '.join(slots)} in the system message: an input comes with the others")
@@ -303,13 +305,13 @@ def _instructions(
 
 
 def _labels(beside: Wording, inputs: Sequence[Input]) -> dict[str, str]:
-    """The labels of inputs that say something else than their name, as their descriptions."""
+    """Returns the labels of inputs that differ from their name, as their descriptions."""
     own = {one.name: one.name.replace("_", " ").lower() for one in inputs}
     return {name: label for name, label in beside.labels.items() if label.lower() != own.get(name)}
 
 
 def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
-    """The inputs, and the names of those with a guessed type: plain slots that no schema describes."""
+    """Returns the inputs, and the names of those of a guessed type: plain slots that no schema describes."""
     declared = {one.name: one for one in _declared_inputs(file)}
     slots = [part for template in templates for part in template.parts if isinstance(part, Slot)]
     guesses = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
@@ -319,7 +321,7 @@ def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Inpu
 
 
 def _pairs(turns: Sequence[tuple[str, Template]], lost: list[str]) -> list[tuple[str, str]]:
-    """Consecutive user and assistant messages; unpaired ones, and those with slots, are added to `lost`."""
+    """Returns consecutive user and assistant messages; adds unpaired and slotted ones to `lost`."""
     pairs: list[tuple[str, str]] = []
     waiting: str | None = None
     for role, template in turns:
@@ -353,7 +355,9 @@ def _declared_inputs(file: PromptFile) -> tuple[Input, ...]:
 
 
 def _schema(file: PromptFile) -> Mapping[str, Any]:
-    """The JSON schema of a reply, from the export's metadata or the request's format; raises DataError."""
+    """Returns the JSON schema of a reply, from the export's metadata or the request's format; raises
+    DataError.
+    """
     schema = _mapping(file, "output_schema")
     if not schema:
         try:
@@ -382,7 +386,7 @@ def _definitions(file: PromptFile) -> Mapping[str, Any]:
 
 
 def _sampling(file: PromptFile) -> Sampling:
-    """The sampling in the file, with defaults for what it omits."""
+    """Returns the sampling in the file, with defaults for what it omits."""
     parameters = {**(file.document.get("request") or {}), **_mapping(file, "parameters")}
     parameters.setdefault("max_tokens", parameters.get("max_completion_tokens"))
     numbers: dict[str, Any] = {}

@@ -57,7 +57,7 @@ class Input:
         return self.many and self.kind == "text"
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of a value."""
+        """Returns the JSON schema of a value."""
         names = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean"}
         one: dict[str, Any] = {"type": names[self.kind]}
         schema = {"type": "array", "items": one} if self.many else one
@@ -118,7 +118,7 @@ class CompiledPrompt:
     replies, see `ragc.prompts.model`. `logprobs` says that the program needs the log probabilities of a
     reply. `demos` is the number of demonstrations in the messages, `demonstrations` are their values by
     field. `fingerprint` is a digest of everything that affects the prompt, `program` that of the whole
-    compiled program. `thinking` are the tokens for thoughts that its target had beside those of `sampling`.
+    compiled program. `thinking` are the tokens for thoughts of its target beside those of `sampling`.
     """
 
     name: str
@@ -149,14 +149,14 @@ class CompiledPrompt:
         }
 
     def input(self, name: str) -> Input:
-        """The input called `name`; raises KeyError."""
+        """Returns the input called `name`; raises KeyError."""
         return {one.name: one for one in self.inputs}[name]
 
     def parameters(self) -> dict[str, Any]:
-        """The body of an OpenAI chat request without model and messages.
+        """Returns the body of an OpenAI chat request without model and messages.
 
-        Parameters left to the target are omitted; `response_format` is present where the reply is enforced.
-        `max_tokens` has the room for thoughts.
+        Parameters left to the target are omitted; `response_format` is present if the reply is enforced.
+        `max_tokens` includes the tokens for thoughts.
         """
         schema = self.output_schema if self.enforced else None
         sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.thinking)
@@ -205,16 +205,16 @@ class ExportedProgram:
         return iter(self.prompts)
 
     def prompt(self, name: str) -> CompiledPrompt:
-        """The prompt called `name`; raises KeyError."""
+        """Returns the prompt called `name`; raises KeyError."""
         return {one.name: one for one in self.prompts}[name]
 
     def model(self, prompt: CompiledPrompt) -> str:
-        """The id of the model that answers `prompt`; the word `model` where it is unknown."""
+        """Returns the id of the model that answers `prompt`; the word `model` if it is unknown."""
         return self.models.get(prompt.role) or self.models.get("main") or "model"
 
     @property
     def code_note(self) -> str:
-        """What a program of the user's own lacks in every export; "" for those of ragc."""
+        """Returns what a user's own program lacks in every export; "" for those of ragc."""
         if ":" not in self.method:
             return ""
         return f"What happens between the calls is the code of {self.method}, which no export holds."
@@ -245,17 +245,17 @@ _HOW = {
 
 
 def style(prompt: CompiledPrompt) -> str:
-    """The notation of the reply: `json`, `markers` or `tags`."""
+    """Returns the notation of the reply: `json`, `markers` or `tags`."""
     return {"chat": "markers", "xml": "tags"}.get(prompt.layout, "json")
 
 
 def marker(prompt: CompiledPrompt, field: str) -> str:
-    """The text before the value of an output `field`; "" where the reply is JSON."""
+    """Returns the text before the value of an output `field`; "" where the reply is JSON."""
     return {"markers": f"[[ ## {field} ## ]]", "tags": f"<{field}>"}.get(style(prompt), "")
 
 
 def reading(prompt: CompiledPrompt) -> dict[str, Any]:
-    """How to parse a reply of `prompt`, and what to send when that fails, as JSON values."""
+    """Returns how to parse a reply of `prompt`, and what to send when that fails, as JSON values."""
     kind = style(prompt)
     names = ", ".join(f'"{one.name}"' for one in prompt.outputs)
     return {
@@ -282,7 +282,7 @@ KEY = "source"
 def source(
     prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]], document: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The `source` block of an export: what is needed to import the prompt again.
+    """Returns the `source` block of an export: what is needed to import the prompt again.
 
     Digests of the `messages` as written, and of the other parts of the `document`, detect edits.
     """
@@ -305,7 +305,7 @@ _NESTED = ("request", "parameters", KEY)
 
 
 def parts_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What an export's `document` says beside its messages, by dotted key; remarks for readers left out."""
+    """Returns the values of an export's `document` beside its messages, by dotted key, without remarks."""
     parts: dict[str, Any] = {}
     for key, value in document.items():
         if key in _NESTED and isinstance(value, dict):
@@ -316,7 +316,7 @@ def parts_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def edited_parts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a file that its export wrote otherwise, None where one is gone; {} where none is known."""
+    """Returns the parts of a file that differ from its export, None for missing ones; {} if none known."""
     block = document.get(KEY)
     known = block.get("parts") if isinstance(block, dict) else None
     if not isinstance(known, dict):
@@ -327,6 +327,6 @@ def edited_parts(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the `messages` of a file match the digest in its source block."""
+    """Returns whether the `messages` of a file match the digest in its source block."""
     source = document.get(KEY)
     return isinstance(source, dict) and source.get("messages") == digest(list(messages))

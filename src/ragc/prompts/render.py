@@ -1,7 +1,7 @@
 """The prompt renderer: a prompt as Jinja2 templates, and its messages for given inputs.
 
 Templates depend on nothing of ragc. They render the same for any `trim_blocks`, `lstrip_blocks` and
-`keep_trailing_newline`, as long as autoescape is off, and fail for a missing input where `undefined` is
+`keep_trailing_newline`, as long as autoescape is off, and fail for a missing input if `undefined` is
 StrictUndefined. A text in the place of a list is refused in every environment, including sandboxes.
 """
 
@@ -34,7 +34,7 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
 
 
 def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
-    """The messages that a call of `prompt` with `inputs` sends.
+    """Returns the messages that a call of `prompt` with `inputs` sends.
 
     Raises UsageError when an input is missing, unknown or of the wrong type.
     """
@@ -46,7 +46,7 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
 
 
 def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
-    """Raise UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
+    """Raises UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
     known = {one.name: one for one in prompt.inputs}
     if inputs.keys() != known.keys():
         expected, received = ", ".join(known) or "none", ", ".join(inputs) or "none"
@@ -58,7 +58,7 @@ def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
 
 
 def fits(one: Input, value: Any) -> bool:
-    """Whether `value` has the type of the input `one`; numbers must be finite."""
+    """Returns whether `value` has the type of the input `one`; numbers must be finite."""
     if one.many:
         return isinstance(value, list | tuple) and all(_fits(one.kind, item) for item in value)
     return _fits(one.kind, value)
@@ -73,7 +73,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
-    """The Jinja2 source of the content of `message`."""
+    """Returns the Jinja2 source of the content of `message`."""
     source, after = "", False
     for part in message.parts:
         if isinstance(part, str):
@@ -86,7 +86,7 @@ def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
 
 
 def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
-    """Jinja2 source that renders as `text`.
+    """Returns Jinja2 source that renders as `text`.
 
     Some characters are written as expressions: an opening brace that could begin a tag, every CR, white space
     at the end of the last line (`lstrip_blocks`), a final LF where nothing follows (`rest` is false), and a
@@ -98,7 +98,7 @@ def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
 
 
 def _quote(text: str) -> str:
-    """`text` as a string literal of Jinja2."""
+    """Returns `text` as a string literal of Jinja2."""
     return '"' + "".join(ESCAPES.get(c, c).replace("\\u00", "\\x") for c in text) + '"'
 
 
@@ -118,7 +118,8 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
 
 
 def guard(input: str, name: str) -> str:
-    """Jinja2 and Nunjucks source that fails where `name` is a text, which a loop would split into letters.
+    """Returns Jinja2 and Nunjucks source that fails where `name` is a text, which a loop would split into
+    letters.
 
     `input` is its name in the error. Calling an undefined function fails in every environment.
     """
@@ -136,7 +137,7 @@ def _add_escapes(name: str) -> str:
 
 @cache
 def environment() -> SandboxedEnvironment:
-    """The environment of all rendering: sandboxed, with strict undefined names, without autoescape."""
+    """Returns the environment of all rendering: sandboxed, strict on undefined names, no autoescape."""
     return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
 
 

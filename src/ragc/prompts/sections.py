@@ -1,7 +1,7 @@
-"""Splits a system message into what its layout wrote around: instructions and descriptions of fields.
+"""Splits a system message of a layout into instructions and descriptions of fields.
 
-The inverse of a layout of `ragc.programs.calls.layouts`. A line that no layout writes belongs to what stands
-above it, so that a text which somebody added is sent where they put it.
+The inverse of a layout of `ragc.programs.calls.layouts`. A line that no layout writes belongs to the text
+above it, so that an added text is sent where its author put it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Head = Callable[[str], tuple[str, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class SystemText:
-    """The instructions in a system message, the descriptions by field, and the text above all of that."""
+    """The instructions in a system message, the descriptions by field, and the text above both."""
 
     instructions: str
     descriptions: Mapping[str, str]
@@ -32,7 +32,7 @@ class SystemText:
 
 
 def detect_layout(system: str) -> str:
-    """The layout that wrote the message `system`; "" for none."""
+    """Returns the layout that wrote the message `system`; "" for none."""
     if OBJECTIVE in system and _REPLY_FIELDS in system:
         if "Outputs will be a JSON object with the following fields." in system:
             return "json"
@@ -42,7 +42,7 @@ def detect_layout(system: str) -> str:
 
 
 def reply_fields(system: str, layout: str) -> tuple[str, ...]:
-    """The names of the outputs that the message `system`, written in `layout`, lists."""
+    """Returns the names of the outputs that the message `system`, written in `layout`, lists."""
     if layout == "minimal":
         lines = system.rpartition(f"{OUTPUTS}\n")[2].split("\n")
         return tuple(match[1] for line in lines if (match := _REPLY_LINE.match(line)))
@@ -51,7 +51,7 @@ def reply_fields(system: str, layout: str) -> tuple[str, ...]:
 
 
 def split_system(system: str, layout: str, signature: Any) -> SystemText:
-    """The parts of the message `system`, written in `layout` for the fields of `signature`."""
+    """Returns the parts of the message `system`, written in `layout` for the fields of `signature`."""
     return _split_minimal(system, signature) if layout == "minimal" else _split_framed(system, signature)
 
 
@@ -94,7 +94,9 @@ def _is_heading(line: str) -> bool:
 
 
 def _section(lines: Sequence[str], heading: str, head: Head) -> int:
-    """The first line of the fields below the last `heading`, or the first line of a field without one."""
+    """Returns the first line of the fields below the last `heading`, or the first line of a field without
+    one.
+    """
     at = _heading(lines, heading, head)
     if at is not None:
         return at + 1
@@ -102,13 +104,13 @@ def _section(lines: Sequence[str], heading: str, head: Head) -> int:
 
 
 def _heading(lines: Sequence[str], heading: str, head: Head) -> int | None:
-    """The place of the last `heading` that the line of a field follows; None without one."""
+    """Returns the position of the last `heading` before the line of a field, or None."""
     places = [i for i, line in enumerate(lines) if line.strip() == heading]
     return next((i for i in reversed(places) if i + 1 < len(lines) and head(lines[i + 1])), None)
 
 
 def _read_fields(lines: Sequence[str], head: Head) -> dict[str, str]:
-    """The descriptions of fields by name; a line of no field continues the one above it."""
+    """Returns the descriptions of fields by name; a line of no field continues the one above it."""
     about: dict[str, list[str]] = {}
     last = ""
     for line in lines:
@@ -122,7 +124,7 @@ def _read_fields(lines: Sequence[str], head: Head) -> dict[str, str]:
 
 
 def _split_framed(system: str, signature: Any) -> SystemText:
-    """The parts of a message of DSPy's adapters."""
+    """Returns the parts of a message of DSPy's adapters."""
     body, _, objective = system.partition(OBJECTIVE)
     lines = body.split("\n")
     starts = [

@@ -35,7 +35,9 @@ class Template:
 
 
 def split_at_marks(content: str, slots: Mapping[str, Any]) -> Template:
-    """`content` of openai-json, split at the marks of `slots`, or at every `{{name}}` without `slots`."""
+    """Returns `content` of openai-json, split at the marks of `slots`, or at every `{{name}}` without
+    `slots`.
+    """
     if not slots:
         pieces = _SLOT.split(content)
         return _join_parts(Slot(p) if i % 2 else p for i, p in enumerate(pieces))
@@ -57,7 +59,7 @@ def _slot(slot: Any) -> Slot:
 
 
 def jinja(content: str) -> Template:
-    """Parse `content` as Jinja2. Raises Untranslatable."""
+    """Parses `content` as Jinja2. Raises Untranslatable."""
     try:
         tree = SandboxedEnvironment(keep_trailing_newline=True).parse(content)
     except jinja2.TemplateSyntaxError as error:
@@ -85,7 +87,9 @@ def _join_parts(pieces: Iterator[Part] | Any) -> Template:
 
 
 def _without_brackets(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """`parts` without the brackets that a template writes around a list in JSON, which the slot includes."""
+    """Returns `parts` without the brackets that a template writes around a list in JSON, which the slot
+    includes.
+    """
     bare = list(parts)
     for at in range(1, len(bare) - 1):
         slot, before, after = bare[at], bare[at - 1], bare[at + 1]
@@ -136,7 +140,7 @@ _AROUND_ITEM = re.compile(r"\W*")
 
 
 def _list_slot(node: nodes.For, left: list[str]) -> Slot:
-    """The slot of a list that is written item by item, with any way of numbering."""
+    """Returns the slot of a list that is written item by item, with any way of numbering."""
     if not (isinstance(node.iter, nodes.Name) and isinstance(node.target, nodes.Name)) or node.test:
         raise _untranslatable(node)
     allowed = {node.target.name, "loop", node.iter.name}
@@ -155,7 +159,7 @@ def _list_slot(node: nodes.For, left: list[str]) -> Slot:
 
 
 def _guards(node: nodes.If) -> bool:
-    """Whether the block is an export's check that refuses a text in the place of a list."""
+    """Returns whether the block is an export's check that refuses a text in the place of a list."""
     test = node.test
     of_text = isinstance(test, nodes.Test) and test.name == "string" and isinstance(test.node, nodes.Name)
     return of_text and not node.elif_ and not node.else_ and next(node.find_all(nodes.Call), None) is not None
@@ -188,7 +192,7 @@ _TAGS = re.compile(r"<(/?)([\w\- ]{1,60})>")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a message says beside its inputs: the text of its lines, and the label of each input by name.
+    """The text of a message beside its inputs: its lines, and the label of each input by name.
 
     `ends` are the lines of labels, headings and tags below all of that, such as `Answer:`.
     """
@@ -199,7 +203,7 @@ class Wording:
 
 
 def wording(parts: Sequence[Part]) -> Wording:
-    """What a message says beside its inputs, which the text names as `` `name` ``.
+    """Returns the text of a message beside its inputs, which the text names as `` `name` ``.
 
     A line of an input and its label is no text; nor are tags, headings, lines of punctuation and lone labels.
     """
@@ -228,15 +232,15 @@ def wording(parts: Sequence[Part]) -> Wording:
 
 
 def _bare_label(text: str) -> str:
-    """`text` without what marks it as a label, a heading or a tag."""
+    """Returns `text` without the marks of a label, a heading or a tag."""
     return _TAGS.sub(r"\2", text.strip()).strip().strip("#*_:=->\"'` ").strip()
 
 
 def name_slots(text: str) -> str:
-    """`text` with each slot replaced by the name of its input."""
+    """Returns `text` with each slot replaced by the name of its input."""
     return _MARKED_SLOT.sub(r"`\1`", text)
 
 
 def plain(parts: Sequence[Part]) -> str:
-    """A message with each slot replaced by the name of its input."""
+    """Returns a message with each slot replaced by the name of its input."""
     return "".join(p if isinstance(p, str) else f"`{p.name}`" for p in parts)

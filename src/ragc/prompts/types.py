@@ -32,7 +32,7 @@ _BOUNDS = {
 
 
 def input_of(name: str, schema: Mapping[str, Any]) -> Input:
-    """The input `name` with the JSON schema of its values; raises UsageError for an unsupported type."""
+    """Returns the input `name` with its JSON schema; raises UsageError for an unsupported type."""
     many = schema.get("type") == "array"
     one = (schema.get("items") or {}) if many else schema
     kind = _KINDS.get(str(one.get("type")))
@@ -42,7 +42,7 @@ def input_of(name: str, schema: Mapping[str, Any]) -> Input:
 
 
 def annotation(schema: Mapping[str, Any], named: Mapping[str, Any], name: str = "Reply") -> Any:
-    """The Python type of values that fit `schema`; `named` are its definitions. Raises UsageError."""
+    """Returns the Python type of values that fit `schema`; `named` are its definitions. Raises UsageError."""
     import pydantic
 
     if "$ref" in schema:
@@ -80,7 +80,9 @@ def _bare(schema: Mapping[str, Any], named: Mapping[str, Any], name: str) -> Any
 
 
 def signature_of(instructions: str, inputs: Sequence[Input], outputs: Sequence[Output], named: Any) -> Any:
-    """The DSPy signature with these fields; raises UsageError for a name or type that DSPy cannot have."""
+    """Returns the DSPy signature with these fields; raises UsageError for a name or type that DSPy cannot
+    have.
+    """
     import dspy
 
     fields: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """A recipe, resolved: what to compile, from which data, on which models, within which budget.
 
-`ragc.recipe.models` defines the tables; those that need no other form are the tables as written, with "all"
-expanded and defaults filled in. `ragc.recipe.validate` makes a `Recipe` of a file.
+`ragc.recipe.models` defines the tables. Most records are the tables as written, with "all" expanded and
+defaults filled in. `ragc.recipe.validate` makes a `Recipe` of a file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Recipe:
 
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
-    settings of graders. `prompts` are files by predictor, imported before the search; with `allow_loss`,
-    which no file says, texts of theirs that no program would send are let go. `grid` is for `ragc grid`
-    alone, `training_data` for `ragc data`. `search.efforts` is empty: each effort is a target in
-    `search.targets`; `grid.product` is too: its combinations are among `grid.settings`.
+    settings of graders. `prompts` are files by predictor, imported before the search; `allow_loss`, which no
+    file sets, accepts the loss of their texts that no program would send. `grid` is for `ragc grid` alone,
+    `training_data` for `ragc data`. `search.efforts` is empty: each effort is a target in `search.targets`;
+    `grid.product` is too: its combinations are among `grid.settings`.
     """
 
     program: str
@@ -60,11 +60,11 @@ class Recipe:
         return (self.method, *(method(name) for name in self.search.programs))
 
     def path(self, text: str) -> Path:
-        """The path `text` of this recipe, resolved against `base`."""
+        """Returns the path `text` of this recipe, resolved against `base`."""
         return self.base / text
 
     def target_specs(self) -> dict[str, TargetSpec]:
-        """The targets by name, ready to be built.
+        """Returns the targets by name, ready to be built.
 
         Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
         """
@@ -76,17 +76,17 @@ class Recipe:
         return spec.replace(model=str(self.path(spec.model))) if is_path else spec
 
     def settings(self) -> Knobs:
-        """The program's knobs: the recipe's values, with the declared defaults for the rest."""
+        """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""
         knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
         return knobs
 
     def fixed(self, chosen: Method) -> dict[str, Value]:
-        """The recipe's fixed values for knobs that the program `chosen` has."""
+        """Returns the recipe's fixed values for knobs that the program `chosen` has."""
         own = {knob.name for knob in chosen.knobs.list_knobs()}
         return {name: value for name, value in self.knobs.items() if name in own}
 
     def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
-        """The searched knobs of the recipe's program or of `chosen`, in the order of declaration.
+        """Returns the searched knobs of the recipe's program or of `chosen`, in the order of declaration.
 
         The recipe's ranges override the declared ones.
         """
@@ -103,7 +103,8 @@ class Recipe:
         return not varied and not any(map(self.space, self.methods))
 
     def identity(self) -> str:
-        """The text that identifies a study of this recipe: everything except what may change on resuming.
+        """Returns the text that identifies a study of this recipe: everything except what may change on
+        resuming.
 
         Those are the budget, prices, the number of questions in flight, whether the study is kept, the grid,
         and what training data is made.
@@ -117,12 +118,12 @@ class Recipe:
         return replace(same, grid=GridSpec(), training_data=TrainingSpec()).to_toml()
 
     def to_toml(self) -> str:
-        """The recipe as TOML with all defaults; loading it returns an equal recipe."""
+        """Returns the recipe as TOML with all defaults; loading it returns an equal recipe."""
         return write.recipe_text(self)
 
 
 def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
-    """`knob` with the range `limits`: (low, high) of a number, else the options.
+    """Returns `knob` with the range `limits`: (low, high) of a number, else the options.
 
     A declared default outside the limits is replaced by the nearest value inside, or the first option.
     """

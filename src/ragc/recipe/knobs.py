@@ -47,9 +47,9 @@ class KnobChecks:
     problems: Problems
 
     def comparable(self, values: Mapping[str, object], table: Search) -> Mapping[str, object]:
-        """`values`, and for several programs what makes them comparable, where the recipe does not say it.
+        """Returns `values`, with defaults that make several programs comparable unless the recipe sets them.
 
-        That is one answer format, that of the recipe's own program where all have it, and one budget of
+        These are one answer format, that of the recipe's own program if all have it, and one budget of
         passages.
         """
         if len(self.methods) < 2:
@@ -61,14 +61,14 @@ class KnobChecks:
         return {name: value for name, value in common.items() if name not in varied} | dict(values)
 
     def _common_format(self) -> Value:
-        """The default answer format of the first program that all have, else the first that all have."""
+        """Returns the first default answer format that all programs have, else the first that all have."""
         listed = [{knob.name: knob for knob in program.knobs.list_knobs()} for program in self.methods]
         knobs = [every["answer_format"] for every in listed if "answer_format" in every]
         shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
         return next((knob.default for knob in knobs if knob.default in shared), shared[0])
 
     def fixed(self, values: Mapping[str, object]) -> dict[str, Value]:
-        """The fixed knobs, in the order of declaration."""
+        """Returns the fixed knobs, in the order of declaration."""
         if not self.methods:
             return {}
         fixed = self._checked("knobs", values, _value)
@@ -88,7 +88,8 @@ class KnobChecks:
         *,
         crossed: bool = False,
     ) -> Search:
-        """The search space. A knob with a range in the recipe is searched whether it is listed or not.
+        """Returns the search space. A knob with a range in the recipe is searched whether it is listed or
+        not.
 
         `crossed` says whether the recipe names questions of another domain.
         """
@@ -127,7 +128,7 @@ class KnobChecks:
         )
 
     def grid(self, table: GridSpec, search: Search) -> GridSpec:
-        """The settings of a grid, those of its products among them.
+        """Returns the settings of a grid, those of its products included.
 
         A value may be any that a knob of the recipe's own program has, whether the recipe fixes it or not.
         """
@@ -154,7 +155,7 @@ class KnobChecks:
         return table.replace(baseline=baseline, settings=tuple(settings), product=())
 
     def _in_grid(self, name: str, value: object, keys: Location, search: Search) -> Value:
-        """`value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
+        """Returns `value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
         own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
         try:
             if name in own:
@@ -179,7 +180,7 @@ class KnobChecks:
     def _checked(
         self, table: str, values: Mapping[str, object], check: Callable[[Knob, object], T]
     ) -> dict[str, T]:
-        """The values of `table` by knob, as returned by `check` for every program that has the knob."""
+        """Returns the values of `table` by knob as `check` returns them for every program with the knob."""
         valid: dict[str, T] = {}
         for name, value in values.items():
             keys = (*table.split("."), name)
@@ -192,12 +193,12 @@ class KnobChecks:
         return valid
 
     def _declared(self) -> tuple[str, ...]:
-        """The names of all knobs without duplicates, in the order of declaration."""
+        """Returns the names of all knobs without duplicates, in the order of declaration."""
         every = (knob.name for program in self.methods for knob in program.knobs.list_knobs())
         return tuple(dict.fromkeys(every))
 
     def _find(self, name: str, keys: Location) -> list[Knob]:
-        """The knob called `name` in every program that has it; a problem at `keys` if none has."""
+        """Returns the knob called `name` in every program that has it; a problem at `keys` if none has."""
         every = (knob for program in self.methods for knob in program.knobs.list_knobs())
         knobs = [knob for knob in every if knob.name == name]
         if not knobs:
@@ -209,7 +210,7 @@ class KnobChecks:
     def _searched(
         self, table: Search, fixed: Mapping[str, Value], ranges: Mapping[str, object]
     ) -> tuple[str, ...]:
-        """The names of the knobs to vary, in the order of declaration."""
+        """Returns the names of the knobs to vary, in the order of declaration."""
         if table.knobs == ("all",):
             every = (knob for program in self.methods for knob in program.knobs.list_knobs())
             names = {knob.name for knob in every if knob.searched and knob.name not in fixed}
@@ -228,7 +229,7 @@ class KnobChecks:
         return tuple(name for name in declared if name in names or name in ranges)
 
     def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The targets that may take each role, its own first."""
+        """Returns the possible targets of each role, its own first."""
         players: dict[str, tuple[str, ...]] = {}
         for role, names in listed.items():
             keys = ("search", "targets", role)
@@ -243,14 +244,14 @@ class KnobChecks:
 
 
 def _value(knob: Knob, value: object) -> Value:
-    """`value` as the knob's type; raises UsageError."""
+    """Returns `value` as the knob's type; raises UsageError."""
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
     return knob.check(value)
 
 
 def _range(knob: Knob, value: object) -> tuple[Value, ...]:
-    """The range that `value` gives to `knob`; raises UsageError when it is invalid."""
+    """Returns the range of `knob` in `value`; raises UsageError when it is invalid."""
     numeric = knob.kind in ("int", "float")
     if not isinstance(value, list) or not value or (numeric and len(value) != 2):
         expected = "[low, high]" if numeric else "a list of options"
@@ -270,7 +271,7 @@ def _range(knob: Knob, value: object) -> tuple[Value, ...]:
 
 
 def _signed(name: str) -> str:
-    """The metric `name` as an objective; one that is unknown or not loaded unchanged."""
+    """Returns the metric `name` as an objective; one that is unknown or not loaded unchanged."""
     if is_added(name) and ADDED.loaded(name) is None:
         return name
     try:
@@ -280,7 +281,7 @@ def _signed(name: str) -> str:
 
 
 def _of_others(error: UnknownName, name: str) -> str:
-    """The sentence on a knob that is one of other programs, for which no name that looks alike stands in."""
+    """Returns the sentence on a knob that only other programs have, if no similar name is the reason."""
     from ragc.programs import METHODS
 
     having = [entry.id for entry in METHODS if any(knob.name == name for knob in entry.knobs.list_knobs())]

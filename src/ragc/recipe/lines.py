@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[^,\]}#\n]*")
 
 
 def locate(text: str) -> dict[Keys, int]:
-    """The line, counted from 1, of every table, key and array item of the valid TOML `text`."""
+    """Returns the line, counted from 1, of every table, key and array item of the valid TOML `text`."""
     return _Scanner(text).scan()
 
 
@@ -47,19 +47,19 @@ class _Scanner:
         return self.lines
 
     def skip(self, pattern: re.Pattern[str]) -> int:
-        """Move past `pattern`, which may be empty; returns the new position."""
+        """Moves past `pattern`, which may be empty; returns the new position."""
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
         return self.at
 
     def note(self, keys: Keys, start: int) -> None:
-        """Record the line of `keys` and of the enclosing tables, at their first occurrence."""
+        """Records the line of `keys` and of the enclosing tables, at their first occurrence."""
         line = bisect_right(self.starts, start)
         for end in range(1, len(keys) + 1):
             self.lines.setdefault(keys[:end], line)
 
     def header(self, brackets: int) -> Keys:
-        """Read `[a.b]` or `[[a.b]]`; returns the table of the following pairs."""
+        """Reads `[a.b]` or `[[a.b]]`; returns the table of the following pairs."""
         start = self.at
         self.at += brackets
         names = self.keys()
@@ -75,11 +75,11 @@ class _Scanner:
         return table
 
     def last_item(self, table: Keys) -> Keys:
-        """`table`, or its newest item when it is an array of tables."""
+        """Returns `table`, or its newest item when it is an array of tables."""
         return (*table, self.arrays[table]) if table in self.arrays else table
 
     def keys(self) -> tuple[str, ...]:
-        """Read a dotted key and stop after it and its spaces."""
+        """Reads a dotted key and stops after it and its spaces."""
         names: list[str] = []
         while True:
             start = self.skip(_SPACE)
@@ -94,7 +94,7 @@ class _Scanner:
             self.at += 1
 
     def pair(self, table: Keys) -> None:
-        """Read `key = value` inside `table`."""
+        """Reads `key = value` inside `table`."""
         start = self.at
         keys: Keys = (*table, *self.keys())
         self.note(keys, start)
@@ -103,7 +103,7 @@ class _Scanner:
         self.value(keys)
 
     def value(self, keys: Keys) -> None:
-        """Read one value, recording the items inside it."""
+        """Reads one value, recording the items inside it."""
         opening = self.text[self.at]
         if opening in "\"'":
             self.skip(_STRING)
@@ -114,7 +114,7 @@ class _Scanner:
             self.skip(_PLAIN)
 
     def items(self, keys: Keys, closing: str) -> None:
-        """Read the items of an array or the pairs of an inline table, including `closing`."""
+        """Reads the items of an array or the pairs of an inline table, including `closing`."""
         count = 0
         while self.text[self.skip(_BLANK)] != closing:
             if self.text[self.at] == ",":

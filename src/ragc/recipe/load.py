@@ -34,13 +34,11 @@ def load(
     files: bool = True,
     allow_loss: bool = False,
 ) -> Recipe:
-    """The recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
+    """Reads the recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
 
     Relative paths are relative to `base`, by default the recipe's folder. `files=False` skips the check that
-    its files exist. `allow_loss` lets go of texts in its prompts that no program would send. Raises
-    UsageError
-    when `path` cannot be read and RecipeError with all problems of its
-    content.
+    its files exist. `allow_loss` accepts the loss of texts in its prompts that no program would send. Raises
+    UsageError when `path` cannot be read and RecipeError with all problems of its content.
     """
     path = Path(path)
     text = read_text(path, "recipe")
@@ -65,7 +63,7 @@ def parse(
     code: bool = False,
     stored: bool = False,
 ) -> Recipe:
-    """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`.
+    """Parses the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`.
 
     Without `code` no module of the recipe's author is imported; a program of their own that was not imported
     before is only named. A recipe that ragc `stored` beside a program may lack what only Python had.
@@ -78,17 +76,17 @@ def parse(
 
 
 def parse_partly(text: str, *, where: str, base: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe that ragc stored as `text` without its invalid parts, and the problems of these.
+    """Parses the recipe that ragc stored as `text` without its invalid parts; returns it and their problems.
 
-    For showing it: a recipe with problems must not be run. Nothing is imported. Raises RecipeError where it
-    is no TOML.
+    For showing it: a recipe with problems must not be run. Nothing is imported. Raises RecipeError if it is
+    no TOML.
     """
     values, problems = read_tables(text, (), where)
     return read(values, base, problems, files=False, code=False, stored=True), tuple(problems.texts())
 
 
 def read_text(path: Path, noun: str) -> str:
-    """The text of the TOML file `path`, which is a `noun` such as "recipe".
+    """Returns the text of the TOML file `path`, which is a `noun` such as "recipe".
 
     Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
     """
@@ -108,7 +106,7 @@ def read_text(path: Path, noun: str) -> str:
 
 
 def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], Problems]:
-    """The tables of a TOML `text` with the overrides `sets`, and where further problems are collected.
+    """Returns the tables of a TOML `text` with the overrides `sets`, and the collector of further problems.
 
     `where` names the text in errors. Raises RecipeError for a text that is not TOML.
     """
@@ -127,7 +125,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, o
 def settings(
     program: Method, search: Mapping[str, object], budget: Mapping[str, object], *, where: str
 ) -> tuple[Search, Budget]:
-    """Build the `[search]` and `[budget]` settings for `program` from plain values, without a recipe.
+    """Builds the `[search]` and `[budget]` settings for `program` from plain values, without a recipe.
 
     Raises RecipeError with all problems; `where` names the values.
     """
@@ -139,12 +137,12 @@ def settings(
 
 
 def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:
-    """The keys that the overrides `sets` write, in order."""
+    """Returns the keys that the overrides `sets` write, in order."""
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
 def _toml(text: str) -> dict[str, object]:
-    """Parse `text`. Raises TOMLDecodeError, also for a text that is nested too deeply."""
+    """Parses `text`. Raises TOMLDecodeError, also for a text that is nested too deeply."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -156,7 +154,7 @@ def _toml(text: str) -> dict[str, object]:
 
 
 def _syntax_problem(message: str, text: str) -> str:
-    """The TOML parser's message, with the line first."""
+    """Returns the TOML parser's message, with the line first."""
     match = _TOML_PLACE.search(message)
     line = int(match[1]) if match and match[1] else text.count("\n") + 1
     reason = message[: match.start()] if match else message
@@ -167,7 +165,9 @@ def _syntax_problem(message: str, text: str) -> str:
 
 
 def _unquoted(line: str, column: int) -> str:
-    """The problem when the value at `column` of `line` is a text without quotes; "" for anything else."""
+    """Returns the problem when the value at `column` of `line` is a text without quotes; "" for anything
+    else.
+    """
     match = _UNQUOTED.match(line, column)
     if not match:
         return ""
@@ -180,7 +180,7 @@ def _unquoted(line: str, column: int) -> str:
 
 
 def _override(values: dict[str, object], expression: str, overrides: dict[Keys, str]) -> str:
-    """Write one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
+    """Writes one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
     try:
         expression.encode("utf-8")
     except UnicodeEncodeError:
@@ -205,7 +205,7 @@ def _override(values: dict[str, object], expression: str, overrides: dict[Keys, 
 
 
 def _dotted(text: str) -> tuple[str, ...]:
-    """The names of a dotted key, or () for an invalid one."""
+    """Returns the names of a dotted key, or () for an invalid one."""
     keys: list[str] = []
     try:
         node: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
@@ -218,7 +218,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 
 
 def _scalar(text: str) -> object:
-    """`text` as a TOML value, or as plain text if it is none."""
+    """Returns `text` as a TOML value, or as plain text if it is none."""
     try:
         table = _toml(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -222,7 +222,7 @@ class SourceSpec(Model):
 
 
 def _table_of(shared: type[Model], name: str, record: Any, about: str) -> type[Model]:
-    """The table of a kind: its options are those that its `record` declares."""
+    """Returns the table of a kind: its options are those that its `record` declares."""
     required = any(field.is_required() for field in record.options.model_fields.values())
     options = {} if required else {"default_factory": record.options}
     kind: Any = Literal
@@ -393,5 +393,5 @@ class RecipeTables(Model):
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
-        """The error asks for a program."""
+        """Returns an error that asks for a program."""
         return UsageError('a recipe needs a program; add, for example, program = "vanilla"')

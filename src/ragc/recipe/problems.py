@@ -20,7 +20,7 @@ class Problems:
         self.keys: list[Location] = []
 
     def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
-        """Add a problem of `keys`, with the line of the keys, of their table, or of their content.
+        """Adds a problem of `keys`, with the line of the keys, of their table, or of their content.
 
         With `hidden` the value of an override is not repeated.
         """
@@ -36,25 +36,25 @@ class Problems:
         return self._texts.append((0, text))
 
     def _line(self, keys: Location) -> int | None:
-        """The line of `keys` in the text, unless an override replaced what it says of them."""
+        """Returns the line of `keys` in the text, unless an override replaced their value."""
         if self._lines is None:
             self._lines = locate(self._text)
         replaced = any(keys[:end] in self._sets for end in range(1, len(keys) + 1))
         return None if replaced else self._lines.get(keys)
 
     def add_set(self, expression: str, text: str) -> None:
-        """Add a problem of the override `--set expression`, with its password masked."""
+        """Adds a problem of the override `--set expression`, with its password masked."""
         name, _, value = expression.partition("=")
         if secrets(value.strip().strip("\"'")):
             expression = f"{name}={MASK}"
         self._texts.append((math.inf, f"--set {expression}: {text}"))
 
     def inside(self, keys: Location) -> bool:
-        """Whether there is a problem with `keys` or anything inside them."""
+        """Returns whether there is a problem with `keys` or anything inside them."""
         return any(wrong[: len(keys)] == keys for wrong in self.keys)
 
     def texts(self) -> tuple[str, ...]:
-        """All problems in the order of their lines, those of overrides last; equal ones once."""
+        """Returns all problems in the order of their lines, those of overrides last; equal ones once."""
         ordered = sorted(self._texts, key=lambda problem: problem[0])
         return tuple(dict.fromkeys(text for _, text in ordered))
 

@@ -37,7 +37,7 @@ _FILTER: dict[str, Any] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a recipe as parsed TOML."""
+    """Returns the schema of a recipe as parsed TOML."""
     schema = RecipeTables.model_json_schema()
     tables = schema["$defs"]
     for table in (schema, *tables.values()):
@@ -67,9 +67,9 @@ def json_schema() -> dict[str, Any]:
 
 
 def _own_knobs(schema: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
-    """The condition under which knobs may have any name: a program of the user's own, which declares them.
+    """Returns the condition under which knobs may have any name: a user's own program, which declares them.
 
-    What says their names is moved out of `schema` and its table `search`.
+    The restrictions of names are moved out of `schema` and its table `search`.
     """
     own = {"properties": {"program": {"pattern": f"^{REFERENCE}$"}}, "required": ["program"]}
     strict: dict[str, Any] = {"knobs": {}, "search": {"properties": {"ranges": {}, "knobs": {}}}}
@@ -85,7 +85,7 @@ def _own_knobs(schema: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]
 
 
 def _tidy(field: dict[str, Any]) -> None:
-    """Remove what TOML cannot express: null, and defaults that mean an absent key."""
+    """Removes what TOML cannot express: null, and defaults that mean an absent key."""
     kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
         field |= kinds[0]
@@ -97,7 +97,7 @@ def _tidy(field: dict[str, Any]) -> None:
 
 
 def _point_at_keys(union: dict[str, Any]) -> None:
-    """Repeat the kinds of a union as conditions: their errors name the wrong key, those of `oneOf` do not."""
+    """Repeats the kinds of a union as conditions, whose errors name the right key."""
     union["allOf"] = [
         {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
         for kind, table in union["discriminator"]["mapping"].items()
@@ -105,7 +105,7 @@ def _point_at_keys(union: dict[str, Any]) -> None:
 
 
 def _metric(*, signed: bool = False) -> dict[str, Any]:
-    """The ids of metrics; with `signed`, prefixed with `-` where less is better."""
+    """Returns the ids of metrics; with `signed`, prefixed with `-` where less is better."""
     ids, patterns = [], []
     for metric in metrics.METRICS:
         sign = "-" if signed and not metric.higher_is_better else ""
@@ -123,7 +123,7 @@ def _metric(*, signed: bool = False) -> dict[str, Any]:
 
 
 def _knobs_by_name() -> dict[str, list[Knob]]:
-    """The knobs of all programs by name; those of one name may differ in range."""
+    """Returns the knobs of all programs by name; those of one name may differ in range."""
     knobs: dict[str, list[Knob]] = {}
     for method in METHODS:
         for knob in method.knobs.list_knobs():
@@ -136,7 +136,7 @@ def _table(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
-    """The values of a knob, over all programs that have it."""
+    """Returns the values of a knob, over all programs that have it."""
     knobs = list(knobs)
     return {"description": knobs[0].about, **_either([_one_value(knob) for knob in knobs])}
 
@@ -147,7 +147,7 @@ def _range_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
 
 
 def _either(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """The union of `schemas`, without duplicates."""
+    """Returns the union of `schemas`, without duplicates."""
     distinct = [schema for at, schema in enumerate(schemas) if schema not in schemas[:at]]
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 

@@ -32,7 +32,7 @@ class Secret:
 
 
 def find_secrets(values: Mapping[str, object]) -> Iterator[Secret]:
-    """Every secret in the tables of a recipe, detected by key name, by key prefix, or in an address."""
+    """Yields every secret in the tables of a recipe, detected by key name, key prefix, or in an address."""
     for name, source in _tables(values, "sources"):
         yield from _refused(("sources", name, "options"), source.get("options"), "leave it out")
     for name, target in _tables(values, "targets"):
@@ -81,7 +81,7 @@ def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:
 
 
 def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The paths of secrets in `value`, and their kind; never the secrets themselves."""
+    """Yields the paths of secrets in `value`, and their kind; never the secrets themselves."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             text = str(name)
@@ -99,7 +99,7 @@ def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _has_text(value: object) -> bool:
-    """Whether `value` contains a non-empty text."""
+    """Returns whether `value` contains a non-empty text."""
     if isinstance(value, Mapping):
         return any(map(_has_text, value.values()))
     return (
@@ -110,7 +110,7 @@ def _has_text(value: object) -> bool:
 
 
 def _in_address(text: str) -> str:
-    """The kind of secret in an address; "" for none, and for a text that is not an address."""
+    """Returns the kind of secret in an address; "" for none, and for a text that is not an address."""
     if "://" not in text:
         return ""
     try:

@@ -42,11 +42,11 @@ _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "c
 def read(
     values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool, stored: bool
 ) -> Recipe:
-    """The recipe in `values`; it may only be used when there is no problem.
+    """Returns the recipe in `values`; it may only be used if there is no problem.
 
     Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
-    import of the author's own program; without it the recipe only names it, and its knobs are left out. In a
-    recipe that ragc `stored` what only the caller's Python had may lack: targets and sources that were
+    import of the author's own program; without it the recipe only names it, and its knobs are left out. A
+    recipe that ragc `stored` may lack what only the caller's Python had: targets and sources that were
     objects, and a metric that was a function.
     """
     called = _callers_metric(values) if stored else []
@@ -73,7 +73,7 @@ def read(
 def read_settings(
     program: Method, search: Mapping[str, object], budget: Mapping[str, object], problems: Problems
 ) -> tuple[Search, Budget]:
-    """The tables `[search]` and `[budget]` for `program`, whose knobs are all free, without a recipe."""
+    """Returns the tables `[search]` and `[budget]` for `program` with all knobs free, without a recipe."""
     search_table, wrong_search = validate(Search, search, ("search",))
     limits, wrong_budget = validate(Budget, budget, ("budget",))
     for problem in (*wrong_search, *wrong_budget):
@@ -98,7 +98,7 @@ class _Reader:
     stored: bool
 
     def recipe(self) -> Recipe:
-        """The recipe; reports every problem across tables."""
+        """Returns the recipe; reports every problem across tables."""
         tables = self.tables
         methods = self._methods()
         knobs = KnobChecks(methods, self.problems)
@@ -132,7 +132,7 @@ class _Reader:
         return recipe
 
     def _written(self, *keys: str) -> Mapping[str, Any]:
-        """The table at `keys` as written; empty where there is none."""
+        """Returns the table at `keys` as written; empty if there is none."""
         table: object = self.values
         for key in keys:
             table = table.get(key) if isinstance(table, Mapping) else None
@@ -148,7 +148,7 @@ class _Reader:
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
 
     def _has_own(self, reference: str) -> bool:
-        """Whether the user's own program was imported, here where that is allowed; a problem else is told."""
+        """Returns whether the user's own program was imported, here if allowed; else adds a problem."""
         from ragc.programs.own import own_method, registered
 
         try:
@@ -160,7 +160,7 @@ class _Reader:
         return True
 
     def _own_unread(self) -> str:
-        """The name of the author's own program that was not imported; its knobs are not known."""
+        """Returns the name of the author's own program that was not imported; its knobs are unknown."""
         if self.code or self.problems.inside(("program",)):
             return ""
         return self.tables.program
@@ -186,7 +186,7 @@ class _Reader:
         return data
 
     def _where(self) -> dict[str, tuple[Value, ...]]:
-        """One or several values for every path; nested tables are paths too."""
+        """Returns one or several values for every path; nested tables are paths too."""
         conditions: dict[str, tuple[Value, ...]] = {}
         for path, value in flat(self.tables.data.where).items():
             values = tuple(value) if isinstance(value, list) else (value,)
@@ -217,7 +217,7 @@ class _Reader:
         return specs
 
     def _targets(self) -> dict[str, TargetSpec]:
-        """The targets by name: a role, a target that may take a role, or a fallback."""
+        """Returns the targets by name: a role, a target that may take a role, or a fallback."""
         names = [*self._written("targets")]
         fallbacks = {name: self._fallbacks(name) for name in names}
         players = {player for role in self._written("search", "targets").values() for player in _texts(role)}
@@ -258,7 +258,7 @@ class _Reader:
         return spec
 
     def _try_build(self, keys: Location, spec: TargetSpec) -> None:
-        """Report the problems that only the target's constructor finds; no weights are looked up."""
+        """Reports the problems that only the target's constructor finds; no weights are looked up."""
         try:
             targets.build(spec.replace(model="") if _names_file(spec.kind, spec.options) else spec)
         except UsageError as error:
@@ -282,7 +282,7 @@ class _Reader:
                 self.problems.add(("program",), text)
 
     def _with_efforts(self, recipe: Recipe) -> Recipe:
-        """`recipe` with a target for each effort of `search.efforts`, which may play its role too."""
+        """Returns `recipe` with a target for each effort of `search.efforts`, which may play its role too."""
         targets, players = dict(recipe.targets), dict(recipe.search.targets)
         for role, efforts in self.tables.search.efforts.items():
             keys = ("search", "efforts", role)
@@ -309,7 +309,7 @@ class _Reader:
                     self.problems.add(("search", "targets", role, index), text)
 
     def _check_files(self) -> None:
-        """Report invalid addresses and missing files."""
+        """Reports invalid addresses and missing files."""
         for keys, value in self._named_files():
             if not isinstance(value, str) or not value.strip():
                 continue
@@ -323,7 +323,7 @@ class _Reader:
                 self.problems.add(keys, missing_file(what, value, self.base))
 
     def _named_files(self) -> Iterator[tuple[Location, object]]:
-        """Every file named in the recipe, with its keys."""
+        """Yields every file named in the recipe, with its keys."""
         for key in _DATA_FILES:
             yield ("data", key), self._written("data").get(key)
         for name in self._written("sources"):
@@ -337,13 +337,15 @@ class _Reader:
 
 
 def _names_file(kind: object, options: Mapping[str, Any]) -> bool:
-    """Whether the model of a target of that kind is a file."""
+    """Returns whether the model of a target of that kind is a file."""
     record = TARGETS.loaded(kind) if isinstance(kind, str) else None
     return record is not None and record.model_path(options) == "file"
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
-    """The target roles and sources that `program` needs and that are not among the names, a sentence each."""
+    """Returns the target roles and sources that `program` needs and that are not among the names, a sentence
+    each.
+    """
     families = (
         ("targets", program.roles, targets, 'with kind = "embedded", "vllm" or "hosted"'),
         ("sources", program.sources, sources, 'with kind = "bm25" and a corpus'),
@@ -357,7 +359,7 @@ def lacking_parts(program: Method, targets: Collection[str], sources: Collection
 
 
 def _callers_metric(values: Mapping[str, object]) -> list[Location]:
-    """The keys whose metric was a function in Python."""
+    """Returns the keys whose metric was a function in Python."""
     return [
         (table, key)
         for table, key in (("search", "objectives"), ("search", "pick"), ("metrics", "report"))
@@ -367,7 +369,7 @@ def _callers_metric(values: Mapping[str, object]) -> list[Location]:
 
 
 def _without(values: Mapping[str, object], keys: Collection[Location]) -> Mapping[str, object]:
-    """`values` without the `keys` of its tables."""
+    """Returns `values` without the `keys` of its tables."""
     return {
         table: {name: one for name, one in held.items() if (table, name) not in keys}
         if isinstance(held, Mapping)

@@ -61,7 +61,7 @@ _LARGEST_SHARE = 1e6
 
 
 def check_metric(name: str) -> str:
-    """The metric `name` as an objective, prefixed with `-` where less is better.
+    """Returns the metric `name` as an objective, prefixed with `-` where less is better.
 
     Raises UsageError for another.
     """
@@ -72,13 +72,13 @@ def check_metric(name: str) -> str:
 
 
 def check_optimizer(name: str) -> None:
-    """Raise UnknownName for a name that is no optimizer."""
+    """Raises UnknownName for a name that is no optimizer."""
     if name not in OPTIMIZERS:
         raise UnknownName("optimizer", name, OPTIMIZERS)
 
 
 def check_objective(name: str) -> None:
-    """Raise UsageError for a name that is no metric, or whose sign is not that of the better direction."""
+    """Raises UsageError for a name that is no metric, or whose sign is not that of the better direction."""
     signed = check_metric(name.removeprefix("-"))
     if signed != name:
         better = "less" if signed.startswith("-") else "more"
@@ -86,7 +86,7 @@ def check_objective(name: str) -> None:
 
 
 def is_added_objective(name: str) -> bool:
-    """Whether another package adds the metric of the objective `name`."""
+    """Returns whether another package adds the metric of the objective `name`."""
     return metrics.is_added(name.removeprefix("-"))
 
 
@@ -97,7 +97,7 @@ class ProgramName(Choice):
         super().__init__("program", PROGRAMS)
 
     def accept(self, value: object) -> object:
-        """`value`, checked further; raises PydanticCustomError."""
+        """Returns `value`, checked further; raises PydanticCustomError."""
         own = ":" in str(value) and is_reference(str(value))
         return value if own else super().accept(value)
 
@@ -108,13 +108,13 @@ class ProgramName(Choice):
 
 
 def check_program(name: str) -> None:
-    """Raise UnknownName for a name that is no program of ragc."""
+    """Raises UnknownName for a name that is no program of ragc."""
     if name not in PROGRAMS:
         raise UnknownName("program", name, PROGRAMS)
 
 
 def check_demo_kind(name: str) -> None:
-    """Raise UnknownName for a name that is no kind of demonstrations."""
+    """Raises UnknownName for a name that is no kind of demonstrations."""
     if name not in DEMO_KINDS:
         raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
 
@@ -129,11 +129,11 @@ class DatasetName(Checked):
     expected = "a text that is not empty"
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
-        """A known id, or a valid address."""
+        """Returns a known id, or a valid address."""
         ids = _dataset_ids()
         if is_address(str(value)):
             try:

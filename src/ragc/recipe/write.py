@@ -26,12 +26,12 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def key(name: str) -> str:
-    """`name` as a TOML key, quoted only where it must be."""
+    """Returns `name` as a TOML key, quoted only where it must be."""
     return name if _BARE_KEY.fullmatch(name) else _string(name)
 
 
 def value(item: object) -> str:
-    """`item` on one line: text, a number, a boolean, or sequences and mappings of them.
+    """Returns `item` on one line: text, a number, a boolean, or sequences and mappings of them.
 
     Raises TypeError for anything else and ValueError for a number that is not finite.
     """
@@ -55,7 +55,7 @@ def value(item: object) -> str:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """`recipe` as TOML with all defaults; reading it returns an equal recipe."""
+    """Returns `recipe` as TOML with all defaults; reading it returns an equal recipe."""
     search = {
         name: value
         for name, value in recipe.search
@@ -102,7 +102,8 @@ def data_values(data: Data) -> dict[str, Any]:
 
 
 def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:
-    """A document of `tables` in their order; the table `()` holds the keys at the top and comes first.
+    """Returns a document of `tables` in their order; the table `()` holds the keys at the top and comes
+    first.
 
     A key whose value is None is left out, and so is a table that is then empty.
     """
@@ -117,5 +118,5 @@ def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:
 
 
 def _string(text: str) -> str:
-    """A basic string; JSON's escapes are TOML's, except that TOML also escapes U+007F."""
+    """Returns a basic string; JSON's escapes are TOML's, except that TOML also escapes U+007F."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,1 +1,1 @@
-"""Reports for people: what went wrong where, on the terminal and in HTML."""
+"""Reports for people: which questions failed and why, on the terminal and in HTML."""

@@ -1,8 +1,8 @@
-"""Puts a report together from what it is about: a study, a compiled directory, files of rows.
+"""Builds a report on a study, a compiled directory, or files of rows.
 
-STUDY      trials, best so far, dev scores by question; after its end verdict and test rows
-COMPILED   verdict, scores, thresholds, provenance; and its study, where this machine has it
-ROWS       answers by question with traces; of two files or more the first and the last are compared
+STUDY      trials, best so far, dev scores by question; after its end verdict and test rows COMPILED
+verdict, scores, thresholds, provenance; and its study, if this machine has it ROWS       answers by question
+with traces; of two files or more the first and the last are compared
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SCRIPT = "Of an Optuna script of your own the values of trials are stored, and 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a report is about. `runs` are those of files of rows, in the order in which they were named."""
+    """The subject of a report. `runs` are those of files of rows, in the order in which they were named."""
 
     name: str
     program: CompiledProgram | None = None
@@ -75,9 +75,9 @@ class Inputs:
 
 
 def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report:
-    """The report on `paths`: at most one study or compiled directory, and files of rows.
+    """Builds the report on `paths`: at most one study or compiled directory, and files of rows.
 
-    Raises UsageError, and ArtefactError or DataError for what cannot be read.
+    Raises UsageError, and ArtefactError or DataError for unreadable files.
     """
     held = read(paths, trust_targets=trust_targets)
     runs, split, gaps = _runs(held)
@@ -127,7 +127,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
 
 
 def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """At most `MAX_TRIALS` of `trials`, in order: the baseline, the chosen one, the front, and the latest."""
+    """Returns at most `MAX_TRIALS` of `trials`, in order: baseline, chosen one, front, latest."""
     if len(trials) <= MAX_TRIALS:
         return tuple(trials)
     first = [trial for trial in trials if trial is trials[0] or trial.chosen or trial.front][:MAX_TRIALS]
@@ -150,7 +150,7 @@ def _summary(held: Inputs, report: Report) -> Iterator[Fact]:
 
 
 def read(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Inputs:
-    """Reads everything that `paths` name. Raises as `build`."""
+    """Reads everything that `paths` name. Raises what `build` raises."""
     rows = [Path(path) for path in paths if str(path).endswith(ROWS)]
     others = [Path(path) for path in paths if not str(path).endswith(ROWS)]
     if not paths or len(others) > 1:
@@ -188,7 +188,7 @@ def _provenance(held: Inputs) -> dict[str, object]:
 
 
 def _runs(held: Inputs) -> tuple[list[RunRows], str, list[str]]:
-    """The runs with questions, the name of their split, and what is lacking."""
+    """Returns the runs with questions, the name of their split, and what is missing."""
     if held.runs:
         return list(held.runs), "rows", []
     if held.study is None:
@@ -202,7 +202,7 @@ def _runs(held: Inputs) -> tuple[list[RunRows], str, list[str]]:
 
 
 def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]]:
-    """The deciding metric, and the objectives with whether more is better."""
+    """Returns the deciding metric, and the objectives with whether more is better."""
     objectives = compiled_files.objectives_of(held.recipe)
     if held.study:
         objectives = {one.metric.id: one.sign > 0 for one in held.study.objectives}
@@ -234,12 +234,12 @@ def _scores(
 
 
 def _run_json(held: Inputs) -> Mapping[str, Any]:
-    """The content of `run.json` of a compiled program; {} without one."""
+    """Returns the content of `run.json` of a compiled program; {} without one."""
     return held.program.run if held.program else {}
 
 
 def _decided(scores: Sequence[Score], metric: str) -> tuple[Score, ...]:
-    """`scores` by split as they come, and in each split those of `metric` first."""
+    """Returns `scores` by split as they come, and in each split those of `metric` first."""
     splits = list(dict.fromkeys(score.split for score in scores))
     return tuple(sorted(scores, key=lambda one: (splits.index(one.split), one.metric != metric)))
 
@@ -298,7 +298,7 @@ def _facts(held: Inputs) -> Iterator[Fact]:
 
 
 def _prompts(program: CompiledProgram) -> dict[str, str]:
-    """The files in `prompts/`, which are for reading."""
+    """Returns the files in `prompts/`, which are for people."""
     if program.path is None:
         return {}
     out = {}
@@ -331,7 +331,7 @@ def _search(provenance: dict[str, object]) -> dict[str, object]:
 
 
 def _no_questions(held: Inputs) -> list[str]:
-    """Why there is no table of questions, and what would give one."""
+    """Returns why there is no table of questions, and how to get one."""
     if held.study and held.study.is_script:
         return [_SCRIPT]
     if held.study and not held.study.finished:
@@ -342,7 +342,7 @@ def _no_questions(held: Inputs) -> list[str]:
 
 
 def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
-    """What rows lack, such as those of data whose licence forbids to copy questions."""
+    """Returns remarks on what rows lack, such as questions that a licence forbids to copy."""
     rows = [row for one in runs for row in one.run.answered.values()]
     gaps = []
     every = {name for one in runs for name in one.run.metrics}
@@ -369,7 +369,7 @@ def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
 
 
 def _search_gaps(trials: Sequence[Trial], every: int) -> list[str]:
-    """What the section on the search, which shows `trials` of `every` trial, lacks."""
+    """Returns remarks on what the section on the search lacks, which shows `trials` of `every` trial."""
     if not trials:
         return []
     if every > len(trials):

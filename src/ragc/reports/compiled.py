@@ -1,6 +1,6 @@
 """Reads a compiled directory for a report: scores, differences, thresholds, cost, provenance.
 
-`provenance.json` may come from elsewhere, so every value is read as what it should be or left out.
+`provenance.json` may come from elsewhere, so a value of another type than expected is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_EQUAL = "Not shown to be better does not mean equal: more questions could sh
 
 
 def objectives_of(recipe: str) -> dict[str, bool]:
-    """The objectives in the text of a recipe, by metric: whether more is better. Nothing is resolved."""
+    """Returns the objectives in the text of a recipe, by metric: whether more is better. Resolves nothing."""
     try:
         held = tomllib.loads(recipe)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -36,7 +36,7 @@ def objectives_of(recipe: str) -> dict[str, bool]:
 
 
 def scores_in(provenance: Mapping[str, Any]) -> Iterator[Score]:
-    """The scores of both programs on test and dev, by metric."""
+    """Yields the scores of both programs on test and dev, by metric."""
     for split in ("test", "dev"):
         sides = {run: mapping(mapping(provenance.get(split)).get(key)) for key, run in RUNS.items()}
         for metric in dict.fromkeys(name for side in sides.values() for name in side):
@@ -50,7 +50,7 @@ def scores_in(provenance: Mapping[str, Any]) -> Iterator[Score]:
 def differences_in(
     provenance: Mapping[str, Any], metric: str, run: Mapping[str, Any] | None = None
 ) -> Iterator[Difference]:
-    """The differences on test; `metric` decides.
+    """Yields the differences on test; `metric` decides.
 
     They are adjusted for the looks at the test questions before, by `run.json`.
     """
@@ -92,7 +92,7 @@ def _ends(value: Any) -> tuple[float, float] | None:
 
 
 def look_in(run: Mapping[str, Any]) -> str:
-    """The sentence on the look at the test questions in `run.json`; "" without one."""
+    """Returns the sentence on the look at the test questions in `run.json`; "" without one."""
     look = _look_in(run)
     if look is None:
         return ""
@@ -102,7 +102,7 @@ def look_in(run: Mapping[str, Any]) -> str:
 
 
 def _look_in(run: Mapping[str, Any]) -> Look | None:
-    """The look at the test questions in `run.json`."""
+    """Returns the look at the test questions in `run.json`."""
     held = mapping(run.get("look"))
     count = number(held.get("number"))
     if count is None:
@@ -117,7 +117,7 @@ def _look_in(run: Mapping[str, Any]) -> Look | None:
 
 
 def thresholds_in(search: Any) -> Iterator[Threshold]:
-    """The fitted thresholds of a search, those of the parts of a portfolio too."""
+    """Yields the fitted thresholds of a search, those of the parts of a portfolio too."""
     for value in entries(mapping(search).get("calibration")):
         held = mapping(value)
         points, means = ([number(v) for v in entries(held.get(name))] for name in ("points", "means"))
@@ -143,7 +143,7 @@ def thresholds_in(search: Any) -> Iterator[Threshold]:
 
 
 def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Cost]:
-    """The cost of the compile: all calls, and what this machine sent in its last run."""
+    """Yields the cost of the compile: all calls, and what this machine sent in its last run."""
     counters = {k: v for k, v in mapping(provenance.get("counters")).items() if number(v)}
     if counters:
         yield Cost("whole compile, replayed calls included", counters)
@@ -159,7 +159,7 @@ def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[
 def facts_in(
     provenance: Mapping[str, Any], run: Mapping[str, Any], recipe: str, prompts: Mapping[str, str]
 ) -> Iterator[Fact]:
-    """Where the figures come from: data, sources, models, versions, the recipe and the prompts."""
+    """Yields the origin of the figures: data, sources, models, versions, the recipe and the prompts."""
     for name, value in mapping(provenance.get("data")).items():
         held = mapping(value)
         yield Fact("data", name, f"{amount(held.get('n')):,} questions, {text(held.get('fingerprint'))[:16]}")

@@ -1,8 +1,8 @@
-"""The dimensions of a search: what each trial chose, and how much each choice matters for the score.
+"""The dimensions of a search: the choices of each trial, and how much each choice matters for the score.
 
-Importances are those of PED-ANOVA (Watanabe et al. 2023, arXiv:2304.10255) as Optuna has it: how far the
-choices of the best trials differ from those of all. They describe the trials of one study, which the sampler
-chose; they are no effects, and with few trials they are noise.
+Importances are those of PED-ANOVA (Watanabe et al. 2023, arXiv:2304.10255) in Optuna's implementation: how
+far the choices of the best trials differ from those of all. They describe the trials of one study, which the
+sampler chose; they are no effects, and with few trials they are noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ MIN_TRIALS_OF_VALUE = 3
 
 
 def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The dimensions that have more than one value among the choices of `trials`, in order of appearance."""
+    """Returns the dimensions that have more than one value among the choices of `trials`, in order of
+    appearance.
+    """
     names = dict.fromkeys(name for params in trials for name in params)
     absent = object()
     return tuple(name for name in names if len({repr(params.get(name, absent)) for params in trials}) > 1)
@@ -38,10 +40,10 @@ def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def importances(
     trials: Sequence[Trial], metric: str, *, more_is_better: bool, own: optuna.Study | None = None
 ) -> tuple[Importance, ...]:
-    """The importances for `metric` among `trials`, the greatest first; none below `MIN_TRIALS` complete ones.
+    """Returns the importances for `metric` among `trials`, greatest first; none below `MIN_TRIALS` ones.
 
-    Of the Optuna study `own`, where it is known, they are those that Optuna and its dashboard give, which
-    count a trial that was stopped with the value that it was told. Else only complete trials count.
+    For the Optuna study `own`, if it is known, they are those shown by Optuna and its dashboard, which count
+    a stopped trial with the value that Optuna was told. Else only complete trials count.
     """
     whole = [trial for trial in trials if trial.complete and metric in trial.values]
     if len(whole) < MIN_TRIALS or len({trial.values[metric] for trial in whole}) == 1:
@@ -68,12 +70,12 @@ def importances(
 
 
 def _count_scored(study: optuna.Study) -> int:
-    """The number of trials that `study` was told a value of."""
+    """Returns the number of trials in `study` with a value."""
     return len(study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)))
 
 
 def _study(trials: Sequence[Trial], metric: str, more_is_better: bool) -> optuna.Study:
-    """A study of `trials`, for those of an optimizer that keeps none."""
+    """Returns a study of `trials`, for those of an optimizer that stores none."""
     names = varied([trial.params for trial in trials])
     spaces = {name: _space([one.params[name] for one in trials if name in one.params]) for name in names}
     study = optuna.create_study(direction="maximize" if more_is_better else "minimize")
@@ -90,7 +92,7 @@ def _study(trials: Sequence[Trial], metric: str, more_is_better: bool) -> optuna
 
 
 def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Iterator[Slice]:
-    """The complete trials by each value of each dimension that varies, in order of appearance.
+    """Yields the complete trials by each value of each dimension that varies, in order of appearance.
 
     A dimension is left out unless two of its values have `MIN_TRIALS_OF_VALUE` trials each.
     """
@@ -107,7 +109,7 @@ def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Ite
 
 
 def _space(values: Sequence[Any]) -> BaseDistribution:
-    """A distribution over the `values` that were tried."""
+    """Returns a distribution over the `values` that were tried."""
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return IntDistribution(min(values), max(values))
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):

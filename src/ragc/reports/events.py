@@ -1,4 +1,4 @@
-"""Reads the trace of a row: what an event of a file lacks is filled in, and what is no event becomes text.
+"""Reads the trace of a row: missing parts of events are filled in, and other values become text.
 
 Rows of older versions have no prompts, and files from elsewhere may hold anything.
 """
@@ -16,7 +16,7 @@ _AMOUNTS = ("prompt_tokens", "completion_tokens", "mended", "calls", "raised_lim
 
 
 def read_events(trace: Any) -> list[dict[str, Any]]:
-    """The events of `trace` in order, each with `kind`: call, search, gate, note or other."""
+    """Returns the events of `trace` in order, each with `kind`: call, search, gate, note or other."""
     return [_event(value) for value in entries(trace)]
 
 

@@ -1,4 +1,4 @@
-"""Puts an answered question into the group that says where it failed.
+"""Assigns an answered question to the group that says where it failed.
 
 The first group that applies, in this order:
 
@@ -11,23 +11,23 @@ The first group that applies, in this order:
     right          full marks by the deciding metric
     refused        blank, "I don't know", `unknown`, or words to that effect
     wording        right in content, wrong by the letters of the deciding metric
-    not_retrieved  what the answer saw held neither the gold passages nor a gold answer
-    not_used       what the answer saw held it, and the answer is another
-    unclear        the row does not say what the answer saw
+    not_retrieved  the evidence had neither the gold passages nor a gold answer
+    not_used       the evidence had it, and the answer is another
+    unclear        the row does not record the evidence
 
 The deciding metric is the one that is named, else the first of the row that scores answers: not retrieval,
 citations or cost. A metric with grades, such as ROUGE, seldom gives full marks, so few rows are right by it.
 
-Content is right when a judge or `crag_acc` says so, when the answer has a gold answer as whole words outside
-a repetition of the question, and when it is a third or more of a gold answer and tells something that the
-question does not, unless that offers a choice. `yes` and `no` count as the first word only.
+Content is right if a judge or `crag_acc` says so, or if the answer has a gold answer as whole words outside a
+repetition of the question. It is also right if it is a third or more of a gold answer and adds something to
+the question, unless that offers a choice. `yes` and `no` count as the first word only.
 
-What the answer saw are the passages of the row, by their ids, and the inputs of the call whose output is the
-answer, by their text. All gold passages there, or none, decide; a chunk counts as its passage, as in metrics.
-Of some of several the text decides, for the missing one may be what has the answer. Without gold passages the
-text alone decides. A gold answer such as `no` or `3` says nothing there, for it stands in any text; then some
-of the gold passages are enough. A row without ids and texts is decided by a recall of 0 or 1, and by having
-searched nothing.
+The evidence of an answer are the passages of the row, by their ids, and the inputs of the call whose output
+is the answer, by their text. All gold passages there, or none, decide; a chunk counts as its passage, as in
+metrics. If some of several are there, the text decides, because the missing one may have the answer. Without
+gold passages the text alone decides. A gold answer such as `no` or `3` occurs in any text, so it decides
+nothing; then some of the gold passages are enough. A row without ids and texts is decided by a recall of 0 or
+1, and by a search that was not made.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A kind of outcome: its `id` in JSON, its `title` for people, and what it says `about` a question."""
+    """A kind of outcome: its `id` in JSON, its `title` for people, and a sentence `about` its questions."""
 
     id: str
     title: str
@@ -111,10 +111,10 @@ _NO_ANSWER = re.compile(
 
 
 def group_of(row: Mapping[str, Any] | Row, metric: str = "") -> Group:
-    """The group of `row`: an object of `ragc eval --out`, or a Row.
+    """Returns the group of `row`: an object of `ragc eval --out`, or a Row.
 
     `metric` is the id of the deciding metric, by default the first of the row that scores answers. Rows from
-    elsewhere may lack keys or hold other values; those say nothing.
+    elsewhere may lack keys or hold other values; those are ignored.
     """
     if not isinstance(row, Mapping):
         return _group({**row.to_json(), "texts": [f"{p.title}\n{p.text}" for p in row.passages]}, metric)
@@ -122,7 +122,7 @@ def group_of(row: Mapping[str, Any] | Row, metric: str = "") -> Group:
 
 
 def deciding_metric(rows: Iterable[Mapping[str, Any] | Row]) -> str:
-    """The first metric of `rows` that scores answers; "" when there is none."""
+    """Returns the first metric of `rows` that scores answers; "" when there is none."""
     names = dict.fromkeys(
         name
         for row in rows
@@ -150,17 +150,17 @@ def _group(row: Mapping[str, Any], metric: str) -> Group:
 
 
 def refuses(prediction: str) -> bool:
-    """Whether `prediction` gives no answer: it is blank, or says that it has none.
+    """Returns whether `prediction` is no answer: it is blank, or says that it has none.
 
-    What CRAG's metrics count as missing does, and `unknown`, and other words to that effect; "invalid
-    question" does not, as it answers that the question has a false premise.
+    The rule is that of CRAG's metrics for missing answers, and `unknown`, and words to that effect; "invalid
+    question" is an answer: the question has a false premise.
     """
     plain = normalise(prediction.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     return not prediction.strip() or crag.is_unsure(prediction) or bool(_NO_ANSWER.search(plain))
 
 
 def same_content(prediction: str, golds: Sequence[str], question: str = "") -> bool:
-    """Whether `prediction` says what one of `golds` says, by their words; see the top of this file."""
+    """Returns whether `prediction` equals one of `golds` in content, by words; see the module's text."""
     mine, before = _words(prediction), _words(question)
     rest = _within(mine).replace(_within(before), " ") if before else _within(mine)
     repeats = _within(mine) in _within(before) and " or " not in before
@@ -177,19 +177,19 @@ def same_content(prediction: str, golds: Sequence[str], question: str = "") -> b
 
 
 def _is_part(mine: str, right: str) -> bool:
-    """Whether `mine` stands in `right` and has a third or more of its words, small ones aside."""
+    """Returns whether `mine` occurs in `right` and has a third or more of its words, without small ones."""
     whole = [word for word in right.split() if word not in _SMALL]
     part = [word for word in mine.split() if word not in _SMALL]
     return bool(part) and _within(mine) in _within(right) and 3 * len(part) >= len(whole)
 
 
 def _words(text: str) -> str:
-    """`text` as metrics compare it, with the parts of hyphenated words apart."""
+    """Returns `text` as metrics compare it, with the parts of hyphenated words apart."""
     return normalise(re.sub(r"(?<=\w)[-\u2010-\u2014/](?=\w)", " ", text))
 
 
 def _saw_answer(row: Mapping[str, Any], golds: Sequence[str]) -> bool | None:
-    """Whether what the answer saw held what it needed; None when the row does not say."""
+    """Returns whether the evidence had what the answer needed; None if the row does not record it."""
     gold_ids = set(_texts(row.get("gold_ids")))
     listed = row.get("passages")
     if isinstance(listed, list | tuple) and not listed:
@@ -207,7 +207,7 @@ def _saw_answer(row: Mapping[str, Any], golds: Sequence[str]) -> bool | None:
 
 
 def _saw_passages(gold_ids: set[str], listed: Sequence[str], in_text: bool | None) -> bool:
-    """Whether the gold passages are among those `listed`; of a part of them the text decides."""
+    """Returns whether the gold passages are among those `listed`; for a part of them the text decides."""
     seen = gold_ids.intersection(listed) | gold_ids.intersection(_CHUNK.sub("", id) for id in listed)
     if not seen or seen == gold_ids or in_text is None:
         return bool(seen)
@@ -215,7 +215,7 @@ def _saw_passages(gold_ids: set[str], listed: Sequence[str], in_text: bool | Non
 
 
 def _text_has(texts: Sequence[str], golds: Sequence[str]) -> bool | None:
-    """Whether a gold answer stands in `texts`; None without texts, and where a gold answer is in any text."""
+    """Returns whether a gold answer occurs in `texts`; None without texts, or if it is in any text."""
     plain = [normalise(gold) for gold in golds]
     telling = [gold for gold in plain if len(gold) > 2 and gold not in _EVERYWHERE]
     if not texts or not telling:
@@ -225,7 +225,7 @@ def _text_has(texts: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _seen_texts(row: Mapping[str, Any]) -> list[str]:
-    """The passages and other inputs of the calls whose output is the row's prediction."""
+    """Returns the passages and other inputs of the calls whose output is the row's prediction."""
     if texts := _texts(row.get("texts")):
         return texts
     calls = [
@@ -253,7 +253,7 @@ _KINDS = {
 
 
 def _unread(row: Mapping[str, Any]) -> Group:
-    """The group of a row without a prediction: by its failure, else by the last reply that was unreadable."""
+    """Returns the group of a row without a prediction: by its failure, else by the last unreadable reply."""
     failure = row.get("failure")
     notes = [str(event.get("outcome", "")) for event in _objects(row.get("trace")) if "note" in event]
     unread = [note for note in notes if note.startswith("unreadable")]
@@ -267,13 +267,13 @@ def _unread(row: Mapping[str, Any]) -> Group:
 
 
 def _scores_answers(metric: str) -> bool:
-    """Whether the metric of that id scores answers; one that is not ours does."""
+    """Returns whether the metric of that id scores answers; an unknown one does."""
     counts = metric in _SCALED or metric not in _KNOWN
     return bool(metric) and "@" not in metric and metric not in _APART and counts
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Every text inside the JSON value `value`."""
+    """Yields every text inside the JSON value `value`."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -286,12 +286,12 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _within(text: str) -> str:
-    """`text` between blanks, so that `in` finds whole words."""
+    """Returns `text` between blanks, so that `in` finds whole words."""
     return f" {text} "
 
 
 def _letters(text: str) -> str:
-    """The letters and digits of `text`, without case and accents."""
+    """Returns the letters and digits of `text`, without case and accents."""
     return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
 
 

@@ -1,9 +1,9 @@
-"""Renders a report as one HTML file that needs no network, and as the JSONL that its figures trace to.
+"""Renders a report as one HTML file that needs no network, and the JSONL with its figures.
 
-The figures outside the table of questions are written by Jinja2 with autoescape; each stands in an element
-whose `data-row` is the number of its line in the JSONL. The table, traces and charts are drawn by the page's
-own script from the same lines, which stand in it as JSON. A Content-Security-Policy lets only that script
-run, and nothing be fetched.
+The figures outside the table of questions are written by Jinja2 with autoescape; each is in an element whose
+`data-row` is the number of its line in the JSONL. The table, traces and charts are drawn by the page's own
+script from the same lines, which the page contains as JSON. A Content-Security-Policy allows only that script
+to run, and nothing to be fetched.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LIMIT = 14 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rendered report, with how much of its questions the page has; see `page_data.Packed`."""
+    """The rendered report, and how many of its questions the page has; see `page_data.Packed`."""
 
     html: str
     indexed: int = 0
@@ -52,9 +52,9 @@ class Page:
 
 
 def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit: int = LIMIT) -> Page:
-    """The page of `report`, whose JSONL will be called `rows_file`; each of its lines goes to `put`.
+    """Renders the page of `report`, whose JSONL will be called `rows_file`; each of its lines goes to `put`.
 
-    `limit` bounds the questions in bytes. Raises DataError where a file of rows was changed meanwhile.
+    `limit` bounds the questions in bytes. Raises DataError if a file of rows was changed meanwhile.
     """
     write_line = put or (lambda line: None)
     before = [plain(line) for line in report.lines_before_questions()]
@@ -104,7 +104,7 @@ def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit:
 
 
 def _about_metrics(report: Report) -> dict[str, dict[str, Any]]:
-    """Of every metric of the page whether more of it is better, and the decimals of its figures."""
+    """Returns for every metric of the page whether more of it is better, and the decimals of its figures."""
     values: dict[str, list[float | None]] = {name: [] for name in (*report.objectives, *report.metrics)}
     for score in report.scores:
         values.setdefault(score.metric, []).extend((score.mean, score.low, score.high))
@@ -145,13 +145,13 @@ def _source(name: str) -> str:
 
 
 def _script() -> str:
-    """The parts of the page's script in one function, so that none of their names is global."""
+    """Returns the parts of the page's script in one function, so that none of their names is global."""
     parts = "\n".join(_source(name) for name in SCRIPTS)
     return f'"use strict";\n(() => {{\n{parts}\n}})();'
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """The Content-Security-Policy: these inline scripts, inline styles, and nothing from anywhere."""
+    """Returns the Content-Security-Policy: these inline scripts, inline styles, and nothing from anywhere."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return (
@@ -161,7 +161,7 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 def _by_kind(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows by record; every kind of record but questions has a list."""
+    """Returns the rows by record; every kind of record but questions has a list."""
     out: dict[str, list[dict[str, Any]]] = {
         kind: []
         for kind in (

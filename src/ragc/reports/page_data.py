@@ -1,10 +1,10 @@
 """Packs the questions of a report into its page: an index of all of them, and details in parts.
 
-INDEX    what the table shows and searches: ids, texts up to a length, scores, groups; one JSON object
-PARTS    details of consecutive questions, a JSON object each: texts, traces
+INDEX    the columns that the table shows and searches: ids, cut texts, scores, groups; one JSON object PARTS
+details of consecutive questions, a JSON object each: texts, traces
 
-A small report has them as they are; of a large one each is compressed (zlib, then base64), and the page
-unpacks a part when one of its questions is opened. Texts are cut, and at last details left out, so that the
+A small report has them as they are. In a large one each is compressed (zlib, then base64), and the page
+unpacks a part when one of its questions is opened. Texts are cut, and finally details left out, so that the
 whole stays under a limit.
 """
 
@@ -57,9 +57,9 @@ PutLine = Callable[[str], object]
 class Packed:
     """The questions of a page.
 
-    `index` and `parts` are JSON, or base64 where `compressed`. `starts` are the places of the first question
+    `index` and `parts` are JSON, or base64 if `compressed`. `starts` are the positions of the first question
     of each part. The index has `indexed` questions, the parts the first `detailed` of them. `cut` is the
-    length of texts in the parts, None where all are whole; `index_cut` that in the index.
+    length of texts in the parts, None if all are whole; `index_cut` that in the index.
     """
 
     index: str
@@ -73,20 +73,20 @@ class Packed:
 
 
 def json_in_page(value: Any) -> str:
-    """`value` as JSON that stands in an HTML script element as it is."""
+    """Returns `value` as JSON that is safe in an HTML script element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return repair_surrogates(_ESCAPED.sub(lambda match: _ESCAPES[match.group()], text))
 
 
 def row_line(value: Any) -> str:
-    """`value` as a line of the JSONL beside the page."""
+    """Returns `value` as a line of the JSONL beside the page."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
 def pack(report: Report, put: PutLine, limit: int) -> Packed:
-    """The questions of `report` in at most `limit` bytes; the line of each goes to `put`, whole.
+    """Packs the questions of `report` in at most `limit` bytes; the line of each goes to `put`, uncut.
 
-    Raises DataError where a file of rows was changed meanwhile.
+    Raises DataError if a file of rows was changed meanwhile.
     """
     index = _Index(report)
     cut = _cut(report, limit)
@@ -124,7 +124,7 @@ def pack(report: Report, put: PutLine, limit: int) -> Packed:
 
 
 def compressed(text: str) -> str:
-    """`text` compressed with zlib, in base64."""
+    """Returns `text` compressed with zlib, in base64."""
     return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 6)).decode("ascii")
 
 
@@ -160,7 +160,7 @@ class _Index:
                 column.append(_rounded(scores.get(metric)))
 
     def _shown(self, value: Any) -> Any:
-        """`value` with texts up to the longest cut, counted for `size`."""
+        """Returns `value` with texts up to the longest cut, counted for `size`."""
         if isinstance(value, str):
             size = len(value)
             self._longest = max(self._longest, size)
@@ -173,16 +173,16 @@ class _Index:
         return [self._shown(item) for item in value] if isinstance(value, list | tuple) else value
 
     def cut_at(self, cut: int) -> int | None:
-        """`cut` where a text is longer, else None."""
+        """Returns `cut` where a text is longer, else None."""
         return cut if self._longest > cut else None
 
     def size(self, cut: int) -> int:
-        """About how many bytes the index takes with texts of at most `cut` characters."""
+        """Estimates the bytes of the index with texts of at most `cut` characters."""
         values = len(self) * len(self._runs) * (len(self._metrics) + 4)
         return self._short + self._long[cut] + 5 * values
 
     def written(self, n: int, cut: int) -> str:
-        """The index of the first `n` questions as JSON."""
+        """Returns the index of the first `n` questions as JSON."""
         return json_in_page(
             {
                 "n": n,
@@ -198,7 +198,7 @@ class _Index:
         )
 
     def packed(self, limit: int) -> tuple[str, int | None, int]:
-        """The index compressed into `limit` bytes, the length of its texts, and how many questions it has."""
+        """Returns the index packed into `limit` bytes, the length of its texts, its number of questions."""
         n, cut, text = len(self), INDEX_CUTS[-1], ""
         for cut in INDEX_CUTS:
             if self.size(cut) > MAX_INDEX and cut != INDEX_CUTS[-1]:
@@ -214,7 +214,7 @@ class _Index:
 
 
 class _Parts:
-    """The details, part by part: as they are while they may stay so, and compressed."""
+    """The details, part by part: uncompressed while they may stay so, and compressed."""
 
     def __init__(self, cut: int | None, limit: int) -> None:
         self._cut, self._limit = cut, limit
@@ -262,7 +262,7 @@ class _Parts:
         self._held, self._bytes = [], 0
 
     def fitting(self, limit: int) -> int:
-        """How many of the first parts fit into `limit` bytes."""
+        """Returns how many of the first parts fit into `limit` bytes."""
         total = 0
         for n, part in enumerate(self.compressed):
             total += len(part) + 60
@@ -271,12 +271,12 @@ class _Parts:
         return len(self.compressed)
 
     def least_cut(self, held: int) -> int | None:
-        """The shortest length to which the first `held` parts cut texts; None where all are whole."""
+        """Returns the shortest length to which the first `held` parts cut texts; None where all are whole."""
         return min((cut for cut in self._cuts[:held] if cut is not None), default=None)
 
 
 def _cut(report: Report, limit: int) -> int | None:
-    """The length of texts with which the details of `report` are expected to fit beside the index."""
+    """Returns the length of texts with which the details of `report` should fit beside the index."""
     n = min(len(report.questions), MAX_DETAILED)
     if not n:
         return None
@@ -309,7 +309,7 @@ def _longest(value: Any) -> int:
 
 
 def details(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of a question that is opened."""
+    """Returns what the page shows of a question that is opened."""
     runs = {
         name: {key: answer[key] for key in ("prediction", "failure", "counters", "trace")}
         for name, answer in fields["runs"].items()
@@ -318,7 +318,7 @@ def details(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written_part(held: Iterable[Mapping[str, Any]], cut: int | None) -> str:
-    """The details of questions as JSON, each long text once."""
+    """Returns the details of questions as JSON, each long text once."""
     texts = _Texts()
     shown = [_refer(one, texts) for one in held]
     return json_in_page({"texts": texts.shown(cut), "questions": shown})
@@ -331,18 +331,18 @@ class _Texts:
         self._numbers: dict[str, int] = {}
 
     def put(self, text: str) -> int:
-        """The number of `text` in the table."""
+        """Returns the number of `text` in the table."""
         return self._numbers.setdefault(text, len(self._numbers))
 
     def shown(self, cut: int | None) -> list[Any]:
-        """The texts in order; of one that is cut a list of its beginning and its length."""
+        """Returns the texts in order; for a cut one a list of its beginning and its length."""
         return [
             text if cut is None or len(text) <= cut else [text[:cut], len(text)] for text in self._numbers
         ]
 
 
 def _refer(value: Any, texts: _Texts) -> Any:
-    """`value` with `{"$": number}` for each long text; a key `$` of its own gets a blank."""
+    """Replaces each long text in `value` by `{"$": number}`; a key `$` of its own gets a blank."""
     if isinstance(value, str):
         return value if len(value) <= SHORT else {"$": texts.put(value)}
     if isinstance(value, list | tuple):
@@ -353,7 +353,7 @@ def _refer(value: Any, texts: _Texts) -> Any:
 
 
 def _rounded(score: float | None) -> float | None:
-    """A score with six significant digits; whole numbers stay whole."""
+    """Returns a score with six significant digits; whole numbers stay whole."""
     if score is None:
         return None
     rounded = float(f"{score:.6g}")

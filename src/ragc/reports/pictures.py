@@ -1,4 +1,4 @@
-"""Intervals as pictures: differences with their intervals against zero, in shares of a width."""
+"""Intervals as pictures: differences with their intervals against zero, as shares of a width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOM = 0.06
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Where the parts of an interval stand, each a number of 0 to 100 from left to right.
+    """The positions of the parts of an interval, each a number of 0 to 100 from left to right.
 
     `tone` is "better", "worse" or "open": whether the whole interval lies on one side of zero, and which.
     """
@@ -31,7 +31,7 @@ class Picture:
 def pictures(
     differences: Iterable[Difference], about: Mapping[str, Mapping[str, Any]]
 ) -> dict[tuple[str, str], Picture]:
-    """A picture for each difference, by split and metric.
+    """Returns a picture for each difference, by split and metric.
 
     Those whose intervals lie within -1 to 1 share a scale in each split; any other has its own, from zero.
     """
@@ -56,7 +56,7 @@ def pictures(
 
 
 def _ends(gaps: Iterable[Difference]) -> tuple[float, float]:
-    """The ends of a scale that holds zero and every interval, with margin beyond."""
+    """Returns the ends of a scale that holds zero and every interval, with margin beyond."""
     ends = [0.0, *(end for one in gaps for end in (one.low, one.high))]
     low, high = min(ends), max(ends)
     margin = ROOM * (high - low or 1.0)

@@ -1,4 +1,4 @@
-"""Puts runs beside each other: scores, differences, and a line for every question.
+"""Compares runs: scores, differences, and a line for every question.
 
 Nothing in a row is run, and no module that a metric's name refers to is imported.
 """
@@ -37,7 +37,7 @@ _GROUPS = {group.id: group for group in GROUPS}
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """`names`, numbered where they repeat."""
+    """Returns `names`, with numbers for repeated ones."""
     seen: dict[str, int] = {}
     out = []
     for name in names:
@@ -61,7 +61,9 @@ def check_same_data(runs: Sequence[RunRows]) -> None:
 
 
 def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, float] | None]:
-    """Whether more is better in the metric `name`, and its bounds, widened to `values` that lie outside."""
+    """Returns whether more is better in the metric `name`, and its bounds, widened to `values` that lie
+    outside.
+    """
     known = _known(name)
     seen = list(values) or [0.0]
     least, greatest = min(seen), max(seen)
@@ -73,7 +75,7 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
 
 @lru_cache(maxsize=1024)
 def _known(name: str) -> Metric | None:
-    """The metric with that id; None for one of another version, or of a program of somebody's own."""
+    """Returns the metric with that id; None for one of another version, or of a user's own program."""
     try:
         return metrics.get(name)
     except RagcError:
@@ -81,7 +83,8 @@ def _known(name: str) -> Metric | None:
 
 
 def shown_metrics(runs: Sequence[RunRows], first: Iterable[str] = ()) -> tuple[str, ...]:
-    """The metrics of `runs` in the order in which they first appear, those in `first` before all others.
+    """Returns the metrics of `runs` in the order in which they first appear, those in `first` before all
+    others.
 
     At most `MAX_METRICS` of them.
     """
@@ -98,14 +101,14 @@ def score_of(
     seed: int = SEED,
     groups: Sequence[str] | None = None,
 ) -> Score:
-    """The mean of `metric` over `values`, with its interval; `groups` are those of `mean_ci`."""
+    """Returns the mean of `metric` over `values`, with its interval; `groups` are those of `mean_ci`."""
     _, bounds = metric_of(metric, values)
     interval = mean_ci(values, seed=seed, bounds=bounds, groups=groups)
     return Score(run, split, metric, interval.mean, interval.low, interval.high, interval.n)
 
 
 def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iterator[Score]:
-    """The scores of every run by the metrics `names`."""
+    """Yields the scores of every run by the metrics `names`."""
     for metric in names:
         for one in runs:
             scores = list(one.run.scores(metric).values())
@@ -116,7 +119,7 @@ def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iter
 
 
 def differences_of(before: Run, after: Run, split: str, names: Sequence[str]) -> tuple[Difference, ...]:
-    """The differences between two runs in each of the metrics `names` that both have.
+    """Returns the differences between two runs in each of the metrics `names` that both have.
 
     p and intervals are adjusted for all of these.
     """
@@ -151,7 +154,7 @@ def differences_of(before: Run, after: Run, split: str, names: Sequence[str]) ->
 
 
 def costs_of(runs: Sequence[RunRows]) -> tuple[Cost, ...]:
-    """The sums of the counters of each run."""
+    """Returns the sums of the counters of each run."""
     out = []
     for one in runs:
         total: dict[str, float] = {}
@@ -186,11 +189,11 @@ class Questions:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[QuestionLine]:
-        """Raises DataError where a file of rows was changed meanwhile."""
+        """Yields the questions. Raises DataError if a file of rows was changed meanwhile."""
         return self.select(range(len(self.ids)))
 
     def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """The lines of the questions at `places`."""
+        """Yields the lines of the questions at `places`."""
         with ExitStack() as stack:
             sources = [stack.enter_context(one.source.opened()) for one in self.runs]
             for index in places:
@@ -209,7 +212,7 @@ class Questions:
 
 
 def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
-    """The questions of `runs`, grouped by `metric` where the runs have it."""
+    """Returns the questions of `runs`, grouped by `metric` where the runs have it."""
     better = metric_of(metric, ())[0]
     deciding = metric if metric and any(metric in one.run.metrics for one in runs) else ""
     group_by = deciding or deciding_metric([{"scores": dict.fromkeys(one.run.metrics)} for one in runs])
@@ -222,7 +225,7 @@ def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
 
 
 def changes_of(runs: Sequence[RunRows], metric: str, questions: Questions) -> tuple[Changes, ...]:
-    """How many questions were gained and lost; () unless there are two runs and a metric to compare."""
+    """Returns how many questions were gained and lost; () without two runs and a metric to compare."""
     counts = Counter(questions.changes)
     if len(runs) < 2 or not any(metric in one.run.metrics for one in runs):
         return ()
@@ -232,7 +235,7 @@ def changes_of(runs: Sequence[RunRows], metric: str, questions: Questions) -> tu
 
 
 def group_counts(questions: Questions) -> Iterator[GroupCount]:
-    """How many questions of each run belong to each group, in the order of the groups."""
+    """Yields how many questions of each run belong to each group, in the order of the groups."""
     counts = [Counter(groups.values()) for groups in questions.groups]
     for group in GROUPS:
         if any(count[group.id] for count in counts):
@@ -257,7 +260,7 @@ def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str,
 
 
 def _change(runs: Sequence[RunRows], key: str, metric: str, *, more_is_better: bool) -> Change:
-    """How the score of a question changed from the first run to the last."""
+    """Returns how the score of a question changed from the first run to the last."""
     sides = [one.run.answered.get(key) for one in (runs[0], runs[-1])]
     before, after = (side.scores.get(metric) if side else None for side in sides)
     if before is None or after is None:

@@ -1,4 +1,4 @@
-"""What a report holds, as typed records; each becomes one line of the JSONL beside the page.
+"""The content of a report, as typed records; each becomes one line of the JSONL beside the page.
 
     report, verdict, setting, changes, score, difference, trial, prompt, importance, slice, threshold, cost,
     budget, group, question, fact
@@ -21,7 +21,7 @@ Change = Literal["gained", "lost", "unchanged", "only once"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The first thing that is read: a headline, what to do in one sentence, and sentences that qualify it."""
+    """The first part of a report: a headline, a recommendation, and sentences that qualify it."""
 
     headline: str
     tone: Tone = "none"
@@ -33,7 +33,7 @@ class Verdict:
 class Setting:
     """A setting of the program that changed from the baseline to the compiled program or the best trial.
 
-    `before` is "" where the baseline's value is not known.
+    `before` is "" if the baseline's value is unknown.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a part of the work or a run cost, replayed calls included unless `amounts` say otherwise."""
+    """The cost of a part of the work or of a run, replayed calls included unless `amounts` say otherwise."""
 
     part: str
     amounts: Mapping[str, float]
@@ -204,7 +204,7 @@ class BudgetLine:
 class Answer:
     """A question in one run: prediction, scores, group of outcome, trace.
 
-    `prediction` is None where there is none, and where only scores were kept: then `answered` is False.
+    `prediction` is None if there is none, or if only scores were stored: then `answered` is False.
     """
 
     scores: Mapping[str, float | None]
@@ -236,7 +236,7 @@ class QuestionLines(Protocol):
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[QuestionLine]: ...
     def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """The questions at `places`, counted from 0."""
+        """Returns the questions at `places`, counted from 0."""
         ...
 
 
@@ -250,13 +250,13 @@ class NoQuestions:
         return iter(())
 
     def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """No question, whatever `places` says."""
+        """Returns no question, whatever `places` are."""
         return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something about where the report comes from: a name and its value, under a heading."""
+    """A fact on the origin of the report: a name and its value, under a heading."""
 
     section: str
     name: str
@@ -265,7 +265,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of a report. `runs` are the names of the runs with questions, the one to compare with first.
+    """A whole report. `runs` are the names of the runs with questions, the reference of comparisons first.
 
     `metric` decides; `objectives` are those of the search, each with whether more is better. `metrics` are
     the metrics by question that the page shows. `gaps` are sentences on what the report lacks and why,
@@ -299,13 +299,13 @@ class Report:
     search_gaps: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """The lines of the JSONL: first the report itself, then its records in the order of the page."""
+        """Yields the lines of the JSONL: first the report itself, then its records in page order."""
         yield from self.lines_before_questions()
         yield from (question_fields(question) for question in self.questions)
         yield from self.lines_after_questions()
 
     def lines_before_questions(self) -> Iterator[dict[str, Any]]:
-        """The lines up to the first question."""
+        """Yields the lines up to the first question."""
         about = {
             name: getattr(self, name)
             for name in (
@@ -332,12 +332,12 @@ class Report:
             yield from ({"row": name, **_fields(record)} for record in records)
 
     def lines_after_questions(self) -> Iterator[dict[str, Any]]:
-        """The lines that follow the last question."""
+        """Yields the lines that follow the last question."""
         yield from ({"row": "fact", **_fields(fact)} for fact in self.facts)
 
 
 def question_fields(question: QuestionLine) -> dict[str, Any]:
-    """The line of a question; traces are not copied, as `asdict` would."""
+    """Returns the line of a question; traces are not copied, as `asdict` would."""
     runs = {name: _fields(answer) for name, answer in question.runs.items()}
     return {"row": "question", **_fields(question), "runs": runs}
 

@@ -1,4 +1,4 @@
-"""Runs whose rows stay in their file: a report holds scores and texts, and reads traces as it needs them."""
+"""Runs whose rows stay in their file: a report holds scores and texts, and reads traces on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GetRow = Callable[[str], Mapping[str, Any]]
 
 
 class RowSource(Protocol):
-    """Where the whole rows of a run are."""
+    """The access to the whole rows of a run."""
 
     def opened(self) -> AbstractContextManager[GetRow]:
         """Opens the source for reading. Raises DataError, and reading does."""
@@ -40,7 +40,7 @@ class HeldRows:
 
     @contextmanager
     def opened(self) -> Iterator[GetRow]:
-        """Nothing has to be opened."""
+        """Yields the function that returns a row by key; nothing has to be opened."""
         yield self.rows.__getitem__
 
 
@@ -55,7 +55,7 @@ class FiledRows:
 
     @contextmanager
     def opened(self) -> Iterator[GetRow]:
-        """Opens the file. Raises DataError where it was changed since it was scanned."""
+        """Opens the file. Raises DataError if it was changed since it was scanned."""
         try:
             file = inputs.open_regular(self.path)
         except OSError as error:
@@ -86,11 +86,11 @@ class FiledRows:
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """A run: its scores by question, and where its whole rows are.
+    """A run: its scores by question, and the source of its whole rows.
 
-    `answered` has the ids of the rows that hold a prediction, null too, and not scores alone. `groups` are
-    the ids of the groups of outcomes of those, as `group_metric` decides them. `on_dev` is whether a row says
-    that its question is one of the split dev.
+    `answered` has the ids of the rows with a prediction, null too, and not scores alone. `groups` are the ids
+    of the groups of outcomes of those, as `group_metric` decides them. `on_dev` says whether a row has a
+    question of the split dev.
     """
 
     run: Run
@@ -111,7 +111,7 @@ class RunRows:
         return self.run.name
 
     def grouped_by(self, metric: str) -> Mapping[str, str]:
-        """The group of every answered question, where `metric` decides what is right."""
+        """Returns the group of every answered question, if `metric` decides what is right."""
         if metric == self.group_metric:
             return self.groups
         with self.source.opened() as get:
@@ -119,7 +119,7 @@ class RunRows:
 
 
 def read_rows(path: Path, name: str) -> RunRows:
-    """The run in the JSONL file `path`. Raises DataError with every problem, as `ragc eval A B` does."""
+    """Returns the run in the JSONL file `path`. Raises DataError with every problem, like `ragc eval A B`."""
     offsets, lengths = array("q"), array("q")
     collected = _Collected()
 
@@ -134,7 +134,7 @@ def read_rows(path: Path, name: str) -> RunRows:
 
 
 def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
-    """The run made of JSON `values`, one a row. Raises DataError, which names `where`."""
+    """Returns the run made of JSON `values`, one a row. Raises DataError, which names `where`."""
     rows = list(values)
     run = run_files.of_rows(where or name, rows)
     collected = _Collected()
@@ -144,7 +144,7 @@ def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
 
 
 class _Collected:
-    """What is kept of each row beside its scores; the first row says which metric decides, as a rule."""
+    """The stored part of each row beside its scores; usually the first row names the deciding metric."""
 
     def __init__(self) -> None:
         self.metric: str | None = None

@@ -1,4 +1,4 @@
-"""Sums up a file of rows: the mean of each metric, and the questions grouped by where they failed.
+"""Summarizes a file of rows: the mean of each metric, and the questions grouped by where they failed.
 
 Nothing in a row is run, and no module that the name of a metric refers to is imported.
 """
@@ -39,7 +39,7 @@ class GroupedQuestions:
     worst: tuple[RunRow, ...]
 
     def to_json(self, of: int, metric: str) -> dict[str, Any]:
-        """JSON values only; `share` is the part of `of` questions."""
+        """Returns JSON values only; `share` is the part of `of` questions."""
         return {
             "id": self.group.id,
             "title": self.group.title,
@@ -52,7 +52,7 @@ class GroupedQuestions:
 
 @dataclass(frozen=True, slots=True)
 class RowsSummary:
-    """A file of rows in figures: an Interval a metric, and `groups` of questions, none of them empty.
+    """A summary of a file of rows: an Interval a metric, and `groups` of questions, none of them empty.
 
     `by` is the metric that decides what is right; "" when none does.
     """
@@ -92,7 +92,7 @@ class RowsSummary:
 
     @property
     def backends(self) -> dict[str, str]:
-        """What judged the findings that metrics read, by family or metric; several are joined."""
+        """The backends of the findings that metrics read, by family or metric; several are joined."""
         names: dict[str, dict[str, None]] = {}
         for row in self.run.answered.values():
             for family, backend in row.backends.items():
@@ -107,7 +107,7 @@ class RowsSummary:
         return f"{right} of {quantity(self.n, 'question')} right{by}"
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc eval ROWS.jsonl --json`."""
+        """Returns the output of `ragc eval ROWS.jsonl --json`."""
         return {
             "rows": self.run.name,
             "n": self.n,
@@ -121,7 +121,7 @@ class RowsSummary:
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
-        """The groups as rows of text, the header first."""
+        """Returns the groups as rows of text, the header first."""
         return (
             ("group", "questions", "share", "about"),
             *(
@@ -131,7 +131,7 @@ class RowsSummary:
         )
 
     def worst_tables(self) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
-        """For each group but the right one its title, and its worst questions as rows, the header first."""
+        """Returns title and worst questions of each group but the right one, the header first."""
         head = ("id", "question", "answer", "gold")
         return tuple(
             (
@@ -144,7 +144,7 @@ class RowsSummary:
 
 
 def summarize(path: str | Path, *, by: str = "", worst: int = WORST) -> RowsSummary:
-    """The summary of the file of rows `path`, with the `worst` questions of each group.
+    """Returns the summary of the file of rows `path`, with the `worst` questions of each group.
 
     `by` names the metric that decides what is right, by default the first that scores answers. Raises
     DataError for a damaged file, and UnknownName for a metric that the rows do not have.
@@ -169,7 +169,7 @@ def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
 
 
 def _intervals(run: Run) -> dict[str, Interval]:
-    """The mean of each metric, with its interval; a metric that applies to no question is left out."""
+    """Returns the mean of each metric, with its interval, without metrics that apply to no question."""
     scores = {name: list(run.scores(name).values()) for name in run.metrics}
     labels = list(run.groups.values())
     means = {}
@@ -185,7 +185,7 @@ def _intervals(run: Run) -> dict[str, Interval]:
 def _pooled(
     name: str, scores: Mapping[str, Sequence[float | None]], labels: Sequence[str], seed: int
 ) -> Interval | None:
-    """The figure of a metric made of several means; None for any other, and where the rows lack one."""
+    """Returns the figure of a metric made of several means; None for others, or if the rows lack one."""
     metric = _metric(name)
     columns = [scores.get(part, ()) for part in metric.pools] if metric else []
     if metric is None or metric.combine is None or not all(columns):
@@ -197,7 +197,9 @@ def _pooled(
 
 
 def _bounds(name: str, values: Sequence[float]) -> tuple[float, float] | None:
-    """The bounds of the metric `name`, widened to `values` outside; None for costs, which have no maximum."""
+    """Returns the bounds of the metric `name`, widened to `values` outside; None for costs, which have no
+    maximum.
+    """
     least, greatest = min(values), max(values)
     metric = _metric(name)
     bounds = metric.bounds if metric else (0.0, 1.0)
@@ -207,7 +209,7 @@ def _bounds(name: str, values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _metric(name: str) -> Metric | None:
-    """The metric of that id; None for one of another version, or from elsewhere."""
+    """Returns the metric of that id; None for one of another version, or from elsewhere."""
     try:
         return metrics.get(name)
     except RagcError:
@@ -215,7 +217,7 @@ def _metric(name: str) -> Metric | None:
 
 
 def _question(row: RunRow, metric: str) -> dict[str, Any]:
-    """A question with its answers, texts cut short."""
+    """Returns a question with its answers, texts cut short."""
     return {
         "id": row.id,
         "question": _short(row.question),

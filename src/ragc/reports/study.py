@@ -44,11 +44,10 @@ _BUDGET = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "US dollars", "min
 
 @dataclass(frozen=True, slots=True)
 class StudyFiles:
-    """A study as its directory says it.
+    """A study as read from its directory.
 
     `results` are the finished trials, the baseline first; `provenance` that of the compiled program, empty
-    before the end. `objectives` are empty where a metric of the recipe is not known here. `risk` is
-    `search.risk` of the recipe.
+    before the end. `objectives` are empty if a metric of the recipe is not known here.
     """
 
     directory: Path
@@ -62,7 +61,7 @@ class StudyFiles:
 
     @property
     def is_script(self) -> bool:
-        """Whether it is the study of an Optuna script of somebody's own."""
+        """Whether it is the study of a user's own Optuna script."""
         return optuna_folder.is_own(self.directory)
 
     @property
@@ -72,9 +71,9 @@ class StudyFiles:
 
 
 def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
-    """The study at `path`: its own directory, or the --out of its compile. Nothing is changed.
+    """Reads the study at `path`: its own directory, or the --out of its compile. Changes nothing.
 
-    Raises ArtefactError where there is none or it is damaged, Untrusted, StoreError.
+    Raises ArtefactError if there is none or it is damaged, Untrusted, StoreError.
     """
     state = status(path, trust_targets=trust_targets)
     directory = Path(state.study)
@@ -93,7 +92,7 @@ def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
 
 
 def optuna_study_of(files: StudyFiles) -> optuna.Study | None:
-    """The Optuna study behind `files`; None where its optimizer has none, or its storage cannot be read."""
+    """Returns the Optuna study behind `files`; None if there is none, or its storage is unreadable."""
     try:
         if files.is_script:
             return optuna_status.study_of(files.directory)
@@ -103,7 +102,7 @@ def optuna_study_of(files: StudyFiles) -> optuna.Study | None:
 
 
 def study_of(compiled: Path, provenance: Mapping[str, Any]) -> StudyFiles | None:
-    """The study that wrote the compiled directory; None where this machine has none, or another by now."""
+    """Returns the study that wrote the compiled directory; None if it is missing here, or replaced."""
     try:
         directory = find(compiled)
         if _json_object(directory / PROVENANCE, directory) != provenance:
@@ -125,9 +124,9 @@ def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
 
 
 def trials_of(files: StudyFiles) -> Iterator[Trial]:
-    """The trials of the study, in order, with the best value so far and what is expected of each.
+    """Yields the trials of the study, in order, with the best value so far and the expected score of each.
 
-    Of the chosen one that is less what choosing it adds, as in `search.expected` of the provenance.
+    That of the chosen trial is reduced by the bias of choosing, as in `search.expected` of the provenance.
     """
     if files.is_script:
         yield from _script_trials(files)
@@ -169,7 +168,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
 
 
 def _interval(trial: TrialResult, pick: Objective) -> tuple[float | None, float | None]:
-    """The 95% interval of the mean of `pick` over the questions of `trial`; None for too few of them."""
+    """Returns the 95% interval of the mean of `pick` over the questions of `trial`; None for too few."""
     values = [pick.to_metric(value) for value in trial.series(pick)]
     if len(values) < MIN_FOR_INTERVAL or max(values) >= UNMEASURED:
         return None, None
@@ -178,7 +177,7 @@ def _interval(trial: TrialResult, pick: Objective) -> tuple[float | None, float 
 
 
 def _script_trials(files: StudyFiles) -> Iterator[Trial]:
-    """The complete and pruned trials of an Optuna script of somebody's own."""
+    """Yields the complete and pruned trials of a user's own Optuna script."""
     objectives, best = files.objectives, None
     front = {trial["trial"] for trial in files.status.front}
     index = next(i for i, one in enumerate(objectives) if one.metric.id == files.pick)
@@ -207,7 +206,7 @@ def _script_trials(files: StudyFiles) -> Iterator[Trial]:
 
 
 def params_of(candidate: Candidate) -> dict[str, Any]:
-    """The choices of `candidate` by dimension; what it leaves at its default is left out."""
+    """Returns the choices of `candidate` by dimension, without defaults."""
     shown: dict[str, Any] = dict(candidate.knobs)
     shown["demos"] = candidate.demos
     if candidate.demos:
@@ -220,7 +219,7 @@ def params_of(candidate: Candidate) -> dict[str, Any]:
 
 
 def _choices(files: StudyFiles, trial: TrialResult) -> str:
-    """What the trial chose, in words: what is searched, if it differs from the baseline."""
+    """Returns in words what the trial chose differently from the baseline."""
     base, candidate = files.results[0].candidate, trial.candidate
     if trial.number == files.results[0].number:
         return "baseline"
@@ -229,7 +228,7 @@ def _choices(files: StudyFiles, trial: TrialResult) -> str:
 
 
 def budget_of(files: StudyFiles) -> Iterator[BudgetLine]:
-    """What was spent, and the limits."""
+    """Yields what was spent, and the limits."""
     for kind, amounts in files.status.budget.items():
         spent, limit = amounts.get("spent"), amounts.get("limit")
         if spent or limit is not None:
@@ -237,7 +236,7 @@ def budget_of(files: StudyFiles) -> Iterator[BudgetLine]:
 
 
 def facts_of(files: StudyFiles) -> Iterator[Fact]:
-    """How the study stands, and the end of its log."""
+    """Yields the state of the study, and the end of its log."""
     done, held = files.status.trials, files.status
     yield Fact("study", "state", held.state)
     yield Fact("study", "trials", f"{done['done']} of {done['wanted']}")
@@ -255,7 +254,7 @@ def _names(value: Any) -> list[str]:
 
 
 def runs_on_test(files: StudyFiles) -> list[RunRows]:
-    """Baseline and compiled program on test; none before the end. Raises DataError for a damaged file."""
+    """Returns baseline and compiled program on test; none before the end. Raises DataError if damaged."""
     if not files.finished:
         return []
     paths = {run: files.directory / answers_file(key) for key, run in RUNS.items()}
@@ -263,9 +262,9 @@ def runs_on_test(files: StudyFiles) -> list[RunRows]:
 
 
 def runs_on_dev(files: StudyFiles) -> list[RunRows]:
-    """Baseline and best trial on the dev questions that both answered: scores without answers.
+    """Returns baseline and best trial on the dev questions that both answered: scores without answers.
 
-    None where the questions of the study are not recorded, as by older versions.
+    None if the questions of the study are not recorded, as by older versions.
     """
     path, best = files.directory / DEV, (files.status.best or {}).get("trial")
     results = {trial.number: trial for trial in files.results}

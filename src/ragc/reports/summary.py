@@ -1,4 +1,4 @@
-"""The first screen of a report: what changed, with which model, when and for how much."""
+"""The first screen of a report: what changed, with which model, when and at what cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DERIVED = "demo_set"
 def settings_of(
     program: CompiledProgram | None, trials: Sequence[Trial], provenance: Mapping[str, Any], recipe: str
 ) -> Iterator[Setting]:
-    """What changed from the baseline to the compiled program, or to the best trial of a study so far."""
+    """Yields what changed from the baseline to the compiled program, or to a study's best trial."""
     chosen = next((trial for trial in trials if trial.chosen), None)
     if trials and chosen:
         before: Mapping[str, Any] = trials[0].params
@@ -55,7 +55,7 @@ def settings_of(
 
 
 def _written(value: Any, name: str) -> str:
-    """`value` for people; what a candidate leaves out is what the program has."""
+    """Returns `value` for people; a missing one means the program's own."""
     if value is None:
         return "0" if name == "demos" or name.endswith(": demos") else "as in the program"
     if isinstance(value, bool):
@@ -64,7 +64,7 @@ def _written(value: Any, name: str) -> str:
 
 
 def _compiled(program: CompiledProgram, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """The choices of a compiled program, by its provenance or as far as its state tells them."""
+    """Returns the choices of a compiled program, by its provenance or as far as its state shows them."""
     candidate = mapping(mapping(provenance.get("search")).get("candidate"))
     try:
         return params_of(Candidate.of(candidate)) | dict(program.state.knobs)
@@ -74,7 +74,7 @@ def _compiled(program: CompiledProgram, provenance: Mapping[str, Any]) -> dict[s
 
 
 def _defaults(program: CompiledProgram, recipe: str) -> dict[str, Any]:
-    """The settings before a compile: the defaults of a program of ragc's own, and what the recipe sets."""
+    """Returns the settings before a compile: the defaults of ragc's program, and those of the recipe."""
     entry = next((one for one in METHODS if program.state.method in (one.id, *one.also)), None)
     if entry is None:
         return {}
@@ -95,7 +95,7 @@ def facts_of_summary(
     costs: Sequence[Cost],
     budget: Sequence[BudgetLine],
 ) -> Iterator[Fact]:
-    """Model, date, questions, dollars and seconds, each where it is known."""
+    """Yields model, date, questions, dollars and seconds, as far as they are known."""
     if models := _models(provenance, recipe):
         yield Fact(SUMMARY, "model" if len(models) == 1 else "models", ", ".join(models))
     if run.get("finished"):
@@ -136,7 +136,7 @@ def _summed(costs: Sequence[Cost]) -> dict[str, float]:
 
 
 def _models(provenance: Mapping[str, Any], recipe: str) -> list[str]:
-    """The names of the models by role, by the provenance or the recipe."""
+    """Returns the names of the models by role, by the provenance or the recipe."""
     held = {role: text(mapping(one).get("name")) for role, one in mapping(provenance.get("targets")).items()}
     if not held:
         try:
@@ -154,7 +154,7 @@ def _models(provenance: Mapping[str, Any], recipe: str) -> list[str]:
 
 
 def prompts_of(runs: Sequence[RunRows]) -> Iterator[Prompt]:
-    """For every run the messages of each predictor for one question, the same question where it can be."""
+    """Yields for every run the messages of each predictor for one question, the same question if possible."""
     if not runs:
         return
     shared = [key for key in runs[0].run.answered if all(key in one.run.answered for one in runs)]

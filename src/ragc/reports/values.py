@@ -1,7 +1,7 @@
 """Reads JSON values of files that others wrote, and writes figures for people.
 
-Each function that reads gives a value of its type, always. One number of decimals holds for all figures of a
-metric, `decimals_of` says which.
+Each reading function returns a value of its type, whatever it reads. All figures of a metric have the same
+number of decimals, by `decimals_of`.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """`value` when it is an object, else an empty one."""
+    """Returns `value` when it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def entries(value: Any) -> list[Any]:
-    """The items of `value` when it is a list, else none."""
+    """Returns the items of `value` when it is a list, else none."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
 def text(value: Any) -> str:
-    """`value` when it is a text; "" for None, and what Python shows of anything else."""
+    """Returns `value` when it is a text; "" for None, and Python's `str` of anything else."""
     return value if isinstance(value, str) else "" if value is None else str(value)[:1000]
 
 
 def number(value: Any) -> float | None:
-    """`value` when it is a finite number, else None; whole numbers stay whole."""
+    """Returns `value` when it is a finite number, else None; whole numbers stay whole."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if abs(value) <= LARGEST and math.isfinite(value) else None
 
 
 def amount(value: Any) -> float:
-    """`value` when it is a finite number, else 0."""
+    """Returns `value` when it is a finite number, else 0."""
     return number(value) or 0
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:
-    """`value` as JSON that a browser reads: finite numbers, texts as keys, and no deep nesting."""
+    """Returns `value` as JSON that a browser reads: finite numbers, texts as keys, and no deep nesting."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
@@ -63,7 +63,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def decimals_of(values: Iterable[float | None]) -> int:
-    """The decimals with which all figures of a metric are written, by the largest of its `values`.
+    """Returns the decimals with which all figures of a metric are written, by the largest of its `values`.
 
     Three for shares, fewer for large numbers, and for small ones as many as three significant digits need.
     """
@@ -76,7 +76,7 @@ def decimals_of(values: Iterable[float | None]) -> int:
 
 
 def figure(value: float | None, decimals: int | None = None) -> str:
-    """A score for people, with a true minus sign; "–" for None."""
+    """Returns a score for people, with a true minus sign; "–" for None."""
     if value is None:
         return "–"
     places = decimals_of([value]) if decimals is None else decimals
@@ -84,7 +84,7 @@ def figure(value: float | None, decimals: int | None = None) -> str:
 
 
 def signed(value: float, decimals: int | None = None) -> str:
-    """A difference for people, with its sign."""
+    """Returns a difference for people, with its sign."""
     places = decimals_of([value]) if decimals is None else decimals
     if _unsigned_zero(value, places) == 0:
         return f"{0:.{places}f}"
@@ -92,17 +92,17 @@ def signed(value: float, decimals: int | None = None) -> str:
 
 
 def written_amount(value: float) -> str:
-    """An amount for people: whole numbers as they are, others with four significant digits."""
+    """Returns an amount for people: whole numbers as they are, others with four significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:,.4g}"
 
 
 def money(usd: float) -> str:
-    """US dollars for people, in cents from one dollar on and in significant digits below."""
+    """Returns US dollars for people, in cents from one dollar on and in significant digits below."""
     if usd == 0 or usd >= 1:
         return f"${usd:,.2f}"
     return f"${usd:.{min(12, max(2, 1 - math.floor(math.log10(abs(usd)))))}f}"
 
 
 def _unsigned_zero(value: float, places: int) -> float:
-    """`value`, and 0 for what would be written as a negative zero."""
+    """Returns `value`; 0 for a value that would be written as a negative zero."""
     return 0.0 if round(value, places) == 0 else value

@@ -1,4 +1,4 @@
-"""What a report says first: the verdict, a recommendation in one sentence, and what qualifies them."""
+"""The first lines of a report: the verdict, a recommendation, and sentences that qualify them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NORMAL_95, _NORMAL_80 = 1.959964, 0.841621
 
 
 def unfinished(files: StudyFiles, metric: str, trials: Sequence[Trial]) -> Verdict:
-    """How far a study has come, and the best so far."""
+    """Returns how far a study has come, and the best so far."""
     state, done = files.status, files.status.trials
     headline = f"{_HOW.get(state.state, 'At rest')}: {done['done']} of {done['wanted']} trials"
     sentences = [] if files.finished else [_UNPROVED]
@@ -64,7 +64,7 @@ def unfinished(files: StudyFiles, metric: str, trials: Sequence[Trial]) -> Verdi
 
 
 def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: str) -> Verdict:
-    """The verdict of a compile, with the figures of `metric`; `run` is `run.json`."""
+    """Returns the verdict of a compile, with the figures of `metric`; `run` is `run.json`."""
     held = text(provenance.get("verdict")) or "not measured"
     plain, bracket, seen = held.partition(" (")  # behind it: how many questions were seen before
     plain, mark = (plain, bracket + seen) if plain in _TONES else (held, "")
@@ -113,7 +113,7 @@ def compared(
     *,
     on_dev: bool,
 ) -> Verdict:
-    """The verdict on files of rows: of two or more, the last against the first."""
+    """Returns the verdict on files of rows: of two or more, the last against the first."""
     tones: dict[str, Tone] = {"better": "better", "worse": "worse"}
     cautions = [DEV_ROWS] if on_dev else []
     gap = next((one for one in differences if one.metric == metric), None)
@@ -148,12 +148,12 @@ def compared(
 
 
 def short(name: str) -> str:
-    """`name`, cut to what fits into a sentence."""
+    """Returns `name`, cut to what fits into a sentence."""
     return shorten(name, MAX_NAME)
 
 
 def _means(gap: Difference, scores: Sequence[Score]) -> dict[str, float]:
-    """The means of both sides of `gap`, as far as they are known."""
+    """Returns the means of both sides of `gap`, as far as they are known."""
     return {
         one.run: one.mean
         for name in (gap.before, gap.after)
@@ -165,7 +165,7 @@ def _means(gap: Difference, scores: Sequence[Score]) -> dict[str, float]:
 def recommendation(
     gap: Difference, all_gaps: Sequence[Difference], scores: Sequence[Score], names: Mapping[str, str]
 ) -> str:
-    """What to do after the deciding difference `gap`; `names` are those of the two programs in a sentence."""
+    """Returns what to do after the deciding difference `gap`; `names` are those of the programs."""
     before, after = short(names[gap.before]), short(names[gap.after])
     if gap.verdict == "better":
         costs = [
@@ -192,7 +192,7 @@ def recommendation(
 
 
 def change_of(gap: Difference, scores: Sequence[Score]) -> str:
-    """How the metric of `gap` changed, with its interval: "f1 rises by 0.410 to 0.730"."""
+    """Returns how the metric of `gap` changed, with its interval: "f1 rises by 0.410 to 0.730"."""
     ends = sorted((abs(gap.low), abs(gap.high)))
     places = decimals_of([*ends, *_means(gap, scores).values()])
     verb = "rises" if gap.mean > 0 else "falls"
@@ -200,10 +200,10 @@ def change_of(gap: Difference, scores: Sequence[Score]) -> str:
 
 
 def further_questions(gap: Difference) -> int | None:
-    """How many more questions would show a true difference as large as that of `gap` with 80% probability.
+    """Estimates how many more questions show a true difference as large as `gap` with 80% probability.
 
-    By the normal approximation, in two significant digits. None where the measured difference is none or for
-    the worse.
+    By the normal approximation, in two significant digits. None if the measured difference is zero or for the
+    worse.
     """
     better = (gap.mean > 0) == metric_of(gap.metric, ())[0]
     error = (gap.high - gap.low) / (2 * _NORMAL_95)

@@ -1,4 +1,4 @@
-"""Writes a report: the page, and the JSONL that its figures trace to beside it."""
+"""Writes a report: the page, and beside it the JSONL with its figures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ROWS_MARK = b'{"row": "report"'
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A report that was written: its verdict, the `page`, the `rows` beside it, and sizes in bytes.
+    """A written report: its verdict, the `page`, the `rows` beside it, and sizes in bytes.
 
     `questions` counts all, `indexed` those in the table of the page and `detailed` those with their traces in
-    it. `cut` is the number of characters up to which traces have texts; None where they have them whole.
+    it. `cut` is the number of characters up to which traces have texts; None if they are uncut.
     """
 
     page: Path
@@ -43,12 +43,12 @@ class WrittenReport:
         return describe("WrittenReport", repr(str(self.page)), self.headline, questions=self.questions)
 
     def text(self) -> list[str]:
-        """The report for people: the verdict, what is missing, and where it is."""
+        """Returns the report for people: the verdict, what is missing, and the path of the page."""
         size = f"{self.bytes / 1e6:.1f} MB, {quantity(self.questions, 'question')}"
         return [f"{self.headline}.", *self.gaps, f"Report: {self.page} ({size})", f"Its rows: {self.rows}"]
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc report --json`."""
+        """Returns the output of `ragc report --json`."""
         return {
             "page": str(self.page),
             "rows": str(self.rows),
@@ -95,7 +95,7 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
 
 
 def _checked(out: Path, mark: bytes) -> Path:
-    """`out`, resolved. Raises UsageError unless it can be written and holds nothing but an earlier report."""
+    """Returns `out`, resolved. Raises UsageError unless it is writable, with at most an earlier report."""
     path = outputs.resolve_out(out)
     if path.suffix == ".jsonl" and mark == MARK:
         raise UsageError(f"--out {out} is the page; name it .html, and the rows stand beside it as .jsonl.")

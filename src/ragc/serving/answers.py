@@ -1,4 +1,4 @@
-"""One answer: its work on the process's loop, what comes meanwhile, and its end when the client leaves."""
+"""One answer: its work on the process's loop, its events, and its end when the client leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DONE = object()
 
 
 class ClientLeft(Exception):
-    """The client closed the connection before its answer was there."""
+    """The client closed the connection before its answer was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Answering:
             caller.post(_DONE)  # after all that was posted from the process's loop
 
     async def next(self) -> Text | StepEvent | Row:
-        """Returns the next piece, at last the Row. Raises what ended the work."""
+        """Returns the next piece, at last the Row. Raises the error that ended the work."""
         while (item := await self._receive.receive()) is not _DONE:
             if isinstance(item, StepEvent):
                 return item
@@ -104,7 +104,7 @@ class Answering:
         return await self._work
 
     def close(self) -> None:
-        """Cancels the work, unless it is done, and frees what it holds."""
+        """Cancels the work, unless it is done, and frees its resources."""
         if self._work is not None:
             self._work.cancel()
             self._work.add_done_callback(_retrieve)
@@ -118,7 +118,7 @@ def _retrieve(work: asyncio.Task[Any]) -> None:
 
 
 async def unless_left(work: Awaitable[T], receive: Receive) -> T:
-    """Returns what `work` gives. Raises ClientLeft, and cancels it, when the client closes the connection."""
+    """Awaits `work`. Raises ClientLeft, and cancels it, when the client closes the connection."""
     asking = asyncio.current_task()
     leaving, left = asyncio.ensure_future(_left(receive)), False
 

@@ -39,7 +39,7 @@ SLOW_READER_S = 60.0
 
 
 class Service:
-    """The programs of a server, what is in flight, and the handlers of its routes."""
+    """The programs of a server, the questions in flight, and the handlers of its routes."""
 
     def __init__(self, programs: Mapping[str, ServedProgram], settings: Settings) -> None:
         self._programs, self._settings = programs, settings
@@ -49,7 +49,7 @@ class Service:
         self._problem = "The models are being opened."
 
     async def open(self) -> None:
-        """Opens the models, so that the first question need not wait; what fails is tried again with it."""
+        """Opens the models before the first question; failures are retried with that question."""
         try:
             for served in self._programs.values():
                 await event_loop.on_loop(served.opened.task.runtime.open())
@@ -65,32 +65,32 @@ class Service:
         return {"/v1/chat/completions": self.chat, "/v1/responses": self.responses}
 
     async def health(self, request: Request) -> Response:
-        """Whether the process runs."""
+        """Returns whether the process runs."""
         return JsonResponse({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """Whether all models are open. What is wrong stands in the log, as no key is needed here."""
+        """Returns whether all models are open. Problems are only logged, as no key is needed here."""
         status = "not ready" if self._problem else "ready"
         return JsonResponse({"status": status}, 503 if self._problem else 200)
 
     async def models(self, request: Request) -> Response:
-        """The programs."""
+        """Returns the programs."""
         return JsonResponse(openai_api.models(self._programs.values()))
 
     async def model(self, request: Request) -> Response:
-        """One program."""
+        """Returns one program."""
         return JsonResponse(openai_api.model(self._program(request.path_params["name"])))
 
     async def metrics(self, request: Request) -> Response:
-        """What was done since the server began, for Prometheus."""
+        """Returns counts since the server began, for Prometheus."""
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def chat(self, request: Request) -> Response:
-        """A chat completion."""
+        """Returns a chat completion."""
         return await self._counted(request, "chat")
 
     async def responses(self, request: Request) -> Response:
-        """A response."""
+        """Returns a response."""
         return await self._counted(request, "responses")
 
     def _program(self, name: str) -> ServedProgram:
@@ -100,7 +100,7 @@ class Service:
             raise ApiError(404, str(error), param="model", code="model_not_found") from None
 
     async def _counted(self, request: Request, interface: Interface) -> Response:
-        """As `_answer`, and counts a request that is refused or fails before its stream begins."""
+        """Answers as `_answer` does; counts a request that is refused or fails before its stream begins."""
         try:
             return await self._answer(request, interface)
         except ClientLeft:
@@ -157,7 +157,7 @@ class Service:
                 release()
 
     def _admit(self) -> Callable[[], None]:
-        """Counts a question in flight; returns what ends that. Raises ApiError where there are too many."""
+        """Counts a question in flight; returns the function that ends it. Raises ApiError if too many."""
         key, limits = client.get(), self._settings
         per_key = limits.in_flight_per_key or limits.in_flight
         if self.in_flight >= limits.in_flight or self._of_key[key] >= per_key:
@@ -192,7 +192,7 @@ class Service:
 def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Application:
     """Returns the application that serves `programs`, by model id.
 
-    Raises UsageError where spans are asked for and OpenTelemetry is not installed.
+    Raises UsageError if spans are asked for and OpenTelemetry is not installed.
     """
     service = Service(programs, settings)
 
@@ -267,7 +267,7 @@ class Questions:
 
 
 async def _say_error(request: Request, error: Exception) -> Response:
-    """The response to a request that was refused or failed."""
+    """Returns the response to a request that was refused or failed."""
     if isinstance(error, ClientLeft):
         return Response(status_code=CLIENT_CLOSED)
     if isinstance(error, HTTPException):
@@ -281,13 +281,13 @@ async def _say_error(request: Request, error: Exception) -> Response:
 
 
 class TakesUpTraces:
-    """Makes a question's spans part of the trace that the header `traceparent` names."""
+    """Adds a question's spans to the trace that the header `traceparent` names."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handles an ASGI call in the caller's trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

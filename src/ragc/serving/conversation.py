@@ -1,7 +1,8 @@
-"""The body of a request made a question, or a refusal in OpenAI's shape.
+"""Converts the body of a request to a question, or a refusal in OpenAI's shape.
 
-A compiled program answers one question with prompts of its own. What would change these prompts is refused
-where the client would rely on it (tools, formats), and else has no effect, which the response says.
+A compiled program answers one question with prompts of its own. Parameters that would change these prompts
+are refused if the client would rely on them (tools, formats), and else have no effect, which the response
+says.
 """
 
 from __future__ import annotations
@@ -60,11 +61,10 @@ ROLES = ("system", "developer", *SPOKEN)
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a client asks for.
+    """A client's request.
 
-    `earlier` are the turns before the question, empty where they are left out. `without_effect` names the
-    parameters that change nothing. `trace` and `steps` ask for the trace at the end and for events while the
-    program works; `late` for text only once it is final.
+    `without_effect` names the parameters that change nothing. `trace` and `steps` ask for the trace at the
+    end and for events while the program works; `late` for text only once it is final.
     """
 
     model: str
@@ -79,7 +79,7 @@ class Conversation:
 
 
 def read_conversation(body: bytes, interface: Interface, settings: Settings) -> Conversation:
-    """Reads the `body` of a request. Raises ApiError for what is wrong or not supported."""
+    """Reads the `body` of a request. Raises ApiError for invalid or unsupported parameters."""
     held = _object(body)
     _check_supported(held)
     model = held.get("model")
@@ -154,7 +154,7 @@ def _check_supported(held: Mapping[str, Any]) -> None:
 
 
 def _turns(value: Any, name: str) -> list[Turn]:
-    """The role and text of each message."""
+    """Returns the role and text of each message."""
     if isinstance(value, str) and name == "input":
         return [("user", value)]
     if not isinstance(value, list) or not value:
@@ -193,7 +193,7 @@ def _text(content: Any, where: str) -> str:
 
 
 def _question(turns: Sequence[Turn], name: str, settings: Settings) -> str:
-    """The last turn, which must be the user's. Raises ApiError for turns that the settings refuse."""
+    """Returns the last turn, which must be the user's. Raises ApiError for turns that the settings refuse."""
     spoken = [turn for turn in turns if turn[0] in SPOKEN]
     if settings.system == "refuse" and len(spoken) < len(turns):
         raise refused(name, "This server takes no system messages: instructions were compiled.")

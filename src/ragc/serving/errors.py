@@ -24,12 +24,12 @@ class JsonResponse(JSONResponse):
     """A response in JSON."""
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """Returns the body."""
         return orjson.dumps(content)
 
 
 class ApiError(Exception):
-    """A refused or failed request: an HTTP status, and what stands in the body."""
+    """A refused or failed request: an HTTP status, and the content of the body."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the response."""
+        """Returns the body of the response."""
         kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
         kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
@@ -63,17 +63,17 @@ _STATUS_OF: Mapping[type[RagcError], tuple[int, str]] = {
 
 
 def refused(param: str, message: str) -> ApiError:
-    """The error for a parameter that is not supported."""
+    """Returns the error for a parameter that is not supported."""
     return ApiError(400, message, param=param, code="unsupported_parameter")
 
 
 def invalid(param: str, message: str) -> ApiError:
-    """The error for a parameter with a wrong value."""
+    """Returns the error for a parameter with a wrong value."""
     return ApiError(400, message, param=param, code="invalid_value")
 
 
 def api_error(error: Exception) -> ApiError:
-    """Returns what a client is told of `error`; of one that ragc did not raise, only that there was one."""
+    """Returns the error for a client; of errors that ragc did not raise, it only says that there was one."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, TimeoutError):

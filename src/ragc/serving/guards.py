@@ -1,4 +1,4 @@
-"""What is refused before the application runs: hosts, origins, keys, and bodies of another type or size.
+"""Checks before the application runs: hosts, origins, keys, and the type and size of bodies.
 
 A page in a browser on the server's machine can send requests to it. Such a page sends its own `Origin`, and
 after DNS rebinding a `Host` with its own name; both are refused. Cross-origin headers are never sent.
@@ -32,13 +32,13 @@ client: ContextVar[str] = ContextVar("ragc_serving_client", default="")
 
 
 class Guards:
-    """The middleware: refuses a request, or reads its body and hands both on."""
+    """The middleware: refuses a request, or reads its body and passes both on."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handles an ASGI call after its checks."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -70,7 +70,7 @@ class Guards:
             raise ApiError(403, "Requests from pages of another site are refused.", code="origin")
 
     def _key(self, scope: Scope) -> str:
-        """The digest of the client's key. Raises ApiError where one is needed and missing or wrong."""
+        """Returns the digest of the client's key. Raises ApiError if one is needed and missing or wrong."""
         if not self._settings.key_digests or scope["path"] in OPEN_PATHS:
             return ""
         scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -87,7 +87,7 @@ class Guards:
         return digest.hex()
 
     async def _read(self, headers: Headers, receive: Receive) -> Receive:
-        """Reads the whole body, and returns what hands it on."""
+        """Reads the whole body, and returns a function that passes it on."""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError(415, "The body must be of type application/json.", code="content_type")
@@ -130,7 +130,7 @@ def _without_port(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Whether `name` is an IP address, which no foreign name can lead to."""
+    """Returns whether `name` is an IP address, to which no foreign name can resolve."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -99,7 +99,7 @@ class ProgramTools:
         self._tools[name] = (tool, work)
 
     async def list(self, context: Any, params: Any) -> types.ListToolsResult:
-        """All tools."""
+        """Returns all tools."""
         return types.ListToolsResult(tools=[tool for tool, _ in self._tools.values()])
 
     async def call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -166,7 +166,7 @@ def _plain(passage: Passage) -> dict[str, str]:
 
 
 def _retrieved(passages: Iterable[Passage]) -> list[types.ContentBlock]:
-    """A block for each passage, after the sentence that says what they are."""
+    """Returns a block for each passage, after the sentence that says what they are."""
     blocks: list[types.ContentBlock] = [
         types.TextContent(
             text=f"<retrieved_data id={quoteattr(one.id)} title={quoteattr(one.title)}>"

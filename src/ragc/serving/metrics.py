@@ -1,4 +1,4 @@
-"""What a server did, as metrics of Prometheus: `/metrics`.
+"""The metrics of a server for Prometheus: `/metrics`.
 
     ragc_requests_total    questions, by model, interface and status
     ragc_tokens_total      tokens of answered questions, by model and kind (prompt, completion)
@@ -56,7 +56,7 @@ class Metrics:
         self._of(self._requests, model, interface, str(status)).inc()
 
     def answered(self, model: str, row: Row, seconds: float) -> None:
-        """Adds what the answer `row` cost."""
+        """Adds the cost of the answer `row`."""
         amounts, of = row.counters.get, self._of
         for kind in ("prompt", "completion"):
             of(self._tokens, model, kind).inc(amounts(f"{kind}_tokens", 0))
@@ -66,14 +66,14 @@ class Metrics:
         of(self._seconds, model).observe(seconds)
 
     def _of(self, metric: Any, *labels: str) -> Any:
-        """The series of `metric` with `labels`, which Prometheus's client looks up slowly."""
+        """Returns the series of `metric` with `labels`, which Prometheus's client looks up slowly."""
         known = (metric, labels)
         if known not in self._series:
             self._series[known] = metric.labels(*labels)
         return self._series[known]
 
     def text(self) -> bytes:
-        """All metrics in Prometheus's text format, those of all workers summed up."""
+        """Returns all metrics in Prometheus's text format, those of all workers summed up."""
         if WORKERS_ENV not in os.environ:
             return generate_latest(self._registry)
         registry = CollectorRegistry()

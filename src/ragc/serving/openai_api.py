@@ -1,6 +1,6 @@
 """Answers in the shapes of OpenAI's interfaces: chat completions, responses, and the list of models.
 
-What OpenAI has no field for stands under `ragc`: passages, replay, cost, and on request the trace.
+Values without a field of OpenAI's are under `ragc`: passages, replay, cost, and on request the trace.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _WEB = re.compile(r"https?://\S+\Z")
 
 
 def new_id(prefix: str) -> str:
-    """A new id such as `chatcmpl-…`."""
+    """Returns a new id such as `chatcmpl-…`."""
     return f"{prefix}{uuid4().hex}"
 
 
 def models(programs: Iterable[ServedProgram]) -> dict[str, Any]:
-    """The list of models."""
+    """Returns the list of models."""
     return {"object": "list", "data": [model(served) for served in programs]}
 
 
 def model(served: ServedProgram) -> dict[str, Any]:
-    """One program as a model."""
+    """Returns one program as a model."""
     return {"id": served.id, "object": "model", "created": served.created, "owned_by": "ragc"}
 
 
 def citations(text: str, passages: tuple[Passage, ...]) -> list[dict[str, Any]]:
-    """The marks `[n]` in `text` that name one of `passages`, with their places in characters.
+    """Returns the marks `[n]` in `text` that name one of `passages`, with their positions in characters.
 
-    The address is that of the passage where its id is one, else a URN with the id.
+    The address is that of the passage if its id is one, else a URN with the id.
     """
     marks = [
         (mark, passages[number - 1])
@@ -65,10 +65,9 @@ def _address(passage: Passage) -> str:
 
 
 def own_fields(row: Row, conversation: Conversation, shown: str | None = None) -> dict[str, Any]:
-    """The object `ragc` of an answer. `shown` is the text that was streamed; None where none was.
+    """Returns the object `ragc` of an answer. `shown` is the text that was streamed; None without a stream.
 
-    `question` is there where earlier turns made it another one. With `revised` the streamed text is not the
-    beginning of the answer, and `text` is the answer.
+    With `revised` the streamed text is not the beginning of the answer, and `text` is the answer.
     """
     text = row.prediction or ""
     revised = shown is not None and not text.startswith(shown) and text != shown.rstrip()
@@ -88,25 +87,25 @@ def own_fields(row: Row, conversation: Conversation, shown: str | None = None) -
 
 
 def _passage(passage: Passage, *, whole: bool) -> dict[str, str]:
-    """A passage as it stands beside an answer, with its text where `whole`."""
+    """Returns a passage as it stands beside an answer, with its text where `whole`."""
     return {"id": passage.id, "title": passage.title, **({"text": passage.text} if whole else {})}
 
 
 def finish_reason(row: Row) -> str:
-    """`length` where the last reply was cut at its limit, else `stop`."""
+    """Returns `length` if the last reply was cut at its limit, else `stop`."""
     calls = [event for event in row.trace if isinstance(event, trace.Call)]
     return "length" if calls and calls[-1].truncated else "stop"
 
 
 def _spent(row: Row) -> tuple[int, int, int]:
-    """Tokens of all calls: of prompts, of replies, and those of them that were thoughts."""
+    """Returns tokens of all calls: of prompts, of replies, and those of them that were thoughts."""
     names = ("prompt_tokens", "completion_tokens", "thinking_tokens")
     prompt, completion, thinking = (int(row.counters.get(name, 0)) for name in names)
     return prompt, completion, thinking
 
 
 def chat_usage(row: Row) -> dict[str, Any]:
-    """The usage of a chat completion, summed over all calls of the question."""
+    """Returns the usage of a chat completion, summed over all calls of the question."""
     prompt, completion, thinking = _spent(row)
     return {
         "prompt_tokens": prompt,
@@ -117,7 +116,7 @@ def chat_usage(row: Row) -> dict[str, Any]:
 
 
 def response_usage(row: Row) -> dict[str, Any]:
-    """The usage of a response, summed over all calls of the question."""
+    """Returns the usage of a response, summed over all calls of the question."""
     prompt, completion, thinking = _spent(row)
     return {
         "input_tokens": prompt,
@@ -129,13 +128,13 @@ def response_usage(row: Row) -> dict[str, Any]:
 
 
 def chat_annotations(row: Row) -> list[dict[str, Any]]:
-    """The citations as a chat completion has them."""
+    """Returns the citations as a chat completion has them."""
     cited = citations(row.prediction or "", row.passages)
     return [{"type": "url_citation", "url_citation": citation} for citation in cited]
 
 
 def chat_completion(row: Row, conversation: Conversation) -> dict[str, Any]:
-    """A whole chat completion."""
+    """Returns a whole chat completion."""
     message = {
         "role": "assistant",
         "content": row.prediction,
@@ -155,14 +154,14 @@ def chat_completion(row: Row, conversation: Conversation) -> dict[str, Any]:
 
 
 def output_text(row: Row) -> dict[str, Any]:
-    """The one part of a response's message."""
+    """Returns the one part of a response's message."""
     cited = citations(row.prediction or "", row.passages)
     annotations = [{"type": "url_citation", **citation} for citation in cited]
     return {"type": "output_text", "text": row.prediction, "annotations": annotations, "logprobs": []}
 
 
 def output_message(id: str, row: Row) -> dict[str, Any]:
-    """The one output of a response."""
+    """Returns the one output of a response."""
     status = "completed" if finish_reason(row) == "stop" else "incomplete"
     return {"id": id, "type": "message", "status": status, "role": "assistant", "content": [output_text(row)]}
 
@@ -177,7 +176,7 @@ def response(
     shown: str | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A response: in progress without a `row`, failed with an `error`."""
+    """Returns a response: in progress without a `row`, failed with an `error`."""
     cut = row is not None and finish_reason(row) == "length"
     status = "failed" if error else "in_progress" if row is None else "incomplete" if cut else "completed"
     return {

@@ -1,7 +1,7 @@
-"""The programs of a server, open, and the rule which replies may be replayed to whom.
+"""The open programs of a server, and the rule which replies may be replayed to which client.
 
-Replies that the call store held before are replayed to every client, as `ragc ask` does. What a client's
-question brought stays in bounded memory, or with `keep` in the store, and is replayed to the same key only.
+Replies that the call store held before are replayed to every client, as `ragc ask` does. New replies for a
+client's question stay in bounded memory, or with `keep` in the store, and are replayed to the same key only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MEMORY = 2_000
 
 
 class ClientStore(CallStore):
-    """The call store as one server sees it: `shared` is read, and new replies belong to the client's key."""
+    """The call store of one server: `shared` is read, and new replies belong to the client's key."""
 
     def __init__(self, shared: CallStore, *, keep: bool) -> None:
         super().__init__(None, memory=MEMORY)
@@ -64,7 +64,7 @@ class ClientStore(CallStore):
         return digest({"client": owner, "request": key}) if owner else key
 
     def close(self) -> None:
-        """Close the shared store too."""
+        """Closes the shared store too."""
         self._shared.close()
 
 
@@ -127,7 +127,9 @@ def open_programs(
 
 
 def _spending(opened: OpenProgram, limit: float) -> DailySpending:
-    """The ledger that holds each key to `limit` dollars a day. Raises UsageError where a price is unknown."""
+    """Returns the ledger that holds each key to `limit` dollars a day. Raises UsageError where a price is
+    unknown.
+    """
     runtime = opened.task.runtime
     for name, target in runtime.targets.items():
         if price_of(target) is None:
@@ -146,7 +148,8 @@ def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedPro
 
 
 def _streamed(opened: OpenProgram) -> list[Any]:
-    """The typed calls whose output `answer` is the program's answer, and which are made once a question.
+    """Returns the typed calls whose output `answer` is the program's answer, and which are made once a
+    question.
 
     Calls after which others may follow write drafts, which are not shown.
     """

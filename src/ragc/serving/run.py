@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As the base class, and says where it listens."""
+        """Starts as the base class does, and says where it listens."""
         await super().startup(sockets)
         if self.started:
             self._listening(address_of(self._listener))
@@ -117,7 +117,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """The address of the server that listens on `listener`."""
+    """Returns the address of the server that listens on `listener`."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -134,7 +134,7 @@ def serve(
     """Serves the compiled programs in `paths` until SIGTERM or SIGINT.
 
     `listening` is called with the server's address. `targets` replace those of the recipes. Raises UsageError
-    where the address is taken, and what `open_programs` raises.
+    if the address is in use, and what `open_programs` raises.
     """
     programs = open_programs(paths, settings, sets=sets, access=access, targets=targets)
     try:

@@ -27,13 +27,11 @@ Stream = Literal["real", "late"]
 class Settings:
     """The settings of `ragc serve`.
 
-    `history` says what becomes of earlier turns: left out, read by a call that makes the last turn a question
-    that stands alone, or refused. `system` says what becomes of system messages. `stream` says
-    whether text is sent while it is written, or once the answer is final. `in_flight` is the number of
-    questions at once in each of `workers` processes, `in_flight_per_key` that of one key, `time_out` the
-    seconds that one may take, and `max_body` the bytes of a request. `usd_per_day` is what a key may spend.
-    `key_digests` are SHA-256 digests of the clients' keys; the keys themselves are not kept. `keep` stores
-    new replies on disk.
+    `history` says how earlier turns are handled and `system` how system messages are. `stream` says whether
+    text is sent while it is written, or once the answer is final. `in_flight` is the number of questions at
+    once, `time_out` the seconds that one may take, and `max_body` the bytes of a request. `key_digests` are
+    SHA-256 digests of the clients' keys; the keys themselves are not stored. `keep` stores new replies on
+    disk.
     """
 
     host: str = "127.0.0.1"
@@ -79,7 +77,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is reached from this machine only."""
+    """Returns whether `host` is reached from this machine only."""
     if host == "localhost":
         return True
     try:

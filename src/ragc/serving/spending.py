@@ -129,6 +129,6 @@ class DailySpending:
 
 
 def _digest() -> str:
-    """The present key in the file; "" where the server has no keys."""
+    """Returns the present key in the file; "" where the server has no keys."""
     digest = client.get()
     return sha256(digest.encode()).hexdigest()[:32] if digest else ""

@@ -1,7 +1,7 @@
 """Streamed answers: server-sent events of chat completions and of responses.
 
-Only the text of the answer is streamed, while the model writes it. Where the final text is another one, after
-a repair or where marks of no passage were dropped, the closing event has `ragc.revised` and the final text.
+Only the text of the answer is streamed, while the model writes it. If the final text differs, after a repair
+or because marks without a passage were dropped, the closing event has `ragc.revised` and the final text.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Piece = Text | StepEvent | Row
 
 
 class EventStream(Response):
-    """Sends `answering` as events, whose first piece is there already; `release` is called at
-    the end, and `ended` with the status that the stream ended with and the answer, if there is one.
+    """Sends `answering` as events; its first piece has arrived already.
 
-    A client that reads so slowly that it takes `time_out` seconds is left.
+    `release` is called at the end, and `ended` with the final status of the stream and the answer, if there
+    is one. A client that reads so slowly that it takes `time_out` seconds is disconnected.
     """
 
     media_type = "text/event-stream"
@@ -59,7 +59,7 @@ class EventStream(Response):
         self._events = ChatEvents(answering) if interface == "chat" else ResponseEvents(answering)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Sends the stream, see ASGI, until the client leaves or reads too slowly."""
         try:
             async with asyncio.timeout(self._time_out):
                 await unless_left(self._stream(send), receive)
@@ -102,7 +102,7 @@ class EventStream(Response):
 
 
 def _rest(text: str, shown: str) -> str:
-    """What is left to send of `text`; nothing where something else was shown."""
+    """Returns the part of `text` that was not sent; "" if another text was shown."""
     return text[len(shown) :] if text.startswith(shown) else ""
 
 
@@ -126,18 +126,18 @@ class ChatEvents:
         return f"data: {json.dumps(chunk)}\n\n"
 
     def opening(self) -> list[str]:
-        """The chunk with the role."""
+        """Returns the chunk with the role."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
     def of_piece(self, piece: Text | StepEvent) -> list[str]:
-        """A chunk with a further part of the text, or with a step."""
+        """Returns a chunk with a further part of the text, or with a step."""
         if isinstance(piece, StepEvent):
             return [self._chunk({}, ragc={"step": piece.event.to_json()})]
         self._shown += piece.text
         return [self._chunk({"content": piece.text})]
 
     def of_row(self, row: Row) -> list[str]:
-        """The rest of the text, the closing chunk, and on request the usage."""
+        """Returns the rest of the text, the closing chunk, and on request the usage."""
         rest = _rest(row.prediction or "", self._shown)
         cited = openai_api.chat_annotations(row)
         own = openai_api.own_fields(row, self._conversation, self._shown)
@@ -150,7 +150,7 @@ class ChatEvents:
         ]
 
     def of_error(self, error: Exception) -> list[str]:
-        """The error, after which nothing comes."""
+        """Yields the error, which is the last event."""
         return [f"data: {json.dumps(api_error(error).to_json())}\n\n"]
 
 
@@ -168,11 +168,11 @@ class ResponseEvents:
         return f"event: {kind}\ndata: {json.dumps(event)}\n\n"
 
     def _part(self, kind: str, **fields: Any) -> str:
-        """An event about the one part of the one output."""
+        """Returns an event about the one part of the one output."""
         return self._event(kind, item_id=self._message, output_index=0, content_index=0, **fields)
 
     def opening(self) -> list[str]:
-        """The events before the text."""
+        """Returns the events before the text."""
         begun = openai_api.response(self._id, self._created, self._conversation)
         message = {"id": self._message, "type": "message", "role": "assistant", "content": []}
         part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
@@ -186,14 +186,14 @@ class ResponseEvents:
         ]
 
     def of_piece(self, piece: Text | StepEvent) -> list[str]:
-        """An event with a further part of the text, or with a step."""
+        """Returns an event with a further part of the text, or with a step."""
         if isinstance(piece, StepEvent):
             return [self._event("response.ragc.step", step=piece.event.to_json())]
         self._shown += piece.text
         return [self._part("response.output_text.delta", delta=piece.text, logprobs=[])]
 
     def of_row(self, row: Row) -> list[str]:
-        """The rest of the text, and the closing events."""
+        """Returns the rest of the text, and the closing events."""
         text, part = row.prediction or "", openai_api.output_text(row)
         rest = _rest(text, self._shown)
         whole = openai_api.response(
@@ -212,7 +212,7 @@ class ResponseEvents:
         ]
 
     def of_error(self, error: Exception) -> list[str]:
-        """The error, after which nothing comes."""
+        """Yields the error, which is the last event."""
         problem = {"code": "server_error", "message": api_error(error).message}
         failed = openai_api.response(self._id, self._created, self._conversation, error=problem)
         return [self._event("response.failed", response=failed)]

@@ -40,31 +40,31 @@ class Backend(Protocol):
     is_local: bool
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a damaged row counts as absent. Blocks; thread-safe."""
+        """Returns the text under `key`, or None; a damaged row counts as absent. Blocks; thread-safe."""
         ...
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`; it is stored when this returns. Blocks; thread-safe."""
+        """Stores `text` under `key`; it is stored when this returns. Blocks; thread-safe."""
         ...
 
     async def aget(self, key: str) -> str | None:
-        """As `get`, awaitable on the process's loop."""
+        """Awaits what `get` returns, on the process's loop."""
         ...
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`, awaitable on the process's loop."""
+        """Stores as `put` does; awaitable on the process's loop."""
         ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
-        """Hold the right to make the text under `key`; what another process made meanwhile, else None."""
+        """Holds the lock of `key` while its text is made; yields one that another process stored, or None."""
         ...
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Hold the lock of `key` while its text is made; yields a text that another process stored."""
+        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
         ...
 
     def close(self) -> None:
-        """Close the backend; it can no longer be used."""
+        """Closes the backend; it can no longer be used."""
         ...
 
 
@@ -88,7 +88,8 @@ class CallStore:
 
     @classmethod
     def at(cls, address: str, directory: Path) -> CallStore:
-        """The store at `address`, such as `redis://host:6379/0`; in `directory` when `address` is empty.
+        """Returns the store at `address`, such as `redis://host:6379/0`; in `directory` when `address` is
+        empty.
 
         Raises UsageError for any other kind of address, StoreError when the store cannot be opened.
         """
@@ -118,7 +119,7 @@ class CallStore:
         return self._backend.remedy if self._backend else "start again"
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None. A damaged row counts as absent."""
+        """Returns the text under `key`, or None. A damaged row counts as absent."""
         text = self._memory.get(key)
         if text is None and self._backend is not None:
             text = self._backend.get(key)
@@ -127,7 +128,7 @@ class CallStore:
         return text
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`, in the backend first. Raises StoreError."""
+        """Stores `text` under `key`, in the backend first. Raises StoreError."""
         if self._backend is not None:
             self._backend.put(key, text)
         self._remember(key, text)
@@ -138,14 +139,14 @@ class CallStore:
             self._memory.pop(next(iter(self._memory)))
 
     async def read(self, key: str) -> str | None:
-        """The text under `key` in the backend, for callers that cache the parsed value themselves.
+        """Returns the text under `key` in the backend, for callers that cache the parsed value themselves.
 
         None without a backend. Must be awaited on the process's loop.
         """
         return None if self._backend is None else await self._backend.aget(key)
 
     async def write(self, key: str, text: str) -> None:
-        """Store `text` in the backend only; without one this does nothing.
+        """Stores `text` in the backend only; without one this does nothing.
 
         Must be awaited on the process's loop.
         """
@@ -165,7 +166,7 @@ class CallStore:
         read: Callable[[str], T | None],
         write: Callable[[T], str],
     ) -> tuple[T, bool]:
-        """The value under `key`, made by `make` when absent, and whether it was replayed.
+        """Returns the value under `key`, made by `make` when absent, and whether it was replayed.
 
         `write` gives the text of a new value and `read` the value of a stored text; None, such as for text of
         another version, counts as absent. Concurrent callers share one call and its value; with a shared
@@ -192,7 +193,7 @@ class CallStore:
         read: Callable[[str], T | None],
         write: Callable[[T], str],
     ) -> tuple[T, bool]:
-        """The value under `key`, from a remote backend or from `make`."""
+        """Returns the value under `key`, from a remote backend or from `make`."""
         backend = self._backend
         if backend is None:
             value = await make()
@@ -211,7 +212,7 @@ class CallStore:
         return value, False
 
     def _recall(self, key: str, text: str | None, read: Callable[[str], T | None]) -> T | None:
-        """The value of a stored `text`, which is remembered then; None without one."""
+        """Returns the value of a stored `text`, which is remembered then; None without one."""
         value = None if text is None else read(text)
         if text is not None and value is not None:
             self._remember(key, text)
@@ -228,16 +229,16 @@ class CallStore:
         return len(self._flying)
 
     async def settle(self) -> None:
-        """Wait until no call is in flight."""
+        """Waits until no call is in flight."""
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
 
     def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
-        """Read every stored row and count the damaged ones; `step` is called with the number of rows."""
+        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
         return Audit(0, 0) if self._backend is None else self._backend.audit(step)
 
     def close(self) -> None:
-        """Close the backend; the store can no longer be used."""
+        """Closes the backend; the store can no longer be used."""
         if self._backend is not None:
             self._backend.close()
 

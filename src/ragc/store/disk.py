@@ -121,7 +121,7 @@ class DiskBackend:
             ) from error
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a damaged row counts as absent."""
+        """Returns the text under `key`, or None; a damaged row counts as absent."""
         try:
             text, tag = self._rows.get(key, retry=True, tag=True)
         except sqlite3.Error as error:
@@ -135,7 +135,7 @@ class DiskBackend:
         return text if text is not None and tag == row_digest(key, text) else None
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`; when this returns, a kill no longer loses it.
+        """Stores `text` under `key`; when this returns, a kill no longer loses it.
 
         A power loss may, because SQLite's log is synced now and then.
         """
@@ -164,11 +164,11 @@ class DiskBackend:
         )
 
     async def aget(self, key: str) -> str | None:
-        """As `get`: reading a row takes microseconds."""
+        """Returns what `get` returns: reading a row takes microseconds."""
         return self.get(key)
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`; rows written in the same iteration of the loop share one transaction."""
+        """Stores as `put` does; rows written in the same iteration of the loop share one transaction."""
         running = asyncio.get_running_loop()
         if self._loop is not running:  # the waiters on a previous loop are gone
             self._loop, self._waiting = running, []
@@ -179,7 +179,7 @@ class DiskBackend:
         await future
 
     def _write(self) -> None:
-        """Write the pending rows and resolve their futures."""
+        """Writes the pending rows and resolves their futures."""
         waiting, self._waiting = self._waiting, []
         together = True
         try:
@@ -208,16 +208,16 @@ class DiskBackend:
         return nullcontext()
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Read every row; `step` is called with the number of rows. Changes nothing."""
+        """Reads every row; `step` is called with the number of rows. Changes nothing."""
         return audit(Path(self.where), step)
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._rows.close()
 
 
 def audit(directory: Path, step: Callable[[int], None]) -> Audit:
-    """Read every row of the existing store in `directory`; `step` is called with the number of rows.
+    """Reads every row of the existing store in `directory`; `step` is called with the number of rows.
 
     Changes nothing. Raises OSError.
     """
@@ -244,7 +244,7 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
 
 
 def _sign(file: Path) -> None:
-    """Add a digest to every row without one, some thousands per transaction."""
+    """Adds a digest to every row without one, some thousands per transaction."""
     with closing(_connect(file, "rw")) as opened:
         opened.text_factory = bytes
         last = -1
@@ -262,7 +262,7 @@ def _sign(file: Path) -> None:
 
 
 def _digest_of(key: object, text: object) -> bytes | None:
-    """The digest of a row read as bytes; None unless both are texts."""
+    """Returns the digest of a row read as bytes; None unless both are texts."""
     if not isinstance(key, bytes) or not isinstance(text, bytes):
         return None
     try:
@@ -272,7 +272,7 @@ def _digest_of(key: object, text: object) -> bytes | None:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether SQLite reports a damaged or meaningless database file."""
+    """Returns whether SQLite reports a damaged or meaningless database file."""
     if isinstance(error, sqlite3.IntegrityError):  # two rows of one key, which only damage causes
         return True
     if isinstance(error, sqlite3.DatabaseError):

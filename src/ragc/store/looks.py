@@ -1,12 +1,11 @@
 """Looks at test questions: how often their scores were shown on this machine, by the ledger of uses.
 
-Whoever looks at the same test questions often enough finds a gain by chance. A look is counted once for each
-new program (or pair of programs) whose scores on test questions are shown. The same replies of the same
-programs to the same questions, or to some of them, are the same look again; replies drawn anew are a new
-look, unless they are the same. Questions are recognised by their marks, whatever their ids and files are
-(`ragc.store.uses`).
+Frequent looks at the same test questions find a gain by chance. A look is counted once for each new program
+(or pair of programs) whose scores on test questions are shown. The same programs on the same questions, or on
+some of them, are the same look again. Questions are recognised by their marks, whatever their ids and files
+are (`ragc.store.uses`).
 
-Earlier versions kept looks in the cache:
+Earlier versions stored looks in the cache:
 
     CACHE/looks/looks.jsonl    one line a look, with 48 bits of a digest a question
 
@@ -43,7 +42,8 @@ _MAX_DOUBLINGS = 60
 
 
 def look_factor(number: int) -> int:
-    """The factor of p at the `number`-th look at the same questions, from 1: 1, 2, 5, 5, 5, 20, 40, 80 ...
+    """Returns the factor of p at the `number`-th look at the same questions, from 1: 1, 2, 5, 5, 5, 20, 40,
+    80 ...
 
     All looks share one error, as in alpha spending (Lan and DeMets 1983, doi:10.1093/biomet/70.3.659): the
     reciprocals of the factors add up to 2.2 over any number of looks, so that the chance of a false "better",
@@ -59,9 +59,9 @@ def look_factor(number: int) -> int:
 class Look:
     """A look at `questions` test questions: the `number`-th at these or at some of these on this machine.
 
-    `seen` counts those that earlier looks showed, and is `estimated` where a set is large. `again` says that
-    the same replies of the same programs were shown before, so that nothing new was counted. `number` is None
-    where the ledger could not be used. `problem` says what is wrong with the ledger, "" for nothing.
+    `seen` counts those that earlier looks showed, and is `estimated` for a large set. `again` says that the
+    same programs were shown on them before, so that nothing new was counted. `number` is None if the ledger
+    could not be used. `problem` describes a problem with the ledger, "" for none.
     """
 
     number: int | None
@@ -72,7 +72,7 @@ class Look:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {
             "number": self.number,
             "questions": self.questions,
@@ -152,12 +152,12 @@ class LookLog:
 
 
 def old_file() -> Path:
-    """The file in which earlier versions kept looks."""
+    """Returns the file in which earlier versions kept looks."""
     return cache_home() / "looks" / "looks.jsonl"
 
 
 def read() -> LookLog:
-    """All looks on this machine. Raises OSError for a file that cannot be read."""
+    """Returns all looks on this machine. Raises OSError for a file that cannot be read."""
     return _log(uses.read(uses.ledger_file()))
 
 
@@ -214,7 +214,7 @@ class Showing:
         return counted
 
     def with_program_of(self, other: Showing) -> Showing | None:
-        """Both as one look; None where they show other questions."""
+        """Returns both as one look; None where they show other questions."""
         if {marks_of(text)[0] for text in self.texts} != {marks_of(text)[0] for text in other.texts}:
             return None
         return replace(self, shown=(*self.shown, *other.shown))
@@ -242,9 +242,9 @@ class _OldIndex:
         self._digest = digest(["ragc.questions", whole])[:32]
 
     def positions_of(self, look: OldLook) -> tuple[frozenset[int], float | None]:
-        """The positions of the texts that are known to be in `look`.
+        """Returns the positions of the texts that are known to be in `look`.
 
-        Where it stores a part of its marks, also the share of the texts that is estimated to be in it.
+        If it stores a part of its marks, also the share of the texts that is estimated to be in it.
         """
         if look.digest == self._digest:
             return frozenset(range(len(self._marks))), None
@@ -257,7 +257,9 @@ class _OldIndex:
 
 
 def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[Shown]) -> Look:
-    """The look at the questions of `index` by `shown`; `old` finds them in the looks of earlier versions."""
+    """Returns the look at the questions of `index` by `shown`; `old` finds them in the looks of earlier
+    versions.
+    """
     n = index.questions.n
     damage = uses.damage_text(log.damaged)
     problem = f"{damage}, so there may have been more" if damage else ""
@@ -276,7 +278,7 @@ def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[S
 
 
 def _was_shown(one: Shown, use: Use | OldLook) -> bool:
-    """Whether the earlier `use`, at all of the questions, showed the same replies.
+    """Returns whether the earlier `use`, at all of the questions, showed the same replies.
 
     Replies that were not drawn in this run are those that were kept, hence those that were shown.
     """
@@ -291,13 +293,15 @@ def _was_shown(one: Shown, use: Use | OldLook) -> bool:
 
 
 def reply_marks(replies: Iterable[tuple[str, Any]]) -> str:
-    """The digests of pairs of a question's text and a JSON value of the reply, in ascending order, joined."""
+    """Returns the digests of pairs of a question's text and a JSON value of the reply, in ascending order,
+    joined.
+    """
     every = {digest([marks_of(text)[0], reply])[:_REPLY_DIGITS] for text, reply in replies}
     return "".join(sorted(every))
 
 
 def whole(replies: str) -> str:
-    """One digest of all `replies`, for a ledger that keeps nothing of single questions."""
+    """Returns one digest of all `replies`, for a ledger that keeps nothing of single questions."""
     return digest(["ragc.replies", replies])[:32]
 
 
@@ -319,7 +323,7 @@ def _hits(
 
 
 def _read_old(path: Path) -> tuple[tuple[OldLook, ...], int]:
-    """The looks of earlier versions in the file `path`, and the number of lines that cannot be read."""
+    """Returns the looks of earlier versions in the file `path`, and the number of unreadable lines."""
     try:
         lines = [line for line in inputs.read_bytes(path).splitlines() if line.strip()]
     except FileNotFoundError:
@@ -332,7 +336,7 @@ def _read_old(path: Path) -> tuple[tuple[OldLook, ...], int]:
 
 
 def _parse_old(line: bytes) -> OldLook | None:
-    """The look in a line of an earlier version; None if it is damaged."""
+    """Returns the look in a line of an earlier version; None if it is damaged."""
     try:
         row = verify_digest(json.loads(line))
         if row is None:

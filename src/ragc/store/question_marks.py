@@ -1,4 +1,4 @@
-"""Marks of questions: digests by which a question is recognised in another file, spelling of signs or list.
+"""Marks of questions: digests by which a question is recognised in another file, with another spelling.
 
 A mark is 64 bits of a digest of the normalised text. Texts have one mark if they differ only in
 
@@ -12,8 +12,8 @@ A number with a dot in front may be a label or an ordinal ("2. Bundesliga: who w
 or another frequent first word it is a label. Otherwise the question with it is the one without it, but not
 the one with another number. A Roman numeral with a dot is a label before such a word alone ("III. Reich").
 
-Marks are kept in ledgers and compiled programs for long. Labels in `_LATER_LABELS` and what `_opened` takes
-off were not known to those written first; a text with one is also sought under the mark that it had then.
+Marks are stored in ledgers and compiled programs for long. The first versions did not remove labels in
+`_LATER_LABELS` and texts of `_opened`; a text with one is therefore also sought under its old mark.
 """
 
 from __future__ import annotations
@@ -105,23 +105,23 @@ _MAX_LABELS = 6
 
 
 def marks_of(text: str) -> tuple[str, ...]:
-    """The marks that record a question with this `text`: one, or two behind an ambiguous number."""
+    """Returns the marks that record a question with this `text`: one, or two behind an ambiguous number."""
     return _marks(text)[0]
 
 
 def marks_sought(text: str) -> tuple[str, ...]:
-    """The marks under which a recorded question is the one with this `text`."""
+    """Returns the marks under which a recorded question is the one with this `text`."""
     return _marks(text)[1]
 
 
 def keys_of(text: str) -> tuple[str, ...]:
-    """The marks under which a question with this `text` alone is listed: the one of today, the one before."""
+    """Returns the marks that list a question with this `text` alone: the present one, and the old one."""
     return _marks(text)[2]
 
 
 @lru_cache(maxsize=16_384)  # a compile asks for the same questions when it begins and when it ends
 def _marks(text: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The marks that record `text`, those that it is sought under, and those that it alone is listed by."""
+    """Returns the marks that record `text`, those to seek it under, and those that list it alone."""
     forms = _forms(text)
     recorded, sought = _marks_in(forms)
     if not forms.later:
@@ -146,7 +146,7 @@ def _digest(key: str) -> str:
 class _Forms(NamedTuple):
     """The normalised text, and that without a number in front that may be an ordinal; "" without one.
 
-    `later` says whether a label was taken off that the first marks of this format did not know.
+    `later` says whether a label was removed that the first versions of this format did not know.
     """
 
     key: str
@@ -155,7 +155,7 @@ class _Forms(NamedTuple):
 
 
 def _forms(text: str, *, later: bool = True) -> _Forms:
-    """The forms of `text`, without labels that were added `later` or with them."""
+    """Returns the forms of `text`, without labels that were added `later` or with them."""
     visible = _visible(unicodedata.normalize("NFKC", _visible(text).casefold()).casefold())
     lines = _EMPHASIS.sub("", unicodedata.normalize("NFKC", visible))
     opened = _opened(lines) if later else lines
@@ -169,7 +169,9 @@ def _forms(text: str, *, later: bool = True) -> _Forms:
 
 
 def _opened(lines: str) -> str:
-    """`lines` without the place for an answer at the end, and with a colon behind a label on its own line."""
+    """Returns `lines` without the place for an answer at the end, and with a colon behind a label on its own
+    line.
+    """
     if "\n" not in lines and not lines.rstrip().endswith(":"):
         return lines
     answer = _ANSWER.search(lines)
@@ -179,7 +181,7 @@ def _opened(lines: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """`text` without characters that show nothing; white space is a line break or a space."""
+    """Returns `text` without characters that show nothing; white space is a line break or a space."""
     if text.isascii() and text.isprintable():
         return text
     spaced = (_space(char) if char.isspace() else char for char in text if char.isspace() or _shows(char))
@@ -197,10 +199,10 @@ def _shows(char: str) -> bool:
 
 
 def _without_labels(text: str, *, later: bool) -> tuple[str, str, bool]:
-    """`text` without labels in front, and the number that may be an ordinal, "" if there is none.
+    """Returns `text` without labels in front, and the number that may be an ordinal, "" if there is none.
 
-    A label is taken off only where words follow. The last value says whether a label was one of those that
-    were added `later`.
+    A label is removed only before words. The last value says whether a label was one of those that were added
+    `later`.
     """
     rest, added = text, False
     labels = (*_LABELS, *_LATER_LABELS) if later else _LABELS
@@ -224,7 +226,7 @@ def _without_labels(text: str, *, later: bool) -> tuple[str, str, bool]:
 
 
 def _is_label_before(after: str, rank: re.Pattern[str], labels: Sequence[re.Pattern[str]]) -> bool:
-    """Whether a `rank` in front of `after` is a label: a word follows that nobody ranks, or another label."""
+    """Returns whether a `rank` before `after` is a label: an unranked word follows, or another label."""
     first = re.match(r"[^\W\d_]+", after)
     known = _FIRST_WORDS if rank is _RANK else _AFTER_NUMERAL
     if first is not None and first[0] in known:
@@ -233,12 +235,12 @@ def _is_label_before(after: str, rank: re.Pattern[str], labels: Sequence[re.Patt
 
 
 def _first_match(patterns: Iterable[re.Pattern[str]], text: str) -> re.Match[str] | None:
-    """The match of the first of `patterns` at the beginning of `text`; None if there is none."""
+    """Returns the match of the first of `patterns` at the beginning of `text`; None if there is none."""
     return next((match for pattern in patterns if (match := pattern.match(text))), None)
 
 
 def _without_bullets(text: str) -> str:
-    """`text` without bullets and quotation marks in front; a minus before a digit stays."""
+    """Returns `text` without bullets and quotation marks in front; a minus before a digit stays."""
     for at, char in enumerate(text):
         if char in "([#" or char.isalnum() or (_is_minus(char) and text[at + 1 : at + 2].isdigit()):
             return text[at:]
@@ -252,7 +254,7 @@ def _is_minus(char: str) -> bool:
 
 
 def _joined(text: str) -> str:
-    """The letters, digits and symbols of `text` without white space, articles, and most punctuation."""
+    """Returns the letters, digits and symbols of `text` without white space, articles, most punctuation."""
     words = [word for word in re.split(r"\s+", _without_punctuation(text)) if word and word not in _ARTICLES]
     out = ""
     for word in words:
@@ -261,8 +263,8 @@ def _joined(text: str) -> str:
 
 
 def _without_punctuation(text: str) -> str:
-    """`text` without punctuation, but for that between digits, a minus before a digit, and `#` and `%` behind
-    a letter or digit. Commas that group three digits go.
+    """Returns `text` without punctuation, but for that between digits, a minus before a digit, and `#` and
+    `%` behind a letter or digit. Commas that group three digits go.
     """
     if text.isascii() and text.replace(" ", "").isalnum():
         return text

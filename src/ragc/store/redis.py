@@ -1,12 +1,12 @@
 """The call store's rows on a Redis server, shared by workers on several machines.
 
 A key is `ragc:call:2:` and the digest that is also used on disk. A value is the digest of key and text (32
-characters) followed by the JSON text; a row with a wrong digest counts as absent. Whoever may write to the
-server can also give their rows right digests: where `RAGC_STORE_KEY` is set, the digest is an HMAC with that
-key and the names begin with `ragc:call:2h:`, so that rows without it are neither read nor replaced. A worker
-that makes a call holds the lock `ragc:lock:` and the digest. It renews the lock while it lives; after its
-death the lock expires soon. How long rows are stored, and whether they survive a restart, is set on the
-server (`appendonly yes`, `maxmemory-policy noeviction`).
+characters) followed by the JSON text; a row with a wrong digest counts as absent. Anybody who may write to
+the server can compute such digests. If `RAGC_STORE_KEY` is set, the digest is therefore an HMAC with that key
+and the names begin with `ragc:call:2h:`, so that rows without it are neither read nor replaced. A worker that
+makes a call holds the lock `ragc:lock:` and the digest. It renews the lock while it lives; after its death
+the lock expires soon. How long rows are stored, and whether they survive a restart, is set on the server
+(`appendonly yes`, `maxmemory-policy noeviction`).
 """
 
 from __future__ import annotations
@@ -78,28 +78,28 @@ class RedisBackend:
             self._rows.ping()
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a damaged row counts as absent. Blocks."""
+        """Returns the text under `key`, or None; a damaged row counts as absent. Blocks."""
         with self._translate_errors("read"):
             return _text(key, self._rows.get(self._prefix + key), self._secret)
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`. Blocks."""
+        """Stores `text` under `key`. Blocks."""
         with self._translate_errors("written"):
             self._rows.set(self._prefix + key, _bytes(key, text, self._secret))
 
     async def aget(self, key: str) -> str | None:
-        """As `get`, without blocking the loop."""
+        """Reads as `get` does, without blocking the loop."""
         with self._translate_errors("read"):
             return _text(key, await self._client().get(self._prefix + key), self._secret)
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`, without blocking the loop."""
+        """Stores as `put` does, without blocking the loop."""
         with self._translate_errors("written"):
             await self._client().set(self._prefix + key, _bytes(key, text, self._secret))
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[str | None]:
-        """Hold the lock of `key` among all workers; yields the text that another worker stored before."""
+        """Holds the lock of `key` among all workers; yields the text that another worker stored before."""
         lock = self._client().lock(_LOCK + key, timeout=self._lock_s, thread_local=False)
         text = await self._wait_or_lock(key, lock)
         if text is not None:
@@ -115,7 +115,7 @@ class RedisBackend:
                 await lock.release()
 
     async def _wait_or_lock(self, key: str, lock: Lock) -> str | None:
-        """Wait for the text under `key` and return it, or acquire the lock and return None."""
+        """Waits for the text under `key` and returns it, or acquires the lock and returns None."""
         pause = _FIRST_LOOK_S
         with self._translate_errors("locked"):
             while True:
@@ -131,14 +131,14 @@ class RedisBackend:
                     return text
 
     async def _renew_lock(self, lock: Lock) -> None:
-        """Renew `lock` until this is cancelled; stop when the lock is lost."""
+        """Renews `lock` until this is cancelled; stops when the lock is lost."""
         with suppress(self._failed, OSError):
             while True:
                 await asyncio.sleep(self._lock_s / 3)
                 await lock.reacquire()
 
     def _client(self) -> Any:
-        """The client that belongs to the running loop."""
+        """Returns the client that belongs to the running loop."""
         loop = asyncio.get_running_loop()
         if self._clients is None or self._clients[0] is not loop:
             pool = self._async.BlockingConnectionPool.from_url(
@@ -153,7 +153,7 @@ class RedisBackend:
 
     @contextmanager
     def _translate_errors(self, done: str) -> Iterator[None]:
-        """Translate redis-py's errors to one StoreError without the password."""
+        """Translates redis-py's errors to one StoreError without the password."""
         try:
             yield
         except (self._failed, OSError) as error:
@@ -167,7 +167,7 @@ class RedisBackend:
         return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Read every row; `step` is called with the number of rows. Rows added meanwhile may be missed."""
+        """Reads every row; `step` is called with the number of rows. Rows added meanwhile may be missed."""
         rows = damaged = 0
         with self._translate_errors("read"):
             names = self._rows.scan_iter(match=f"{self._prefix}*", count=_READ_AT_ONCE)
@@ -180,7 +180,7 @@ class RedisBackend:
         return Audit(rows, damaged)
 
     def close(self) -> None:
-        """Close the connections; called on the loop that uses them, they close soon afterwards."""
+        """Closes the connections; called on the loop that uses them, they close soon afterwards."""
         self._rows.close()
         held, self._clients = self._clients, None
         if held is None or not held[0].is_running():
@@ -201,7 +201,7 @@ def _bytes(key: str, text: str, secret: bytes = b"") -> bytes:
 
 
 def _text(key: str, value: Any, secret: bytes = b"") -> str | None:
-    """The text in the server's `value` for `key`; None for a damaged row."""
+    """Returns the text in the server's `value` for `key`; None for a damaged row."""
     try:
         row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -212,7 +212,7 @@ def _text(key: str, value: Any, secret: bytes = b"") -> str | None:
 
 
 def _secret() -> bytes:
-    """The secret in `RAGC_STORE_KEY`, b"" without one. Raises UsageError for one that is too short."""
+    """Returns the secret in `RAGC_STORE_KEY`, b"" without one. Raises UsageError for a short one."""
     secret = os.environ.get(SECRET_ENV, "").strip()
     if secret and len(secret) < _MIN_SECRET_LENGTH:
         raise UsageError(

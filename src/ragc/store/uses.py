@@ -3,11 +3,11 @@
     STATE/uses/uses.jsonl    one line a use of a set of questions, with its own digest; appended under a lock
 
 A use has a role: a search learned from train questions, chose by dev questions, or scores on test questions
-were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`). Where nothing is
-to be kept, a set is one digest without marks, so that only the whole set is recognised.
+were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`). If nothing is to
+be stored, a set is one digest without marks, so that only the whole set is recognised.
 
-The ledger is no cache, because nothing makes it again: it stands in `ragc.core.paths.state_home`, for this
-user alone to read. A line that is damaged is counted, and whoever reads says so.
+The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.paths.state_home`, readable by
+this user alone. Damaged lines are counted, and every reader reports them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class QuestionSet:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> QuestionSet:
-        """The set of the questions with these `texts`; questions with the same mark are one."""
+        """Returns the set of the questions with these `texts`; questions with the same mark are one."""
         by_mark = {marks[0]: marks for marks in map(marks_of, texts)}
         every = sorted({mark for marks in by_mark.values() for mark in marks})
         return cls(digest(["ragc.questions/2", sorted(by_mark)])[:32], len(by_mark), "".join(every))
@@ -67,12 +67,12 @@ class QuestionSet:
 
 
 def split_marks(joined: str) -> Iterator[str]:
-    """The marks in the text `joined`, in order."""
+    """Returns the marks in the text `joined`, in order."""
     return (joined[at : at + DIGITS] for at in range(0, len(joined), DIGITS))
 
 
 def are_marks(joined: object) -> bool:
-    """Whether `joined` is a text of whole marks."""
+    """Returns whether `joined` is a text of whole marks."""
     return (
         isinstance(joined, str)
         and len(joined) % DIGITS == 0
@@ -123,19 +123,19 @@ class QuestionIndex:
         self._all = frozenset(range(len(texts)))
 
     def positions_in(self, marks: Iterable[str]) -> frozenset[int]:
-        """The positions of the texts that have any of `marks`."""
+        """Returns the positions of the texts that have any of `marks`."""
         known = self._positions
         return frozenset(position for mark in marks if mark in known for position in known[mark])
 
     def positions_of(self, questions: QuestionSet) -> frozenset[int]:
-        """The positions of the texts that are in the set `questions`."""
+        """Returns the positions of the texts that are in the set `questions`."""
         if questions.digest == self.questions.digest:
             return self._all
         return self.positions_in(split_marks(questions.marks))
 
 
 class OpenLedger:
-    """The ledger while its lock is held: what was read, and `append`."""
+    """The ledger while its lock is held: the content read, and `append`."""
 
     def __init__(self, path: Path, content: UseLedger) -> None:
         self._path, self.content = path, content
@@ -155,15 +155,16 @@ class OpenLedger:
 
 
 def ledger_file() -> Path:
-    """The file of the ledger. Not created here."""
+    """Returns the file of the ledger. Not created here."""
     return state_home() / "uses" / "uses.jsonl"
 
 
 @contextmanager
 def opened() -> Iterator[OpenLedger]:
-    """Holds the ledger's lock and gives its content. Raises UnusableLedger if it cannot be.
+    """Holds the ledger's lock and yields its content. Raises UnusableLedger if it cannot.
 
-    A ledger that does not exist is empty. Errors of writing inside the block are raised as that too.
+    A ledger that does not exist is empty. Errors of writing inside the block are raised as UnusableLedger
+    too.
     """
     from filelock import FileLock, Timeout
 
@@ -194,7 +195,7 @@ class UnusableLedger(StoreError):
 
 
 def read(path: Path) -> UseLedger:
-    """The ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
+    """Returns the ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
     try:
         content = inputs.read_bytes(path, _MAX_BYTES)
     except FileNotFoundError:
@@ -219,7 +220,7 @@ def read(path: Path) -> UseLedger:
 
 
 def _with_marks(use: Use, marks: Mapping[str, str]) -> Use:
-    """`use` with the marks of its set, which one line of the ledger holds."""
+    """Returns `use` with the marks of its set, which one line of the ledger holds."""
     known = marks.get(use.questions.digest, "")
     return (
         use if use.questions.marks == known else replace(use, questions=replace(use.questions, marks=known))
@@ -263,7 +264,7 @@ def _append(path: Path, lines: bytes) -> None:
 
 
 def _parse(line: bytes) -> tuple[Use, bool] | None:
-    """The use in a line, and whether the marks of its set are in the ledger; None if it is damaged."""
+    """Returns the use in a line, and whether its set's marks are in the ledger; None if damaged."""
     try:
         row = verify_digest(json.loads(line))
         if row is None or row["role"] not in get_args(Role) or not are_marks(row["marks"]):
@@ -279,5 +280,5 @@ def _parse(line: bytes) -> tuple[Use, bool] | None:
 
 
 def damage_text(damaged: int) -> str:
-    """That `damaged` lines cannot be read, in a few words; "" for none."""
+    """Returns in a few words that `damaged` lines cannot be read; "" for none."""
     return f"{quantity(damaged, 'line')} of it cannot be read" if damaged else ""

@@ -38,7 +38,7 @@ TARGETS = Registry(
 
 
 def build(spec: TargetSpec) -> Target:
-    """The target that `spec` describes, not opened yet: nothing is loaded or sent.
+    """Returns the target that `spec` describes, not opened yet: nothing is loaded or sent.
 
     Raises UnknownName for an unknown kind or option, and UsageError for invalid values.
     """
@@ -46,7 +46,7 @@ def build(spec: TargetSpec) -> Target:
 
 
 def __getattr__(name: str) -> Any:
-    """`TargetSpec`, which needs pydantic and is imported when it is used."""
+    """Returns `TargetSpec`, which needs pydantic and is imported when it is used."""
     if name == "TargetSpec":
         from ragc.targets.options import TargetSpec
 

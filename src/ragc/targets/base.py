@@ -1,7 +1,8 @@
 """The interface of a language-model endpoint: requests in, replies out.
 
 A target answers one request at a time. Storing, counting and budgets are added by `ragc.targets.gateway`, for
-every kind alike. What a server reports is made safe to store and show: well-formed text, plausible numbers.
+every kind of target. Reports of a server are made safe to store and show: well-formed text, plausible
+numbers.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Usage:
     thinking: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """The tokens of two replies together."""
+        """Returns the tokens of two replies together."""
         return Usage(
             self.prompt + other.prompt,
             self.completion + other.completion,
@@ -134,7 +135,7 @@ FINISHES: tuple[Finish, ...] = get_args(Finish)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply. `text` is without the model's thoughts, of which `thoughts` holds the beginning and the end.
+    """A reply. `text` is without the model's thoughts; `thoughts` holds their beginning and end.
 
     `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless requested.
     `prompt_logprobs` begins with the prompt's second token: the first has no predecessor.
@@ -149,7 +150,7 @@ class Reply:
     thoughts: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only, without empty fields of thinking models; `from_json` is its inverse."""
+        """Returns JSON values only, without empty fields of thinking models; `from_json` is its inverse."""
         scored, used = [[t.token, t.logprob] for t in self.prompt_logprobs], self.usage
         thinking = [used.thinking] if used.thinking else []
         return {
@@ -164,7 +165,7 @@ class Reply:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Reply:
-        """The inverse of `to_json`; raises KeyError, TypeError or ValueError for any other value."""
+        """Returns the inverse of `to_json`; raises KeyError, TypeError or ValueError for any other value."""
         text, usd, counts = value["text"], value["usd"], tuple(value["usage"])
         thoughts, finish = value.get("thoughts", ""), value["finish"]
         if (
@@ -202,14 +203,14 @@ LEAST_LOGPROB = -9999.0
 
 
 def token_count(value: Any) -> int | None:
-    """`value` if it is a token count, an integer from 0 to `MOST_TOKENS`; otherwise None."""
+    """Returns `value` if it is a token count, an integer from 0 to `MOST_TOKENS`; otherwise None."""
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def price(value: Any) -> float | None:
-    """`value` in dollars if it is a finite number of at least 0; otherwise None."""
+    """Returns `value` in dollars if it is a finite number of at least 0; otherwise None."""
     if type(value) not in (int, float) or not 0 <= value < math.inf:
         return None
     try:
@@ -219,7 +220,7 @@ def price(value: Any) -> float | None:
 
 
 def log_probability(value: Any) -> float:
-    """`value` clipped to `LEAST_LOGPROB`..0; raises ValueError if it is not a number."""
+    """Returns `value` clipped to `LEAST_LOGPROB`..0; raises ValueError if it is not a number."""
     if type(value) not in (int, float) or value != value:
         raise ValueError("a log-probability is no number")
     return float(max(LEAST_LOGPROB, value)) if value <= 0 else 0.0
@@ -228,9 +229,9 @@ def log_probability(value: Any) -> float:
 def usage(
     prompt: Any, completion: Any, cached: Any, request: ChatRequest, text: str, count: Callable[[str], int]
 ) -> Usage:
-    """The reported token counts; missing or implausible ones are estimated with `count`.
+    """Returns the reported token counts; missing or implausible ones are estimated with `count`.
 
-    `cached` is 0 where it is implausible or exceeds the prompt's count.
+    `cached` is 0 if it is implausible or exceeds the prompt's count.
     """
     read, written, known = token_count(prompt), token_count(completion), token_count(cached)
     if read is None:
@@ -241,7 +242,7 @@ def usage(
 
 
 def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """`reply` made safe to store, so that it is the same when it is replayed.
+    """Returns `reply` made safe to store, so that it is the same when it is replayed.
 
     A key of this user's that it echoes is masked, and a `finish` that is none of `FINISHES` is "stop".
 
@@ -309,7 +310,7 @@ class Target(Protocol):
         ...
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Prepare the target (load weights, check the server). Idempotent.
+        """Prepares the target (load weights, check the server). Idempotent.
 
         `progress` receives the bytes of a download, done and in total. Raises TargetUnavailable, in one
         sentence, when the target cannot be prepared.
@@ -317,15 +318,17 @@ class Target(Protocol):
         ...
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply to `request`. Raises TargetUnavailable (may be retried) or TargetError (permanent)."""
+        """Returns the reply to `request`. Raises TargetUnavailable (may be retried) or TargetError
+        (permanent).
+        """
         ...
 
     def count_tokens(self, text: str) -> int:
-        """The approximate number of tokens in `text`; exact where the tokenizer is available."""
+        """Returns the approximate number of tokens in `text`; exact where the tokenizer is available."""
         ...
 
     async def aclose(self) -> None:
-        """Release what `open` acquired. Idempotent."""
+        """Releases what `open` acquired. Idempotent."""
         ...
 
 

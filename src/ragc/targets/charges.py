@@ -1,11 +1,11 @@
-"""What a request takes of a budget: reserved before each try, and settled to the real cost after it.
+"""Charges a request to a budget: reserved before each try, and settled to the real cost after it.
 
     begin ─► the try is sent ─┬► settle    a reply came: its tokens and dollars
-                              ├► release   it was turned away, or never sent: nothing
-                              └► keep      it failed in any other way: what was reserved
+                              ├► release   it was refused, or never sent: nothing
+                              └► keep      it failed in any other way: the reservation
 
 A provider may compute, and bill, a reply that never arrives. A try that fails after it was sent therefore
-stays charged at its reserve, unless the provider says what it cost.
+stays charged at its reservation, unless the provider reports its cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragc.targets.token_price import price_of, prompt_bound, reply_bound
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one try of the request `key` may take at most: tokens of prompt and reply, and dollars."""
+    """The greatest cost of one try of the request `key`: tokens of prompt and reply, and dollars."""
 
     key: str
     tokens: int
@@ -34,7 +34,7 @@ Wanted = Callable[[], bool]
 
 
 class Ledger(Protocol):
-    """A budget: allows or refuses a try before it is sent, and records what it cost.
+    """A budget: allows or refuses a try before it is sent, and records its cost.
 
     All methods must be called on the process's event loop.
     """
@@ -42,21 +42,21 @@ class Ledger(Protocol):
     async def reserve(self, needs: Sequence[Need], wanted: Wanted) -> Sequence[str]:
         """Reserves all of `needs`, or none; returns a number for each.
 
-        What does not fit waits while tries in flight may turn out cheaper than what they reserved. Raises
-        BudgetExhausted once it cannot fit any more, and CancelledError when nobody wants it any more.
+        Needs that do not fit wait while tries in flight may cost less than they reserved. Raises
+        BudgetExhausted once they cannot fit any more, and CancelledError when they are no longer wanted.
         """
         ...
 
     def settle(self, number: str, tokens: int, usd: float) -> None:
-        """Charges what the try `number` cost in the place of what it reserved."""
+        """Replaces the reservation of the try `number` by its cost."""
         ...
 
     def keep(self, number: str) -> None:
-        """Charges what the try `number` reserved: it failed, and nobody knows what it cost."""
+        """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
         ...
 
     def release(self, number: str) -> None:
-        """Charges nothing for the try `number`: it was not sent, or turned away."""
+        """Charges nothing for the try `number`: it was not sent, or was refused."""
         ...
 
     def replay(self, key: str, tokens: int, usd: float) -> None:
@@ -67,7 +67,7 @@ class Ledger(Protocol):
 class Charge:
     """The tries of one request, one after another; a `Meter` of `ragc.core.retry`.
 
-    `number` is that of the try which is reserved, "" for none.
+    `number` is that of the reserved try, "" for none.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Charge:
 
     @property
     def need(self) -> Need:
-        """What one try may take."""
+        """Returns the greatest cost of one try."""
         if self._need is None:
             prompt, reply = prompt_bound(self._request), reply_bound(self._target, self._request)
             price = price_of(self._target)
@@ -100,7 +100,7 @@ class Charge:
             (self.number,) = await self.ledger.reserve([self.need], self._wanted)
 
     def fail(self, failure: BaseException) -> None:
-        """Ends the try with `failure`, at the price that it has."""
+        """Ends the try with `failure`, and charges its cost."""
         number, self.number = self.number, ""
         if not number:
             return
@@ -122,18 +122,18 @@ class Charge:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody still waits for the reply."""
+        """Returns whether a caller still waits for the reply."""
         return self._wanted()
 
 
 class Charges:
-    """The tries of several requests that travel together; each is charged by itself."""
+    """The tries of several requests that are sent together; each is charged separately."""
 
     def __init__(self, charges: Sequence[Charge]) -> None:
         self._charges = charges
 
     async def begin(self) -> None:
-        """Reserves a try for each that has none, all at once or none: none may wait for another of them."""
+        """Reserves a try for each that has none, all at once or none: none waits for another of them."""
         open_charges = [charge for charge in self._charges if not charge.number]
         if not open_charges:
             return
@@ -150,16 +150,16 @@ class Charges:
 
 
 def together(meters: Sequence[Meter | None]) -> Meter | None:
-    """One meter for requests that travel together; None where they are not counted."""
+    """Returns one meter for requests that are sent together; None if they are not counted."""
     charges = [one for one in meters if isinstance(one, Charge)]
     return Charges(charges) if charges else None
 
 
 def is_free(failure: BaseException) -> bool:
-    """Whether a try that ended with `failure` costs nothing: it was turned away, or never sent.
+    """Returns whether a try that ended with `failure` costs nothing: it was refused, or never sent.
 
-    A TargetError that does not say so was raised after a reply was computed. So may any other exception but
-    ragc's own, which are raised before a request is sent.
+    A TargetError without that mark was raised after a reply was computed. So may any other exception be,
+    except ragc's own, which are raised before a request is sent.
     """
     if isinstance(failure, RetryableError | TargetError):
         return failure.refused

@@ -39,7 +39,7 @@ class DrawNumbers:
     ahead: dict[int, tuple[ChatRequest, Reply]] = field(default_factory=dict)
 
     def next(self) -> int:
-        """The index of the next sample."""
+        """Returns the index of the next sample."""
         self.number, self.left = self.number + 1, self.left - 1
         return self.number - 1
 
@@ -49,7 +49,7 @@ _draws: ContextVar[DrawNumbers | None] = ContextVar("ragc_draws", default=None)
 
 @contextmanager
 def number_draws(kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Number the samples of one call: 0, 1, …, or from 1024 times the rollout id."""
+    """Numbers the samples of one call until exit: 0, 1, …, or from 1024 times the rollout id."""
     token = _draws.set(DrawNumbers((kwargs.get("rollout_id") or 0) << _BITS, kwargs.get("n") or 1))
     try:
         yield
@@ -58,15 +58,15 @@ def number_draws(kwargs: Mapping[str, Any]) -> Iterator[None]:
 
 
 def next_draw() -> int:
-    """The index of the next sample in this context; 0 without `number_draws`."""
+    """Returns the index of the next sample in this context; 0 without `number_draws`."""
     draws = _draws.get()
     return 0 if draws is None else draws.next()
 
 
 async def complete_ahead(complete: Complete, request: ChatRequest, *, several: bool) -> Reply:
-    """The reply to `request`, for the sample that `next_draw` numbered last.
+    """Returns the reply to `request`, for the sample that `next_draw` numbered last.
 
-    With `several`, the remaining samples of the call are requested with it, and stored until their turn.
+    With `several`, the remaining samples of the call are requested with it, and stored until they are needed.
     """
     draws = _draws.get()
     if draws is None or not several or request.sampling.temperature == 0:
@@ -96,10 +96,10 @@ def as_lm(
     submit: Submit = event_loop.run,
     kind: type[RagLM] | None = None,
 ) -> dspy.LM:
-    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`; a RagLM unless `kind` is given.
+    """Returns a `dspy.LM` named `ragc/<model>` that calls `complete`; a RagLM unless `kind` is given.
 
     `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous callers and
-    waits. `sampling` applies where a call sets nothing else. With temperature > 0, `n` and `rollout_id`
+    waits. `sampling` applies unless a call sets other values. With temperature > 0, `n` and `rollout_id`
     become sample indices, so that repeated samples are stored separately. `min_p` comes from `sampling` or an
     explicit lm15.Request: DSPy refuses it in an ordinary call.
     """
@@ -116,7 +116,7 @@ def as_lm(
 
 
 def cause(error: BaseException) -> RagcError | None:
-    """The ragc error in the cause chain of a DSPy error, or None: DSPy wraps an engine's errors."""
+    """Returns the ragc error in the cause chain of a DSPy error, or None: DSPy wraps an engine's errors."""
     at: BaseException | None = error
     while at is not None and not isinstance(at, RagcError):
         at = at.__cause__
@@ -124,9 +124,9 @@ def cause(error: BaseException) -> RagcError | None:
 
 
 class RagLM(dspy.LM):
-    """A `dspy.LM` that numbers the draws of one call for its engine, which DSPy does not tell it.
+    """A `dspy.LM` that numbers the samples of one call for its engine, which DSPy does not do.
 
-    One that `answers_programs` takes the place of a program's target in `dspy.context(lm=...)`.
+    One that `answers_programs` replaces a program's target in `dspy.context(lm=...)`.
     """
 
     answers_programs: ClassVar[bool] = True
@@ -137,18 +137,18 @@ class RagLM(dspy.LM):
         return {"temperature": temperature, "max_tokens": max_tokens, **kwargs}
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """As `dspy.LM`, with numbered samples."""
+        """Calls the model as `dspy.LM` does, with numbered samples."""
         with number_draws(self.kwargs | kwargs):
             return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """As `__call__`, awaitable."""
+        """Awaits what `__call__` returns."""
         with number_draws(self.kwargs | kwargs):
             return await super().acall(prompt, messages=messages, **kwargs)
 
 
 class RagEngine:
-    """DSPy's engine interface over a target; a copy of it is the engine itself.
+    """DSPy's engine interface over a target; a deep copy is the engine itself.
 
     It declares the target's capabilities; otherwise JSONAdapter would send no schema.
     """
@@ -177,24 +177,24 @@ class RagEngine:
         return frozenset({"temperature", "max_tokens", "top_p", "top_k", "stop"} | named)
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """The response to one request. Blocks, so it must not be called on the process's loop."""
+        """Returns the response to one request. Blocks, so it must not be called on the process's loop."""
         with _translate_errors():
             chat_request = self.to_chat(request)
             return self.to_response(self._submit(self.reply(chat_request)), chat_request)
 
     async def reply(self, request: ChatRequest) -> Reply:
-        """The reply for one sample; where the target can, all samples of a call go in one request."""
+        """Returns the reply for one sample; all samples of a call go in one request if the target can."""
         return await complete_ahead(self._complete, request, several="n" in self.target.capabilities)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
-        """The whole response as one batch of events."""
+        """Yields the whole response as one batch of events."""
         yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
         """Does nothing: the target belongs to the caller."""
 
     def to_chat(self, request: lm15.Request) -> ChatRequest:
-        """`request` as a ChatRequest; raises lm15.UnsupportedFeatureError for unsupported features."""
+        """Returns `request` as a ChatRequest; raises lm15.UnsupportedFeatureError for others."""
         config, able = request.config, self.target.capabilities
         unused = [name for name in _UNUSED if getattr(config, name) is not None]
         unused += sorted(set(config.extensions or {}) - {"min_p"}) + (["tools"] if request.tools else [])
@@ -217,7 +217,7 @@ class RagEngine:
         )
 
     def to_response(self, reply: Reply, request: ChatRequest) -> lm15.Response:
-        """`reply` as DSPy's response; its price is in `provider_data["usd"]`."""
+        """Returns `reply` as DSPy's response; its price is in `provider_data["usd"]`."""
         scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
         usage = reply.usage
         return lm15.Response(
@@ -243,13 +243,13 @@ class AsyncRagEngine:
         return self
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """The response to one request."""
+        """Returns the response to one request."""
         with _translate_errors():
             chat_request = self.sync.to_chat(request)
             return self.sync.to_response(await self.sync.reply(chat_request), chat_request)
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
-        """The whole response as one batch of events."""
+        """Yields the whole response as one batch of events."""
         for event in lm15.response_to_events(await self.complete(request)):
             yield event
 
@@ -259,7 +259,7 @@ class AsyncRagEngine:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate ragc's errors to those of DSPy's engine interface; `cause` recovers them."""
+    """Translates ragc's errors to those of DSPy's engine interface; `cause` recovers them."""
     try:
         yield
     except CapabilityMissing as error:
@@ -287,7 +287,7 @@ def _messages(request: lm15.Request) -> tuple[Message, ...]:
 
 
 def _text(parts: Any) -> str:
-    """The parts' text in order, without earlier reasoning."""
+    """Returns the parts' text in order, without earlier reasoning."""
     texts = []
     for part in parts:
         if part.type == "text":
@@ -300,7 +300,7 @@ def _text(parts: Any) -> str:
 
 
 def _schema(response_format: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The JSON schema of a response format; any object where it only requires JSON."""
+    """Returns the JSON schema of a response format; any object if it only requires JSON."""
     if response_format is None:
         return None
     if response_format["type"] == "json_schema":

@@ -1,7 +1,7 @@
-"""A `dspy.LM` as a target: requests of ours go out through the language model that a user configured.
+"""A `dspy.LM` as a target: our requests are sent by the language model that a user configured.
 
-The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache stays out of the way, since its keys leave out
-the address; its retries stay on.
+The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache is not used, since its keys lack the address;
+its retries are used.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _MARK = "_ragc_identity"
 
 
 class DspyTarget:
-    """The target that `lm` is. How a reply is drawn is decided by requests, not by the settings of `lm`.
+    """The target of `lm`. Requests decide how a reply is drawn, not the settings of `lm`.
 
-    Replies are kept under the model, the address and the other settings of `lm`, never its key. An `lm` with
-    an engine or a `forward` of its own is known by itself alone: what it says is not replayed in another
-    process. `price` is what its tokens cost, as in `ragc.targets.token_price.Price`; else an attribute
-    `price` of `lm` says so, else LiteLLM's table, for one without an engine of its own. Raises UsageError for
-    what is no language model, or has no name of a model.
+    Replies are stored under the model, the address and the other settings of `lm`, never its key. An `lm`
+    with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
+    another process. `price` is the price of its tokens, as in `ragc.targets.token_price.Price`; else the
+    attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
+    for what is no language model, or has no name of a model.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class DspyTarget:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What DSPy knows that the model can do; whoever overrides `forward` gets text alone."""
+        """The model's capabilities according to DSPy; none for a class that overrides `forward`."""
         if not _is_managed(self.lm):
             return frozenset()
         able: set[Capability] = set()
@@ -117,7 +117,7 @@ class DspyTarget:
 
     @property
     def identity(self) -> str:
-        """What answers: class, model, address and settings; a mark of its own for an engine of the user's."""
+        """The identity: class, model, address and settings; a unique mark for a user's own engine."""
         lm = self.lm
         settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
         own = "" if _is_plain(lm) else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
@@ -126,7 +126,7 @@ class DspyTarget:
 
     @property
     def forgets(self) -> bool:
-        """Whether its replies are not to be replayed later: the user said `cache=False`."""
+        """Whether its replies are not replayed later: the user set `cache=False`."""
         return getattr(self.lm, "cache", True) is False
 
     @property
@@ -135,22 +135,22 @@ class DspyTarget:
         return self._price or vars(self.lm).get("price")
 
     def table_price(self) -> Price | None:
-        """The price of the model in LiteLLM's table; None without one, and for an engine of the user's."""
+        """Returns the price of the model in LiteLLM's table; None without one, and for a user's engine."""
         if not self._is_looked_up and _is_plain(self.lm):
             self._table, self._is_looked_up = table_price(self.model), True
         return self._table
 
     @property
     def longest_reply(self) -> int | None:
-        """The limit on a reply that the language model sets itself, in tokens; None for none."""
+        """The language model's own limit on a reply, in tokens; None for none."""
         limit = self.lm.kwargs.get("max_completion_tokens")
         return limit if type(limit) is int else None
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Nothing to make ready: DSPy reaches the model at the first request."""
+        """Does nothing: DSPy reaches the model at the first request."""
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Raises TargetUnavailable where DSPy holds the failure to pass, else TargetError."""
+        """Returns one reply. Raises TargetUnavailable for failures that DSPy retries, else TargetError."""
         lm = self.lm
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or replayed.
         take = parts_taker.get()
@@ -167,9 +167,9 @@ class DspyTarget:
             )
 
     async def _attempt(self, request: ChatRequest, stream: _Parts | None) -> Reply:
-        """One try; raises RetryableError for a failure of a managed language model that may pass.
+        """Makes one try; raises RetryableError for a transient failure of a managed language model.
 
-        Nothing is tried again of which somebody has read a part.
+        A try is not repeated after a part of its reply was shown.
         """
         try:
             return await self._reply(request)
@@ -192,9 +192,9 @@ class DspyTarget:
         return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
 
     async def _send(self, request: ChatRequest) -> Reply:
-        """The reply of a language model that DSPy drives with canonical requests.
+        """Returns the reply of a language model that DSPy drives with canonical requests.
 
-        Its retries are made here, one by one, because each is paid for.
+        Retries are made by ragc, one by one, because each is charged.
         """
         lm = _without_retries(self.lm)
         sampling, able = request.sampling, self.capabilities
@@ -239,7 +239,7 @@ class DspyTarget:
         return take_off(reply, request, self.count_tokens)
 
     def _used(self, reported: Any, request: ChatRequest, text: str) -> Usage:
-        """The token counts that DSPy reports, or estimates of them."""
+        """Returns the token counts that DSPy reports, or estimates of them."""
         used = counted_usage(
             reported.input_tokens or None,
             reported.output_tokens,
@@ -252,12 +252,12 @@ class DspyTarget:
         return replace(used, thinking=min(thinking, used.completion))
 
     def _usd(self, used: Usage) -> float:
-        """Dollars of a reply by LiteLLM's table; 0 where the user gave a price, which the gateway charges."""
+        """Returns dollars of a reply by LiteLLM's table; 0 with a typed price, which the gateway charges."""
         usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
         return usd or 0.0
 
     async def _send_legacy(self, request: ChatRequest) -> Reply:
-        """The reply of a class with a `forward` of its own, which takes messages as dictionaries."""
+        """Returns the reply of a class with its own `forward`, which takes messages as dictionaries."""
         sampling = request.sampling
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
         settings: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
@@ -269,25 +269,25 @@ class DspyTarget:
         return self._estimated(request, _text_of(self.name, outputs))
 
     def _estimated(self, request: ChatRequest, text: str) -> Reply:
-        """The reply `text` with estimated token counts."""
+        """Returns the reply `text` with estimated token counts."""
         spent = sum(self.count_tokens(m.content) for m in request.messages)
         reply = Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
         return take_off(reply, request, self.count_tokens)
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
+        """Returns a quarter of the characters, rounded up: an estimate, good enough for budgets."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Nothing to free: the language model is the caller's."""
+        """Does nothing: the language model is the caller's."""
 
 
 class AdapterTarget(DspyTarget):
     """`target` for one request of a DSPy adapter, which made `messages` and `settings`; they are sent as is.
 
-    So the language model gets what it gets in plain DSPy, its own settings included. The store and the budget
-    go by the ChatRequest that stands for them. `encode` turns what DSPy makes of a response, a text or a
-    dictionary, into the text of the reply.
+    So the language model gets the same as in plain DSPy, its own settings included. The store and the budget
+    use the ChatRequest that represents them. `encode` converts DSPy's form of a response, a text or a
+    dictionary, to the text of the reply.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class AdapterTarget(DspyTarget):
 
 
 class _Said(NamedTuple):
-    """The text of a response, its thoughts, and why it ends."""
+    """A parsed response: its text, its thoughts, and why it ends."""
 
     text: str
     thoughts: str
@@ -335,7 +335,7 @@ class _Said(NamedTuple):
 
 
 def _read_response(response: Any) -> _Said:
-    """What a response says; a refusal, or calls of tools, are the text where it has no other."""
+    """Reads a response; a refusal, or tool calls, become the text if it has no other."""
     parts = response.message.parts
     thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
     text = "".join(part.text for part in parts if isinstance(part, lm15.TextPart))
@@ -354,20 +354,20 @@ def _read_response(response: Any) -> _Said:
 
 
 def _thoughts_of(output: Any) -> str:
-    """The thoughts in an output as DSPy gives it: a text, or a dictionary."""
+    """Returns the thoughts in an output of DSPy: a text, or a dictionary."""
     thoughts = output.get("reasoning_content") if isinstance(output, dict) else None
     return thoughts if isinstance(thoughts, str) else ""
 
 
 def _without_retries(lm: Any) -> Any:
-    """A copy of `lm` that makes one try: each is paid for, so retries are made here."""
+    """Returns a copy of `lm` that makes one try: each is charged, so ragc makes the retries."""
     single = copy.copy(lm)
     single.num_retries = 0
     return single
 
 
 def _finish(result: Any) -> Literal["stop", "length"]:
-    """Why a model stopped, as DSPy's result of a call says."""
+    """Returns why a model stopped, from DSPy's result of a call."""
     if result.responses:
         reason = result.responses[0].finish_reason
     else:
@@ -385,7 +385,7 @@ def _text_of(name: str, outputs: Any) -> str:
 
 
 def _is_managed(lm: Any) -> bool:
-    """Whether DSPy itself drives `lm`, so that canonical requests reach its engine."""
+    """Returns whether DSPy itself drives `lm`, so that canonical requests reach its engine."""
     if not hasattr(lm, "_engine_spec"):
         return False
     dummy = importlib.import_module("dspy.utils.dummies").DummyLM
@@ -394,7 +394,7 @@ def _is_managed(lm: Any) -> bool:
 
 
 def _is_awaited(lm: Any) -> bool:
-    """Whether DSPy drives `lm` without a thread: it has an engine of DSPy's own, or an awaitable one."""
+    """Returns whether DSPy drives `lm` without a thread: it has DSPy's own engine or an awaitable one."""
     if not _is_managed(lm):
         return False
     own = not isinstance(vars(lm).get("_engine_spec", "auto"), str)
@@ -402,19 +402,19 @@ def _is_awaited(lm: Any) -> bool:
 
 
 def _can_stream(lm: Any) -> bool:
-    """Whether DSPy gives replies of `lm` in parts: an engine of the user's may only give them whole."""
+    """Returns whether DSPy returns replies of `lm` in parts; a user's own engine may not."""
     engine = vars(lm).get("_async_engine_spec")
     return _is_awaited(lm) and (engine is None or hasattr(engine, "stream"))
 
 
 class _Parts:
-    """What DSPy streams of one reply, of which `take` gets the text."""
+    """DSPy's stream of one reply, whose text goes to `take`."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take, self.has_sent = take, False
 
     async def send(self, chunk: Any) -> None:
-        """Take one of DSPy's chunks; status messages of the language model are left out."""
+        """Takes one of DSPy's chunks; status messages of the language model are left out."""
         choices = getattr(chunk, "choices", None) or ()
         for choice in choices[:1]:
             self.has_sent = True
@@ -422,7 +422,7 @@ class _Parts:
 
 
 def _is_plain(lm: Any) -> bool:
-    """Whether model, address and settings say all that answers."""
+    """Returns whether `lm` is fully described by model, address and settings."""
     return type(lm) is dspy.LM and isinstance(lm._engine_spec, str)
 
 
@@ -430,7 +430,7 @@ _OWN = "_ragc_target"
 
 
 def target_of(lm: Any) -> Any:
-    """The target behind `lm`, the same for every call: our own one where `lm` was made of it.
+    """Returns the target behind `lm`, the same for every call; our own target if `lm` was made of it.
 
     Raises UsageError as `DspyTarget` does.
     """

@@ -1,6 +1,6 @@
 """The gateway: every request passes through it to the call store, the budget, the limits and the target.
 
-A fallback target answers when the requested one is not available.
+A fallback target answers when the requested one is unavailable.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
 
 
 def request_key(target: Target, request: ChatRequest, epoch: str = "") -> str:
-    """The store's key: a digest of the target's identity and of everything that affects the reply.
+    """Returns the store's key: a digest of the target's identity and of everything that affects the reply.
 
-    With an `epoch` it is that of a reply which was asked for anew in it.
+    With an `epoch`, it is the key of a reply that was requested again in that epoch.
     """
     body: dict[str, Any] = {
         "endpoint": target.identity,
@@ -67,7 +67,7 @@ def request_key(target: Target, request: ChatRequest, epoch: str = "") -> str:
 
 
 def _read(text: str) -> Reply | None:
-    """The reply stored as `text`; None when it is not a valid reply."""
+    """Returns the reply stored as `text`; None when it is not a valid reply."""
     try:
         return Reply.from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -75,7 +75,7 @@ def _read(text: str) -> Reply | None:
 
 
 def _write(reply: Reply) -> str:
-    """The text that `_read` reads."""
+    """Returns the text that `_read` reads."""
     return canonical(reply.to_json())
 
 
@@ -83,14 +83,14 @@ class Gateway:
     """Answers requests from the call store, else from the target.
 
     Concurrent equal requests share one call. `memo` says whether typed calls may be replayed whole
-    (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is not
-    available, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
+    (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is
+    unavailable, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
 
-    `epoch` names the time from which replies count: with one, replies that were stored before it began are
-    kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
-    (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
-    twice; else it is a new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the
-    identity of the target. `targets_used` has the name of each target that was asked, and whether it forgets.
+    `epoch` names the time from which replies count: with one, replies stored before it began stay stored but
+    are not replayed. `run` is the epoch of targets whose replies are not replayed later (`forgets`), such as
+    a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing twice; else it is a
+    new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the identity of the
+    target. `targets_used` has the name of each target that was asked, and whether it forgets.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -111,7 +111,7 @@ class Gateway:
         return self
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply to `request`, stored under the key of the target that gave it.
+        """Returns the reply to `request`, stored under the key of the target that gave it.
 
         Raises BudgetExhausted before sending, TargetError or TargetUnavailable from the target, and
         StoreError when the reply cannot be stored.
@@ -119,7 +119,7 @@ class Gateway:
         return (await self.ask(target, request)).reply
 
     async def ask(self, target: Target, request: ChatRequest) -> Answer:
-        """As `complete`, with the key of the request. May be awaited on any loop."""
+        """Completes as `complete` does; returns the key of the request too. May be awaited on any loop."""
         return await event_loop.on_loop(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> Answer:
@@ -145,17 +145,17 @@ class Gateway:
         raise TargetUnavailable(f"{target.name} and its fallbacks are not available: {text}") from failed[0]
 
     def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
-        """Log once that `substitute` answers in the place of `target`."""
+        """Logs once that `substitute` answers instead of `target`."""
         if (target.name, substitute.name) not in self._noted:
             self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     def forgets(self, target: Target) -> bool:
-        """Whether the replies of `target` count for this run alone, so that no later one replays them."""
+        """Returns whether the replies of `target` count for this run alone and are not replayed later."""
         return not self.epoch and bool(getattr(target, "forgets", False))
 
     def epoch_of(self, target: Target) -> str:
-        """The epoch of the replies of `target`; "" for all that were ever kept."""
+        """Returns the epoch of the replies of `target`; "" if all stored replies count."""
         if not self.forgets(target):
             return self.epoch
         if not self.run:
@@ -186,9 +186,9 @@ class Gateway:
         return answer
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`; each of its tries is reserved before it is sent, and paid for.
+        """Returns the reply of `target`; each of its tries is reserved before it is sent, and charged.
 
-        The reply is paid for even if its caller was cancelled meanwhile.
+        The reply is charged even if its caller was cancelled meanwhile.
         """
         charge = None
         if self.ledger is not None:
@@ -210,7 +210,7 @@ class Gateway:
         return reply
 
     async def _complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`; that of a server passes its circuit breaker and rate limits."""
+        """Returns the reply of `target`; a server's reply passes its circuit breaker and rate limits."""
         if not isinstance(getattr(target, "options", None), ServerOptions):
             return await target.complete(request)
         if self._guards is None:
@@ -219,7 +219,7 @@ class Gateway:
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
-        """`reply` made safe to store: repaired text, plausible numbers, no thoughts that were cut."""
+        """Returns `reply` made safe to store: repaired text, plausible numbers, no incomplete thoughts."""
         if getattr(target, "thinking_tokens", 0):
             reply = set_aside_cut(reply, target.count_tokens)
         try:
@@ -233,7 +233,7 @@ class Gateway:
         return self.ledger is None or event_loop.is_on_loop()
 
     def replay(self, answers: Sequence[Answer], target: Target) -> None:
-        """Charge replayed `answers` of `target` in a recorded typed call as if each had been requested again.
+        """Charges replayed `answers` of `target` in a recorded typed call as if they were requested again.
 
         Unless `charges_anywhere`, this must be called on the process's loop.
         """
@@ -242,7 +242,7 @@ class Gateway:
             self._charge(answer._replace(reply=reply), target)
 
     def _charge(self, answer: Answer, target: Target) -> None:
-        """Charge and count one answer of `target`; a request charged before is free in the ledger."""
+        """Charges and counts one answer of `target`; a request charged before is free in the ledger."""
         reply = answer.reply
         if self.ledger is not None:
             self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
@@ -267,12 +267,12 @@ class Gateway:
 
 
 def fallback_names(target: Target) -> tuple[str, ...]:
-    """The names in the option `fallbacks` of `target`, best first."""
+    """Returns the names in the option `fallbacks` of `target`, best first."""
     return tuple(getattr(getattr(target, "options", None), "fallbacks", ()))
 
 
 def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
-    """The fallbacks of each target that has any; `targets` are by name.
+    """Returns the fallbacks of each target that has any; `targets` are by name.
 
     Raises UnknownName for a fallback that is not among them, UsageError for a target that names itself.
     """
@@ -289,7 +289,7 @@ def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target,
 
 
 def check_contexts(fallbacks: Mapping[Target, tuple[Target, ...]]) -> None:
-    """Raise UsageError where an opened fallback has a smaller context than the target it replaces."""
+    """Raises UsageError if an opened fallback has a smaller context than the target it replaces."""
     for target, others in fallbacks.items():
         for other in others:
             if other.context_tokens < target.context_tokens:

@@ -24,8 +24,8 @@ class Breaker:
     """Circuit breaker for the calls to one endpoint.
 
     After `break_after` consecutive calls that raised TargetUnavailable the breaker opens: calls fail at once
-    for `cool_down_s` seconds. Then one probe call is let through. It closes the breaker when the endpoint
-    answers, and opens it for as long again when it does not. Any answer closes it, including a refusal of the
+    for `cool_down_s` seconds. Then one probe call is allowed. It closes the breaker when the endpoint
+    answers; otherwise the breaker opens again for as long. Any answer closes it, including a refusal of the
     request. `clock` returns monotonic seconds.
     """
 
@@ -45,7 +45,9 @@ class Breaker:
         return self.failures >= self.break_after
 
     async def call(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`. Raises TargetUnavailable without calling it while the breaker is open."""
+        """Returns the result of `work`. Raises TargetUnavailable without calling it while the breaker is
+        open.
+        """
         trial = self.open
         if trial:
             self._refuse_or_try()
@@ -96,13 +98,13 @@ class EndpointGuard:
         self.keep_to(options)
 
     def keep_to(self, options: ServerOptions) -> None:
-        """Apply the rate limits of `options` too; the lower of two limits holds."""
+        """Applies the rate limits of `options` too; the lower of two limits holds."""
         window = self._window
         window.requests = _lower_limit(window.requests, options.requests_per_minute)
         window.tokens = _lower_limit(window.tokens, options.tokens_per_minute)
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`; every try is subject to the rate limits.
+        """Returns the reply of `target`; every try is subject to the rate limits.
 
         Until the reply arrives, a request counts as its prompt plus its maximum reply length.
         """
@@ -125,7 +127,7 @@ class EndpointGuard:
 
 
 def _lower_limit(held: int, limit: int) -> int:
-    """The lower of two limits; 0 means no limit."""
+    """Returns the lower of two limits; 0 means no limit."""
     return min(held, limit) if held and limit else held or limit
 
 
@@ -137,7 +139,7 @@ class EndpointGuards:
         self._held: dict[tuple[str, str], EndpointGuard] = {}
 
     def of(self, target: Any) -> EndpointGuard:
-        """The guard of `target`, that of a server."""
+        """Returns the guard of `target`, a server."""
         options: ServerOptions = target.options
         endpoint = str(getattr(target, "endpoint", ""))
         guard = self._held.get((endpoint, target.model))
@@ -149,5 +151,5 @@ class EndpointGuards:
         return guard
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`, through its guard."""
+        """Returns the reply of `target`, through its guard."""
         return await self.of(target).complete(target, request)

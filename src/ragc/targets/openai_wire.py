@@ -40,7 +40,7 @@ _CONTEXT = re.compile(
 
 
 def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON body of a chat completion; `extra` overrides the request."""
+    """Returns the JSON body of a chat completion; `extra` overrides the request."""
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
@@ -68,12 +68,12 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The strict `json_schema` response format for `schema`."""
+    """Returns the strict `json_schema` response format for `schema`."""
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
 
 
 def sample_seed(request: ChatRequest) -> int:
-    """The seed of this sample: that of the sampling (default 0) plus the sample index, below 2**31."""
+    """Returns the seed of this sample: the sampling's (default 0) plus the sample index, below 2**31."""
     return ((request.sampling.seed or 0) + request.sample) % 2**31
 
 
@@ -82,7 +82,7 @@ class Unreadable(ValueError):
 
 
 def read_json(content: bytes | str) -> Any:
-    """The JSON value in a body. Raises only Unreadable, for any other bytes.
+    """Returns the JSON value in a body. Raises only Unreadable, for any other bytes.
 
     Lone surrogates, which the fast parser refuses, are accepted; the caller must repair them.
     """
@@ -101,7 +101,7 @@ def _refuse(constant: str) -> Any:
 
 
 def part(value: Any, *path: str | int) -> Any:
-    """The value at `path` (names and indexes) inside `value`; None where there is none."""
+    """Returns the value at `path` (names and indexes) inside `value`, or None."""
     for step in path:
         fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
         try:
@@ -112,16 +112,16 @@ def part(value: Any, *path: str | int) -> Any:
 
 
 def billed_tokens(body: Any) -> tuple[int, int] | None:
-    """The tokens of prompt and reply in the `usage` of any parsed body; None where it has none.
+    """Returns the tokens of prompt and reply in the `usage` of any parsed body; None without any.
 
-    Zeros stand for nothing: LiteLLM fills them in where a server left them out.
+    Zeros count as missing: LiteLLM inserts them when a server reports none.
     """
     read, written = (token_count(part(body, "usage", f"{side}_tokens")) for side in ("prompt", "completion"))
     return (read or 0, written or 0) if read or written else None
 
 
 def error_usage(content: bytes) -> tuple[int, int] | None:
-    """As `billed_tokens`, of a body that is not parsed yet."""
+    """Returns `billed_tokens` of a body that is not parsed yet."""
     try:
         return billed_tokens(orjson.loads(content))
     except (ValueError, RecursionError):
@@ -129,7 +129,7 @@ def error_usage(content: bytes) -> tuple[int, int] | None:
 
 
 def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """The reply in a chat completion's body; `count` estimates missing token counts.
+    """Returns the reply in a chat completion's body; `count` estimates missing token counts.
 
     Raises only Unreadable, when the body is not a complete completion.
     """
@@ -137,7 +137,7 @@ def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> 
 
 
 def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
-    """The `n` replies of a request for `n` samples, in order. Each counts the full prompt.
+    """Returns the `n` replies of a request for `n` samples, in order. Each counts the full prompt.
 
     Raises what `read_reply` raises.
     """
@@ -159,7 +159,7 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
 def _reply(
     body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
 ) -> Reply:
-    """The reply in `choice`; `own` is its token count where the body only has a total."""
+    """Returns the reply in `choice`; `own` is its token count if the body only has a total."""
     message, stopped = _read_message(choice), part(choice, "finish_reason")
     if stopped in ("abort", "error"):
         raise Unreadable("the completion was broken off")
@@ -177,7 +177,7 @@ def _reply(
 
 
 class _Message(NamedTuple):
-    """The text of a message, the thoughts that stand apart from it, and why it ends."""
+    """The text of a message, its separate thoughts, and why it ends."""
 
     text: str
     thoughts: str
@@ -185,10 +185,10 @@ class _Message(NamedTuple):
 
 
 def _read_message(choice: Any) -> _Message:
-    """The message in `choice`. Its content may be a text, null, or a list of parts.
+    """Reads the message in `choice`. Its content may be a text, null, or a list of parts.
 
-    A refusal, or calls of tools, are the text where the content is empty; a lone call's arguments are read as
-    the reply if they are JSON.
+    If the content is empty, a refusal or tool calls become the text; a lone call's arguments are read as the
+    reply if they are JSON.
     """
     message = part(choice, "message")
     if not isinstance(message, dict) or not message.keys() & _SAID:
@@ -219,7 +219,7 @@ _RICH_CONTENT = re.compile(rb'"content"\s*:\s*(?:\[|"(?:\\n|\s)*<think)', re.IGN
 
 
 def flatten_contents(body: bytes) -> bytes:
-    """A chat completion's `body` with contents that are lists of parts, or begin with thoughts, made plain.
+    """Flattens contents of a chat completion's `body` that are lists of parts or begin with thoughts.
 
     Thoughts become `reasoning_content`, a refusal in a list `refusal`. Any other body is returned as it is.
     """
@@ -244,7 +244,7 @@ def flatten_contents(body: bytes) -> bytes:
 
 
 def _part_text(piece: Any) -> str | None:
-    """The text of a part of a content list; None for a part of another kind, such as an image."""
+    """Returns the text of a part of a content list; None for a part of another kind, such as an image."""
     text = piece if isinstance(piece, str) else part(piece, "text")
     if part(piece, "type") == "refusal":
         return ""
@@ -252,13 +252,13 @@ def _part_text(piece: Any) -> str | None:
 
 
 def _apart(message: Any) -> str:
-    """The thoughts that a server gives beside the content, under one of the names in use."""
+    """Returns the thoughts that a server reports beside the content, under one of the usual names."""
     names = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
     return next((text for name in names if (text := _spelled(message.get(name)).strip())), "")
 
 
 def _spelled(value: Any, depth: int = 0) -> str:
-    """The thoughts in `value`: a text, an object that holds one, or a list of those."""
+    """Returns the thoughts in `value`: a text, an object that contains one, or a list of those."""
     if isinstance(value, str):
         return value
     if depth == _MAX_DEPTH:
@@ -270,7 +270,7 @@ def _spelled(value: Any, depth: int = 0) -> str:
 
 
 def _refusal(message: Any) -> str:
-    """What the model says where it refuses; "" where it does not."""
+    """Returns the text of a refusal; "" if the model does not refuse."""
     content = message.get("content")
     pieces = [part(piece, "refusal") for piece in content] if isinstance(content, list) else []
     texts = (message.get("refusal"), part(message, "provider_specific_fields", "refusal"), *pieces)
@@ -278,7 +278,7 @@ def _refusal(message: Any) -> str:
 
 
 def _tool_calls(message: Any) -> list[tuple[str, str]]:
-    """The tools that a message calls, by name, and their arguments as JSON text."""
+    """Returns the tools that a message calls, by name, and their arguments as JSON text."""
     listed = message.get("tool_calls")
     functions = [part(call, "function") for call in listed] if isinstance(listed, list) else []
     functions += [message["function_call"]] if message.get("function_call") else []
@@ -291,7 +291,7 @@ def _tool_calls(message: Any) -> list[tuple[str, str]]:
 
 
 def _read_calls(calls: Sequence[tuple[str, str]], thoughts: str) -> tuple[str, str, Finish]:
-    """The text, `thoughts` and finish of a message that only calls tools."""
+    """Returns the text, `thoughts` and finish of a message that only calls tools."""
     if len(calls) == 1:
         arguments = calls[0][1]
         try:
@@ -309,7 +309,10 @@ def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
 
 
 def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
-    """Log-probabilities of the prompt's tokens from the second on; each entry lists its own token first."""
+    """Returns log-probabilities of the prompt's tokens from the second on.
+
+    Each entry lists its own token first.
+    """
     entries = part(body, "prompt_logprobs")
     if not isinstance(entries, list | None) or not all(isinstance(one, dict | None) for one in entries or ()):
         raise Unreadable("its prompt_logprobs are no list of objects")
@@ -344,7 +347,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], in
 
 
 def error_message(content: bytes) -> str:
-    """The error message in a body, shortened and redacted: OpenAI's format, vLLM's, or plain text."""
+    """Returns the error message in a body, shortened and redacted: OpenAI's format, vLLM's, or plain text."""
     try:
         body = orjson.loads(content)
         if isinstance(body, dict):
@@ -357,5 +360,5 @@ def error_message(content: bytes) -> str:
 
 
 def is_context_error(text: str) -> bool:
-    """Whether an error message says that prompt and reply exceed the context."""
+    """Returns whether an error message says that prompt and reply exceed the context."""
     return _CONTEXT.search(text) is not None

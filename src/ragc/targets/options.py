@@ -49,7 +49,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 def check_effort(name: str) -> None:
-    """Raise UnknownName for an effort that no model takes."""
+    """Raises UnknownName for an effort that no model supports."""
     if name not in EFFORTS:
         raise UnknownName("reasoning effort", name, EFFORTS)
 
@@ -101,7 +101,7 @@ class VariablesMark(Mark):
 
 
 class PriceTable(JsonTable):
-    """A table with the price of a target's tokens, as `ragc.targets.token_price.Price` has it."""
+    """A table with the price of a target's tokens, in the form of `ragc.targets.token_price.Price`."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -116,12 +116,12 @@ class PriceTable(JsonTable):
 
 
 class Room(Checked):
-    """Tokens of room for thoughts: a whole number, or "auto"."""
+    """Tokens for thoughts: a whole number, or "auto"."""
 
     expected = 'a whole number of at least 0, or "auto"'
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         whole = core_schema.int_schema(strict=True, ge=0)
         return core_schema.union_schema([whole, core_schema.literal_schema([AUTO])])
 
@@ -182,7 +182,7 @@ class TargetSpec(Model):
 
 
 class TargetOptions(Options):
-    """The options of a target; `kind` is how errors name it."""
+    """The options of a target; errors name it by `kind`."""
 
     kind: ClassVar[str]
 
@@ -222,19 +222,19 @@ class TargetOptions(Options):
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """The error names the option."""
+        """Returns an error that names the option."""
         article = "an" if cls.kind[0] in "aeiou" else "a"
         name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
         return UsageError(f"{name} must be {expected}, got {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
-        """The error names the kind of target, and lists its options."""
+        """Returns an error that names the kind of target, and lists its options."""
         return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
 
 
 class ServerOptions(TargetOptions):
-    """What servers and hosted models have in common."""
+    """The options that servers and hosted models have in common."""
 
     api_key_env: Variable = Field(
         default="",
@@ -310,5 +310,5 @@ class ServerOptions(TargetOptions):
         return 0.0 if self.fallbacks else self.restart_s
 
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
-        """The `capabilities`, with `has` added and `lacks` removed."""
+        """Returns the `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)

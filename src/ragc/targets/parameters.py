@@ -16,7 +16,7 @@ _UNITS = {"m": 1e6, "b": 1e9}
 
 
 def parameters(target: Any) -> float | None:
-    """The number of parameters of `target`; None where neither its name nor its GGUF file tells."""
+    """Returns the number of parameters of `target`; None if neither its name nor its GGUF file has it."""
     by_name = parameters_named(str(getattr(target, "model", "")))
     path = getattr(target, "path", None)
     if by_name is None and isinstance(path, Path):
@@ -25,7 +25,9 @@ def parameters(target: Any) -> float | None:
 
 
 def parameters_named(model: str) -> float | None:
-    """The number in a model's name such as `Qwen2.5-0.5B-Instruct`; the largest, for mixtures of experts."""
+    """Returns the number in a model's name such as `Qwen2.5-0.5B-Instruct`; the largest, for mixtures of
+    experts.
+    """
     sizes = [
         int(experts or 1) * float(number) * _UNITS[unit.lower()]
         for experts, number, unit in _SIZE.findall(model)
@@ -34,7 +36,7 @@ def parameters_named(model: str) -> float | None:
 
 
 def parameters_in(path: Path) -> float | None:
-    """The number of tensor elements in the GGUF file at `path`; only its header is read."""
+    """Returns the number of tensor elements in the GGUF file at `path`; only its header is read."""
     try:
         with path.open("rb") as file:
             return _count(file)
@@ -70,7 +72,7 @@ def _count(file: BinaryIO) -> float:
 
 
 def _skip(file: BinaryIO, kind: int) -> None:
-    """Skip a value of the type `kind`."""
+    """Skips a value of the type `kind`."""
     if kind == _TEXT:
         _skip_text(file)
     elif kind == _ARRAY:

@@ -20,7 +20,7 @@ from ragc.targets.vllm.target import VllmTarget
 class RequestLimits:
     """The maximum tokens of a request (prompt plus reply), and dollars per prompt token and reply token.
 
-    None where unknown: the context of a server that was not contacted, a price that no table has. `thinking`
+    None if unknown: the context of a server that was not contacted, a price that is in no table. `thinking`
     are the tokens for thoughts that a reply may have beside its answer.
     """
 
@@ -30,7 +30,7 @@ class RequestLimits:
     thinking: int = 0
 
     def usd(self, reply: int) -> float | None:
-        """The maximum dollars of a request whose answer has at most `reply` tokens."""
+        """Returns the maximum dollars of a request whose answer has at most `reply` tokens."""
         if self.prompt_usd is None or self.reply_usd is None:
             return None
         if not self.prompt_usd and not self.reply_usd:
@@ -41,7 +41,7 @@ class RequestLimits:
 
 
 def request_limits(target: Target, reply: int) -> RequestLimits:
-    """The limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
+    """Returns the limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
     price, thinking = price_of(target), room_of(target)
     read, written = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
     return RequestLimits(_context(target, reply + thinking), read, written, thinking)

@@ -47,16 +47,16 @@ class RawTarget(Protocol):
 
     @property
     def plain_identity(self) -> str:
-        """Identifies the model in the store's key, apart from its room for thoughts."""
+        """The identity of the model in the store's key, without its tokens for thoughts."""
         ...
 
     @property
     def whole_context(self) -> int:
-        """The context size in tokens; 0 where it is not known."""
+        """The context size in tokens; 0 if unknown."""
         ...
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The raw body, in OpenAI's format, for `request` with `extra` in its body."""
+        """Returns the raw body, in OpenAI's format, for `request` with `extra` in its body."""
         ...
 
 
@@ -64,7 +64,7 @@ class RawTarget(Protocol):
 class ProbeResult:
     """Capabilities that were confirmed, and those that could not be tested.
 
-    `thinking` is the most tokens of thoughts before an answer; None where they were not measured.
+    `thinking` is the most tokens of thoughts before an answer; None if they were not measured.
     """
 
     able: frozenset[Capability]
@@ -73,7 +73,7 @@ class ProbeResult:
 
 
 async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False) -> ProbeResult:
-    """What `target` can do and how much it thinks, from `folder` when it was probed before, unless `again`.
+    """Returns what `target` can do and how much it thinks; probes unless `folder` has it, or if `again`.
 
     The file name is a digest of identity and model. The file contains neither key nor address. Raises
     TargetUnavailable, and TargetError when the endpoint refuses even a plain request.
@@ -88,20 +88,20 @@ async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False)
 
 
 def probe_file(identity: str, model: str, folder: Path) -> Path:
-    """The file of the probe of a target with the plain `identity` and `model`."""
+    """Returns the file of the probe of a target with the plain `identity` and `model`."""
     return folder / f"{digest({'endpoint': identity, 'model': model})[:32]}.json"
 
 
 def stored_thinking(identity: str, model: str, folder: Path) -> int | None:
-    """The tokens of thoughts that an earlier probe measured; None if none did."""
+    """Returns the tokens of thoughts that an earlier probe measured; None if none did."""
     known = _read(probe_file(identity, model, folder))
     return None if known is None else known.thinking
 
 
 async def probe(target: RawTarget) -> ProbeResult:
-    """Probe `target`: two short questions with room for thoughts, then nine requests of at most 24 tokens.
+    """Probes `target`: two short questions with tokens for thoughts, then nine requests of at most 24 tokens.
 
-    A model that thinks gets as much room in those nine.
+    A model that thinks gets as many tokens for thoughts in those nine.
     """
     thinking = await _thinking(target)
     if thinking is None:
@@ -126,21 +126,21 @@ async def probe(target: RawTarget) -> ProbeResult:
 
 
 class _Roomy:
-    """A target whose requests have room for thoughts."""
+    """A target whose requests have a higher token limit, for thoughts."""
 
     def __init__(self, target: RawTarget) -> None:
         self._target, self.model = target, target.model
         self.plain_identity, self.whole_context = target.plain_identity, target.whole_context
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """As the target's."""
+        """Sends as the target does, with a higher token limit for thoughts."""
         limit = request.sampling.max_tokens + min(GENEROUS, self.whole_context // 2 or GENEROUS)
         roomy = replace(request, sampling=replace(request.sampling, max_tokens=limit))
         return await self._target.raw(roomy, extra)
 
 
 async def _thinking(target: RawTarget) -> int | None:
-    """The most tokens of thoughts before the answers to two short questions; None where it refuses them.
+    """Measures the most tokens of thoughts before the answers to two short questions; None if refused.
 
     A reply that ends within its thoughts counts whole.
     """
@@ -150,7 +150,7 @@ async def _thinking(target: RawTarget) -> int | None:
 
 
 def thought_tokens(body: Any) -> int:
-    """The tokens of thoughts in a raw reply: as its usage says, else their share of its text."""
+    """Returns the tokens of thoughts in a raw reply: reported ones, else by their share of its text."""
     reported = token_count(part(body, "usage", "completion_tokens_details", "reasoning_tokens"))
     if reported:
         return reported
@@ -170,7 +170,7 @@ def _request(text: str, *, heat: float = 0.0, seed: int = 0, tokens: int = 4, **
 
 
 async def _ask(target: RawTarget, request: ChatRequest, **extra: Any) -> dict[str, Any]:
-    """The body; empty when the endpoint refuses the request."""
+    """Returns the body; empty when the endpoint refuses the request."""
     try:
         body = await target.raw(request, extra)
     except TargetUnavailable:
@@ -204,7 +204,9 @@ async def _logprobs(target: RawTarget) -> bool:
 
 
 async def _seed(target: RawTarget) -> bool | None:
-    """Whether seeds are respected; None when samples with different seeds are equal, which shows nothing."""
+    """Returns whether seeds are respected; None when samples with different seeds are equal, which shows
+    nothing.
+    """
     words = "Write ten random words, any that come to mind."
     first, again, other = [
         _text(await _ask(target, _request(words, heat=1.0, seed=seed, tokens=24))) for seed in (11, 11, 12)
@@ -215,7 +217,7 @@ async def _seed(target: RawTarget) -> bool | None:
 
 
 async def _prefix_cache(target: RawTarget) -> bool | None:
-    """Whether prefixes are cached; None when the endpoint does not report cached tokens."""
+    """Returns whether prefixes are cached; None when the endpoint does not report cached tokens."""
     counts: list[int | None] = []
     for question in ("How many books are there?", "How many are lent?"):
         body = await _ask(target, _request(_LONG + question))
@@ -238,7 +240,7 @@ def _write(file: Path, probe_result: ProbeResult) -> None:
 
 
 def _read(file: Path) -> ProbeResult | None:
-    """The result of an earlier probe, or None; an invalid file counts as absent."""
+    """Returns the result of an earlier probe, or None; an invalid file counts as absent."""
     try:
         body = json.loads(file.read_text("utf-8"))
         able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))

@@ -1,8 +1,8 @@
 """Combines concurrent requests that differ only in `sample` into one request with `n`.
 
-A server that can draw n samples then reads the prompt once. Each sample is answered, stored and counted by
-itself. The server draws sample i of a group with the group's seed plus i, which is the seed that the sample
-has in a request of its own.
+A server that can draw n samples then reads the prompt once. Each sample is answered, stored and counted
+separately. The server draws sample i of a group with the group's seed plus i, which is the sample's seed in a
+separate request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SampleBatcher:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def reply(self, request: ChatRequest) -> Reply:
-        """The reply for one sample; raises the error of the request that carried it."""
+        """Returns the reply for one sample; raises the error of the request that carried it."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # the callers on a previous loop are gone
             self._loop, self._waiting = loop, {}
@@ -54,7 +54,7 @@ class SampleBatcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _gather(self, kind: str) -> None:
-        """Send the requests collected under `kind`, once no more arrive for a few iterations of the loop."""
+        """Sends the requests collected under `kind`, once no more arrive for a few iterations of the loop."""
         seen = turns = 0
         while turns < _TURNS:
             now = len(self._waiting[kind])
@@ -65,7 +65,7 @@ class SampleBatcher:
             self._keep(asyncio.ensure_future(self._answer(group)))
 
     async def _answer(self, group: _Waiting) -> None:
-        """Resolve each future of `group`; cancel the request when all its callers are cancelled."""
+        """Resolves each future of `group`; cancels the request when all its callers are cancelled."""
         meter.set(together([counting for _, _, counting in group]))
         request_task = asyncio.ensure_future(self._send(group[0][0], len(group)))
 
@@ -93,7 +93,7 @@ class SampleBatcher:
 
 
 def _groups(waiting: _Waiting, most: int) -> Iterator[_Waiting]:
-    """`waiting` in the order of seeds, split at gaps and duplicates and into groups of at most `most`."""
+    """Yields `waiting` in the order of seeds, split at gaps and duplicates, in groups of at most `most`."""
     group: _Waiting = []
     for one in sorted(waiting, key=lambda one: sample_seed(one[0])):
         if group and (len(group) == most or sample_seed(one[0]) != sample_seed(group[-1][0]) + 1):

@@ -1,18 +1,18 @@
-"""The room for thoughts of a model that thinks before it answers: tokens on top of every limit on a reply.
+"""Tokens for thoughts of a model that thinks before it answers, added to every limit on a reply.
 
-    limit of a call (its answer)  +  room of its target (its thoughts)  =  the limit that is sent
+    limit of a call (its answer)  +  tokens for thoughts of its target  =  the limit that is sent
 
-The option `thinking_tokens` of a target gives the room, or "auto". "auto" is also the default where thinking
-is declared: by an effort, a switch or a budget in the options, by the name of a family that always thinks, or
-by LiteLLM's table for a hosted model. It takes the first of:
+The option `thinking_tokens` of a target sets the number, or "auto". "auto" is also the default if thinking is
+declared: by an effort, a switch or a budget in the options, by the name of a family that always thinks, or by
+LiteLLM's table for a hosted model. It takes the first of:
 
-    declared   0 where the options switch thoughts off; a budget in tokens where they set one
+    declared   0 if the options switch thoughts off; a budget in tokens if they set one
     measured   `FACTOR` times what `ragc doctor RECIPE` measured on this machine
-    known      by effort (`ROOMS`); 0 for a hosted model that thinks only when it is asked to
+    known      by effort (`ROOMS`); 0 for a hosted model that thinks only when asked to
     otherwise  `ROOM`
 
-and at most half of a known context. The number is fixed before the first question, and a study keeps it. It
-is part of a target's identity unless it is 0, and leaves that much less of the context for prompts.
+and at most half of a known context. The number is fixed before the first question, and a study does not
+change it. It is part of a target's identity unless it is 0, and reduces the context left for prompts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SWITCHES = ("enable_thinking", "thinking")
 
 
 class _Thinker(Protocol):
-    """What the room of a target is decided by."""
+    """The inputs that decide a target's tokens for thoughts."""
 
     name: str
     model: str
@@ -64,17 +64,17 @@ class _Thinker(Protocol):
 
 
 class ThinkingRoom:
-    """A part of targets with the option `thinking_tokens`: its room, decided at its first use.
+    """A part of targets with the option `thinking_tokens`: their number, decided at its first use.
 
-    `plain_identity` is the identity without the room. `whole_context` is the context in tokens, with the
-    room; 0 where it is not known.
+    `plain_identity` is the identity without them. `whole_context` is the context in tokens, with those for
+    thoughts; 0 if unknown.
     """
 
     _thinking: int | None = None
 
     @property
     def thinking_tokens(self: _Thinker) -> int:
-        """Tokens of room for thoughts in every request."""
+        """Tokens for thoughts in every request."""
         own: Any = self
         if own._thinking is None:
             own._thinking = decide(self)
@@ -86,29 +86,29 @@ class ThinkingRoom:
         return f"{self.plain_identity}{identity_mark(room_of(self))}"
 
     def keep_thinking(self, tokens: int) -> None:
-        """Take the room that an earlier run decided, where the option leaves it open."""
+        """Takes the number that an earlier run decided, unless the option sets one."""
         options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target
         if not isinstance(options.thinking_tokens, int):
             self._thinking = tokens
 
     def reasons(self) -> bool:
-        """Whether a table says that the model can think."""
+        """Returns whether a table says that the model can think."""
         return False
 
 
 def room_of(target: object) -> int:
-    """Tokens of room for thoughts in every request to `target`; 0 where it does not think."""
+    """Returns the tokens for thoughts in every request to `target`; 0 if it does not think."""
     thinking = getattr(target, "thinking_tokens", 0)
     return thinking if type(thinking) is int else 0
 
 
 def most_room(targets: Iterable[object]) -> int:
-    """The greatest room of `targets`."""
+    """Returns the most tokens for thoughts of any of `targets`."""
     return max(map(room_of, targets), default=0)
 
 
 def with_room(target: Target, request: ChatRequest) -> ChatRequest:
-    """`request` as it is sent to `target`, its limit with the room.
+    """Returns `request` as it is sent to `target`, its limit raised by the tokens for thoughts.
 
     A request for the log-probabilities of a prompt needs none: its reply is not read.
     """
@@ -120,17 +120,17 @@ def with_room(target: Target, request: ChatRequest) -> ChatRequest:
 
 
 def room_left(target: _Thinker, unknown: int) -> int:
-    """Tokens of prompt and answer together that fit `target`; `unknown` where its context is not known."""
+    """Returns the tokens of prompt and answer that fit `target`; `unknown` if its context is unknown."""
     return max(0, target.whole_context - room_of(target)) if target.whole_context else unknown
 
 
 def identity_mark(thinking: int) -> str:
-    """What `thinking` adds to a target's identity; "" for none."""
+    """Returns the part of a target's identity for `thinking`; "" for none."""
     return f"+{thinking}t" if thinking else ""
 
 
 def decide(target: _Thinker) -> int:
-    """The room of `target` in tokens."""
+    """Returns the tokens for thoughts of `target`."""
     option = target.options.thinking_tokens
     if isinstance(option, int):
         return option
@@ -148,7 +148,7 @@ def decide(target: _Thinker) -> int:
 
 
 def switches_on(sent: Mapping[str, Any]) -> bool:
-    """Whether the fields of a request ask for thoughts."""
+    """Returns whether the fields of a request ask for thoughts."""
     return bool(_declared(sent))
 
 
@@ -157,7 +157,10 @@ def _is_thinker(target: _Thinker) -> bool:
 
 
 def _declared(sent: Mapping[str, Any]) -> int | bool | None:
-    """What the fields of a request say: 0 for no thoughts, a budget in tokens, True for some; else None."""
+    """Returns the thoughts that a request's fields ask for.
+
+    0 for no thoughts, a budget in tokens, True for some; else None.
+    """
     template, thinking, reasoning = (
         held if isinstance(held := sent.get(name), Mapping) else {}
         for name in ("chat_template_kwargs", "thinking", "reasoning")
@@ -175,7 +178,7 @@ def _declared(sent: Mapping[str, Any]) -> int | bool | None:
 
 
 def _effort(sent: Mapping[str, Any]) -> str:
-    """The effort in the fields of a request; "" for none."""
+    """Returns the effort in the fields of a request; "" for none."""
     held = [sent.get("reasoning_effort")]
     for name, inner in (("reasoning", "effort"), ("chat_template_kwargs", "reasoning_effort")):
         table = sent.get(name)
@@ -184,13 +187,13 @@ def _effort(sent: Mapping[str, Any]) -> str:
 
 
 def _measured(target: _Thinker) -> int | None:
-    """The room by what the doctor measured on this machine; None if it did not."""
+    """Returns the number by the doctor's measurement on this machine; None without one."""
     most = stored_thinking(target.plain_identity, target.model, cache_home() / "probes")
     return None if most is None else -(-FACTOR * most // STEP) * STEP
 
 
 def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
-    """The room by effort, else that of a model of which nothing is known."""
+    """Returns the number by effort, else that of an unknown model."""
     if effort := _effort(sent):
         return ROOMS.get(effort, ROOM)
     is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
@@ -198,7 +201,7 @@ def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
 
 
 def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:
-    """Give `targets` the rooms that were `recorded` by name, where their options leave them open."""
+    """Gives `targets` the numbers that were `recorded` by name, unless their options set one."""
     for name, thinking in recorded.items():
         target = targets.get(name)
         if isinstance(target, ThinkingRoom):
@@ -206,12 +209,12 @@ def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> No
 
 
 def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
-    """The room of each of `targets` that has one."""
+    """Returns the tokens for thoughts of each of `targets` that has any."""
     return {name: thinking for name, target in targets.items() if (thinking := room_of(target))}
 
 
 def check_rooms(targets: Iterable[Any]) -> None:
-    """Raise UsageError where the room of one of `targets` takes the whole of its known context."""
+    """Raises UsageError if tokens for thoughts take the whole known context of one of `targets`."""
     for target in targets:
         thinking, holds = room_of(target), getattr(target, "whole_context", 0)
         if 0 < holds <= thinking:
@@ -223,7 +226,7 @@ def check_rooms(targets: Iterable[Any]) -> None:
 
 
 def thinking_note(targets: Mapping[str, Any]) -> str:
-    """Sentences on the room of `targets`, and on what those that think do not take; "" for none."""
+    """Returns sentences on tokens for thoughts of `targets` and on their unsupported options; "" for none."""
     lines = []
     for name, target in targets.items():
         if thinking := room_of(target):

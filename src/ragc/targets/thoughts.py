@@ -1,11 +1,11 @@
-"""Takes the thoughts of a reasoning model off its reply, for every kind of target.
+"""Separates the thoughts of a reasoning model from its reply, for every kind of target.
 
     reply as sent ─► fields such as `reasoning_content` ─┐
                   ─► tags at the start of the text ──────┴► `thoughts`; the rest is the reply
 
-Only the start of a text is looked at. Thoughts stand there in tags, or before a closing tag whose opening one
-the chat template wrote into the prompt. A tag that stands later belongs to the answer. Thoughts that were cut
-have no closing tag, and leave an empty reply. The time is linear in the length of the text.
+Only the start of a text is examined. Thoughts are in tags there, or before a closing tag whose opening tag
+the chat template wrote into the prompt. A later tag belongs to the answer. Thoughts that were cut have no
+closing tag, and leave an empty reply. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _CLOSING_QUOTE = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«"
 
 
 def take_off(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """`reply` to `request` without its thoughts, which become its `thoughts`.
+    """Separates the thoughts of `reply` to `request`, which become its `thoughts`.
 
-    `reply.thoughts` may hold what the server gave apart from the text, and `usage.thinking` the tokens that
-    it reports; without a report `count` counts them. Thinking tokens are at most those of the whole reply.
-    Log-probabilities are kept for the tokens of the answer alone. A reply without thoughts is returned as it
-    is.
+    `reply.thoughts` may hold thoughts that the server reported apart from the text, and `usage.thinking`
+    their reported tokens; without a report `count` counts them. Thinking tokens are at most those of the
+    whole reply. Log-probabilities are kept for the tokens of the answer alone. A reply without thoughts is
+    returned as it is.
     """
     tagged, answer = separate(
         reply.text, lambda name: _asks_for(request, name), is_separated=bool(reply.thoughts)
@@ -69,10 +69,10 @@ def take_off(reply: Reply, request: ChatRequest, count: Callable[[str], int]) ->
 
 
 def set_aside_cut(reply: Reply, count: Callable[[str], int]) -> Reply:
-    """`reply` of a model that thinks before it answers, whose text is thoughts if they were cut short.
+    """Returns `reply` of a model that thinks first, with its text as thoughts if they were cut short.
 
-    Thoughts without an opening tag that the token limit cut look like any text. They are told from an answer
-    by their beginning alone: an answer begins as the layouts ask for.
+    Thoughts without an opening tag that the token limit cut look like any text. Only the beginning
+    distinguishes them from an answer: an answer begins as the layouts ask for.
     """
     is_cut = reply.finish == "length" and not reply.thoughts and bool(reply.text.strip())
     if not is_cut or _ANSWER_FRAME.match(reply.text):
@@ -82,7 +82,7 @@ def set_aside_cut(reply: Reply, count: Callable[[str], int]) -> Reply:
 
 
 def shorten_thoughts(thoughts: str) -> str:
-    """`thoughts` with the middle left out beyond `MAX_THOUGHT_CHARS` characters."""
+    """Returns `thoughts` with the middle left out beyond `MAX_THOUGHT_CHARS` characters."""
     left_out = len(thoughts) - MAX_THOUGHT_CHARS
     if left_out <= 0:
         return thoughts
@@ -97,11 +97,11 @@ def _no_output(name: str) -> bool:
 def separate(
     text: str, is_output: Callable[[str], bool] = _no_output, *, is_separated: bool = False
 ) -> tuple[str, str]:
-    """The thoughts at the start of `text`, without their tags, and the rest; "" and `text` without any.
+    """Splits `text` into the thoughts at its start, without tags, and the rest; "" and `text` without any.
 
     `is_output` says whether the prompt asks for an output in a tag of that name, which holds no thoughts.
-    `is_separated` says that the server gave thoughts apart from the text, so that a closing tag without an
-    opening one belongs to the answer.
+    `is_separated` says that the server reported thoughts apart from the text, so that a closing tag without
+    an opening one belongs to the answer.
     """
     thoughts: list[str] = []
     at = 0
@@ -140,10 +140,10 @@ def _joined(thoughts: Sequence[str]) -> str:
 
 
 def _untagged_end(text: str, at: int) -> re.Match[str] | None:
-    """The closing tag that ends thoughts whose opening tag is not in `text`; None where there are none.
+    """Returns the closing tag of thoughts whose opening tag is not in `text`, or None.
 
-    What begins as replies do, in any layout, is the answer. So is what has an opening tag before the closing
-    one, and a closing tag in quotes or within a sentence is only spoken of.
+    A text that begins like a reply of any layout is an answer. So is a text with an opening tag before the
+    closing one. A closing tag in quotes or within a sentence is only mentioned.
     """
     if _ANSWER_FRAME.match(text, at):
         return None
@@ -156,7 +156,7 @@ def _untagged_end(text: str, at: int) -> re.Match[str] | None:
 
 
 def _is_quoted(text: str, tag: re.Match[str]) -> bool:
-    """Whether `tag` stands between quotes, of which the first one opens: no word ends before it."""
+    """Returns whether `tag` is in quotes, of which the first is an opening quote, not after a word."""
     before, after = text[max(0, tag.start() - 1) : tag.start()], text[tag.end() : tag.end() + 1]
     if not before or _CLOSING_QUOTE.get(before) != after:
         return False
@@ -164,7 +164,7 @@ def _is_quoted(text: str, tag: re.Match[str]) -> bool:
 
 
 def _is_word(text: str, tag: re.Match[str]) -> bool:
-    """Whether `tag` is a word of a sentence: blanks around it, and text on both sides in its line."""
+    """Returns whether `tag` is a word of a sentence: blanks around it, and text on both sides in its line."""
     before = text[max(0, tag.start() - 2) : tag.start()]
     after = text[tag.end() : tag.end() + 2]
     return len(before) == len(after) == 2 and (
@@ -173,7 +173,7 @@ def _is_word(text: str, tag: re.Match[str]) -> bool:
 
 
 def _is_in_json(text: str, tag: re.Match[str]) -> bool:
-    """Whether `tag` stands inside a string of a JSON object."""
+    """Returns whether `tag` is inside a string of a JSON object."""
     opened = text.rfind("{", max(0, tag.start() - _STRING_CHARS), tag.start())
     before = text[opened : tag.start()] if opened >= 0 else ""
     return "}" not in before and before.replace('\\"', "").count('"') % 2 == 1
@@ -183,13 +183,13 @@ _SPOKEN_OF = (_is_quoted, _is_word, _is_in_json)
 
 
 def _asks_for(request: ChatRequest, name: str) -> bool:
-    """Whether a prompt asks for an output in tags of that `name`, as the layout `xml` does."""
+    """Returns whether a prompt asks for an output in tags of that `name`, as the layout `xml` does."""
     tag = f"{{{name}}}" if name.lower() == "think" else f"<{name}>"
     return any(tag in message.content for message in request.messages)
 
 
 def _answer_tokens(tokens: Sequence[TokenLogprob], answer: str) -> tuple[TokenLogprob, ...]:
-    """The tokens of `answer`, the end of what all `tokens` spell; the first one may be cut."""
+    """Returns the tokens of `answer`, the end of the text of all `tokens`; the first one may be cut."""
     if not answer:
         return ()
     spelled = "".join(token.token for token in tokens)
@@ -214,10 +214,11 @@ _MAX_LOOKS = 50
 
 
 class AnswerStream:
-    """The answer in the parts of a reply as they come; no thought is among it.
+    """The answer in the parts of a reply as they arrive, without thoughts.
 
-    What begins as no reply of any layout may be thoughts without an opening tag, and is held until a closing
-    tag comes, or the reply is whole. `is_output` is that of `separate`. The time is linear in the length.
+    A text that does not begin like a reply of any layout may be thoughts without an opening tag. It is held
+    back until a closing tag comes, or the reply is complete. `is_output` is that of `separate`. The time is
+    linear in the length.
     """
 
     def __init__(self, is_output: Callable[[str], bool] = _no_output) -> None:
@@ -228,11 +229,11 @@ class AnswerStream:
 
     @property
     def holds(self) -> bool:
-        """Whether parts came and none of them was given on."""
+        """Whether parts came and all of them are held back."""
         return bool(self._parts) and not self._has_begun
 
     def feed(self, part: str) -> str:
-        """What `part` adds to the answer; "" while that is not certain."""
+        """Returns what `part` adds to the answer; "" while that is not certain."""
         if self._has_begun:
             return part
         if not self._parts and not (part := part.lstrip()):
@@ -268,7 +269,7 @@ class AnswerStream:
 
 
 def _is_unfinished(head: str) -> bool:
-    """Whether `head` may become the opening of thoughts, or of a reply, with what comes next."""
+    """Returns whether `head` may still become an opening tag of thoughts, or the beginning of a reply."""
     head = head.lstrip().upper()
     return bool(_OPEN_TAG.match(head)) or any(
         literal.upper().startswith(head) and literal.upper() != head for literal in _LITERALS

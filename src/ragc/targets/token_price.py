@@ -1,4 +1,4 @@
-"""What the tokens of a target cost: the price that the user typed, else the one in LiteLLM's table."""
+"""The price of a target's tokens: the one that the user typed, else the one in LiteLLM's table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Price:
 
     @classmethod
     def of(cls, table: Mapping[str, float]) -> Price:
-        """The price in a table with the keys `input`, `output` and, optionally, `cached_input`.
+        """Returns the price in a table with the keys `input`, `output` and, optionally, `cached_input`.
 
         Raises UsageError, which completes "must be …", for other keys and for numbers below 0.
         """
@@ -47,13 +47,13 @@ class Price:
         return not (self.input or self.cached_input or self.output)
 
     def usd(self, usage: Usage) -> float:
-        """Dollars of a reply with this usage."""
+        """Returns dollars of a reply with this usage."""
         fresh = usage.prompt - usage.cached
         amount = fresh * self.input + usage.cached * self.cached_input + usage.completion * self.output
         return amount / MILLION
 
     def most(self, prompt: int, reply: int) -> float:
-        """The most dollars of a prompt of `prompt` tokens with a reply of `reply` tokens."""
+        """Returns the most dollars of a prompt of `prompt` tokens with a reply of `reply` tokens."""
         return (prompt * max(self.input, self.cached_input) + reply * self.output) / MILLION
 
 
@@ -61,7 +61,7 @@ FREE = Price(0.0, 0.0, 0.0)
 
 
 def price_problem(value: object) -> str:
-    """What a typed price must be, if `value` is none; "" for a valid one."""
+    """Returns what a valid price is, if `value` is none; "" for a valid one."""
     words = (
         "a table of dollars per million tokens, each at least 0, such as "
         "{input = 0.15, cached_input = 0.075, output = 0.6}"
@@ -75,7 +75,7 @@ def price_problem(value: object) -> str:
 
 
 def typed_price(target: Target) -> Price | None:
-    """The price that the user gave: the option `price`, or the attribute `price` of a target of their own.
+    """Returns the price that the user gave: the option `price`, or the attribute `price` of their own target.
 
     Raises UsageError for an attribute that is no price.
     """
@@ -93,9 +93,9 @@ def typed_price(target: Target) -> Price | None:
 
 
 def table_price(target: Target) -> Price | None:
-    """The price of the model in LiteLLM's table, the highest of its tiers; `FREE` on the user's own machine.
+    """Returns the price of the model in LiteLLM's table, the highest of its tiers; `FREE` if run locally.
 
-    None where no table knows it. Imports LiteLLM, which takes seconds, for a model that it serves.
+    None if no table has it. Imports LiteLLM, which takes seconds, for a model that it serves.
     """
     read: Any = getattr(target, "table_price", None)
     price: Any = read() if callable(read) else None
@@ -103,19 +103,19 @@ def table_price(target: Target) -> Price | None:
 
 
 def price_of(target: Target) -> Price | None:
-    """The price by which requests to `target` are reserved; None where nobody knows one."""
+    """Returns the price by which requests to `target` are reserved; None if unknown."""
     typed = typed_price(target)
     return table_price(target) if typed is None else typed
 
 
 def priced(target: Target, reply: Reply) -> float:
-    """Dollars of `reply`: by the price that the user typed, else as the target says."""
+    """Returns the dollars of `reply`: by the price that the user typed, else as the target reports."""
     price = typed_price(target)
     return reply.usd if price is None else price.usd(reply.usage)
 
 
 def prompt_bound(request: ChatRequest) -> int:
-    """The most tokens that the prompt of `request` may have.
+    """Returns the most tokens that the prompt of `request` may have.
 
     A token of a text is at least one of its bytes, whatever the tokenizer.
     """
@@ -128,7 +128,9 @@ def prompt_bound(request: ChatRequest) -> int:
 
 
 def reply_bound(target: Target, request: ChatRequest) -> int:
-    """The most tokens that the reply to `request` may have: its limit, or a higher one set for the target."""
+    """Returns the most tokens that the reply to `request` may have: its limit, or a higher one set for the
+    target.
+    """
     body: Mapping[str, Any] = getattr(getattr(target, "options", None), "body", {})
     limits = [body.get(name) for name in _REPLY_LIMITS] + [getattr(target, "longest_reply", None)]
     return max([request.sampling.max_tokens, *(limit for limit in limits if type(limit) is int)])

@@ -1,1 +1,1 @@
-"""A recipe made ready to run: its data, targets, sources, prompts, prices and budget."""
+"""A recipe prepared to run: its data, targets, sources, prompts, prices and budget."""

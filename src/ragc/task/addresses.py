@@ -12,10 +12,10 @@ from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 
 def storage_address(spec: StudySpec) -> str:
-    """The address of Optuna's storage, from the environment or else the recipe; "" for a file."""
+    """Returns the address of Optuna's storage, from the environment or else the recipe; "" for a file."""
     return os.environ.get(STORAGE_ENV) or spec.storage
 
 
 def store_address(spec: StudySpec) -> str:
-    """The address of the call store, from the environment or else the recipe; "" for a folder."""
+    """Returns the address of the call store, from the environment or else the recipe; "" for a folder."""
     return os.environ.get(STORE_ENV) or spec.store

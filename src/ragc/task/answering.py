@@ -31,10 +31,10 @@ NOTHING = Scorer(())
 class Row:
     """One question answered and scored.
 
-    `scores` has every metric; None where it does not apply. `failure` is the reason why there is no
-    prediction: the reply could not be read. Such a question scores 0 and costs what was spent. `findings` are
-    the metrics' findings by family, and `judging` is the cost of judging, which is no cost of the program.
-    `seen` says what a contaminated question was used as before, such as "dev"; "" for none.
+    `scores` has every metric; None if it does not apply. `failure` is the reason for a missing prediction:
+    the reply was unreadable. Such a question scores 0 and costs what was spent. `findings` are the metrics'
+    findings by family, and `judging` is the cost of judging, which is no cost of the program. `seen` is the
+    earlier use of a contaminated question, such as "dev"; "" for none.
     """
 
     question: Question
@@ -62,9 +62,9 @@ class Row:
         return total
 
     def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
-        """JSON values only: one row of `ragc eval --out`, which is written with `prompts`.
+        """Returns one row of `ragc eval --out`, JSON values only; that command sets `prompts`.
 
-        With them calls have the messages and replies as they were sent, and hits a title and an excerpt.
+        With `prompts` calls have the messages and replies as they were sent, and hits a title and an excerpt.
         """
         return {
             "id": self.question.id,
@@ -83,7 +83,7 @@ class Row:
         }
 
     def _findings(self) -> dict[str, Any]:
-        """The findings as JSON; empty if there are none."""
+        """Returns the findings as JSON; empty if there are none."""
         if not self.findings:
             return {}
         return {
@@ -94,7 +94,7 @@ class Row:
 
 
 def was_replayed(row: Row) -> bool:
-    """Whether all replies of `row` were kept from an earlier run."""
+    """Returns whether all replies of `row` were stored by an earlier run."""
     return bool(row.counters.get("replayed")) and not row.counters.get("sent")
 
 
@@ -126,7 +126,7 @@ async def evaluate(
     done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
-    """Answers and scores every question, in the given order, with as many in flight as `limit` allows.
+    """Answers and scores every question, in the given order, with at most `limit` in flight.
 
     Questions start in order, and `done` is called after each. The first error cancels the rest and is raised.
     With `taught` the first gold answer replaces the model's answer; calls before the answer are still made.
@@ -145,17 +145,17 @@ async def evaluate(
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The label of each row's group, "" for a group of its own."""
+    """Returns the label of each row's group, "" for a group of its own."""
     return [row.question.group for row in rows]
 
 
 def failures_of(rows: Sequence[Row]) -> Failures:
-    """The number of `rows` without an answer, and the reasons."""
+    """Returns the number of `rows` without an answer, and the reasons."""
     return Failures.among(row.failure for row in rows)
 
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
-    """The mean of each metric over the questions it applies to; absent if it applies to none."""
+    """Returns the mean of each metric over the questions it applies to; absent if it applies to none."""
     out: dict[str, float] = {}
     for metric in metrics:
         values = [v for row in rows if (v := row.scores[metric.id]) is not None]

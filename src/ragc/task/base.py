@@ -56,8 +56,8 @@ ROOM_FACT = "thinking_tokens"
 class Task:
     """The inputs of a study.
 
-    `instructions` replace those of the recipe's own program, by predictor. `price_note` says what is odd
-    about the prices of targets, "" for nothing.
+    `instructions` replace those of the recipe's own program, by predictor. `price_note` reports odd prices of
+    targets, "" for none.
     """
 
     recipe: Recipe
@@ -83,7 +83,7 @@ class Task:
         return self.recipe.method
 
     def method_of(self, program: str) -> Method:
-        """The program of a candidate; "" is the recipe's own."""
+        """Returns the program of a candidate; "" is the recipe's own."""
         return method(program) if program else self.recipe.method
 
     @property
@@ -147,7 +147,7 @@ class Task:
 
     @property
     def note(self) -> str:
-        """What the study cannot show, from its sizes alone and before anything is sent; "" for nothing."""
+        """Returns what the study cannot show by its sizes, before anything is sent; "" for nothing."""
         from ragc.metrics.stats.power import small_data_note
 
         sizes = {
@@ -160,7 +160,7 @@ class Task:
         return " ".join(filter(None, [*lines, self.price_note]))
 
     def summarize(self, scores: Sequence[Scores], groups: Sequence[str] | None = None) -> dict[str, Interval]:
-        """The interval of each metric that applies to any question; empty for no questions.
+        """Returns the interval of each metric that applies to any question; empty for no questions.
 
         `groups` are those of the questions; without them questions are independent.
         """
@@ -200,13 +200,12 @@ def prepare(
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
-    `store` is by default the one that the recipe names, and `ledger` one that keeps nothing. With `questions`
-    False all splits are empty and nothing is scored, for answering questions outside the data. `targets`
-    replace those of the recipe. `progress` shows the first conversion of a large corpus to disk. `answering`
-    False skips the check of what targets and metrics need on this machine. `grouped` False draws splits as
-    before groups were known. `rooms` are the rooms for thoughts that targets had before, by name; others are
-    decided here.
-    Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
+    empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
+    recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
+    of what targets and metrics need on this machine. `grouped` False draws splits without groups, as older
+    versions did. `rooms` are the tokens for thoughts that targets had before, by name; others are decided
+    here. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
     store = store or open_store(recipe.study.store, keep=recipe.study.keep)
     here = answering and targets is None
@@ -235,7 +234,7 @@ def prepare(
 
 
 def with_prices(task: Task) -> Task:
-    """`task` with a note on odd prices. Raises UsageError if its budget in dollars cannot be held to."""
+    """Returns `task` with a note on odd prices. Raises UsageError if its dollar budget cannot be enforced."""
     recipe, runtime = task.recipe, task.runtime
     if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
         return task
@@ -247,7 +246,7 @@ def with_prices(task: Task) -> Task:
 
 
 def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
-    """The targets behind LMs that predictors of the user's modules were given, beside the `known` ones."""
+    """Returns the targets of LMs set on predictors of the user's modules, except the `known` ones."""
     from ragc.targets.dspy_lm import target_of
 
     own: dict[str, Target] = {}
@@ -275,7 +274,7 @@ def _check_train(task: Task, *, questions: bool) -> None:
 
 
 def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallStore) -> dict[str, Source]:
-    """The sources of `recipe` by name, over `corpora`, those with passages of their own."""
+    """Returns the sources of `recipe` by name, over `corpora`, those with passages of their own."""
     return {
         name: build_source(
             spec.kind,
@@ -290,26 +289,26 @@ def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallSto
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
-    """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
+    """Builds the targets of `recipe` by role. If nothing is stored, prompt states are not stored either."""
     specs = recipe.target_specs()
     return {role: build_target(spec if recipe.study.keep else unkept(spec)) for role, spec in specs.items()}
 
 
 def unkept(spec: TargetSpec) -> TargetSpec:
-    """The target `spec` without states of prompts on disk, where its kind has them."""
+    """Returns the target `spec` without states of prompts on disk, where its kind has them."""
     keeps = "keep_prefixes" in TARGETS.get(spec.kind).options.model_fields
     return spec.replace(options={**spec.options, "keep_prefixes": False}) if keeps else spec
 
 
 def _group_sizes(questions: Sequence[Question]) -> list[int]:
-    """The number of questions of each group."""
+    """Returns the number of questions of each group."""
     named = Counter(question.group for question in questions)
     alone = named.pop("", 0)
     return [*named.values(), *[1] * alone]
 
 
 def groups_note(facts: Mapping[str, Any]) -> str:
-    """A sentence on the groups of questions in each split, and on those that did not fit; "" without
+    """Returns a sentence on the groups of questions in each split, and on those that did not fit; "" without
     groups.
     """
     if not (groups := facts.get("groups")):
@@ -332,7 +331,7 @@ def groups_note(facts: Mapping[str, Any]) -> str:
 def _interval(
     metric: Metric, scores: Sequence[Scores], seed: int, groups: Sequence[str] | None
 ) -> Interval | None:
-    """The interval of one metric; None if it applies to no question."""
+    """Returns the interval of one metric; None if it applies to no question."""
     if metric.combine is None:
         return summarise(metric, [s[metric.id] for s in scores], seed=seed, groups=groups).interval
     columns = columns_of(metric, scores)
@@ -342,12 +341,12 @@ def _interval(
 
 
 def columns_of(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
-    """The scores of the metrics that `metric` pools, a column each."""
+    """Returns the scores of the metrics that `metric` pools, a column each."""
     return [[s[name] for s in scores] for name in metric.pools]
 
 
 def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
-    """The scorer of metrics and of those they pool. Raises UsageError if a judge or model is missing."""
+    """Returns the scorer of metrics and those they pool. Raises UsageError if a judge or model is missing."""
     whole = dict.fromkeys(
         (*chosen_metrics, *(metrics.get(name) for metric in chosen_metrics for name in metric.pools))
     )
@@ -372,7 +371,7 @@ def _judge_facts(scorer: Scorer) -> dict[str, Any]:
 
 
 def objective_of(written: str) -> Objective:
-    """The objective `written` in a recipe: a metric's id, with `-` before it if less is better.
+    """Returns the objective `written` in a recipe: a metric's id, with `-` before it if less is better.
 
     In a stored recipe it may be a function that only the Python of the compile had. Raises UnknownName, and
     UsageError for the wrong sign.
@@ -391,7 +390,9 @@ def facts_of(
     sources: Mapping[str, Source],
     targets: Mapping[str, Target],
 ) -> dict[str, Any]:
-    """The facts on the inputs for provenance: fingerprints and names, no secrets and no absolute paths."""
+    """Returns the facts on the inputs for provenance: fingerprints and names, no secrets and no absolute
+    paths.
+    """
     libraries = {name: version(name) for name in ("dspy", "optuna")}
     return {
         "versions": {"ragc": __version__, **libraries, "python": platform.python_version()},
@@ -414,7 +415,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
 
 
 def recorded_rooms(facts: Mapping[str, Any]) -> dict[str, int]:
-    """The room for thoughts of each target that the `facts` of an earlier task name; 0 where it had none."""
+    """Returns the tokens for thoughts of each target in the `facts` of an earlier task; 0 if it had none."""
     held = facts.get("targets")
     tables = held if isinstance(held, Mapping) else {}
     rooms = {name: table.get(ROOM_FACT) for name, table in tables.items() if isinstance(table, Mapping)}

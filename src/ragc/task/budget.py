@@ -1,11 +1,11 @@
 """The ledger: hard limits on the spending of a study, persistent across kills.
 
-A limit holds requests back and never a stored reply, and each distinct request is charged once, whether it
-was sent or replayed. So a study that is run again on the same store ends where it ended, and one whose
-replies are all stored runs to its end under any limit. A request that is sent again after a failure is
-charged again. Before a request is sent, its greatest possible cost in calls, tokens and dollars is checked
-and reserved, on disk too, until its real cost is known. What was reserved when the process was killed, or
-failed without a word on its cost, stays charged.
+A limit blocks requests but no stored replies. Each distinct request is charged once, whether it was sent or
+replayed. So a study that runs again on the same store ends at the same point, and one whose replies are all
+stored runs to its end under any limit. A request that is sent again after a failure is charged again. Before
+a request is sent, its greatest possible cost in calls, tokens and dollars is checked and reserved, on disk
+too, until its real cost is known. A reservation stays charged if the process is killed, or if the request
+fails without a report of its cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """What is held back beside the cost of calls, so that the last of them fits too.
+    """The amount that is held back beside the cost of calls, so that the last of them fits too.
 
     A call reserves more than it costs: `calls` times its mean cost, and `tokens` and `usd` for its reply.
     """
@@ -82,11 +82,11 @@ class StudyLedger(Ledger, Protocol):
     def minutes(self) -> float: ...  # noqa: D102
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, and what they cost (`price_held`); 0 releases them."""
+        """Holds back `calls` LM calls for later, and their cost (`price_held`); 0 releases them."""
         ...
 
     def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets what calls that are held back cost: as the first `calls` of the study in the mean.
+        """Sets the cost of held-back calls to the mean cost of the study's first `calls`.
 
         Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them. Returns the
         tokens and dollars of one such call.
@@ -95,7 +95,7 @@ class StudyLedger(Ledger, Protocol):
 
     @property
     def replayed(self) -> Spent:
-        """The part of the charges that is for stored replies, which nobody was paid for."""
+        """The part of the charges that is for stored replies, which cost nothing."""
         ...
 
     def close(self) -> None:
@@ -104,24 +104,24 @@ class StudyLedger(Ledger, Protocol):
 
 
 def all_charges(ledger: StudyLedger) -> Spent:
-    """What was charged to a study so far, by earlier processes too."""
+    """Returns all charges of a study so far, by earlier processes too."""
     return Spent(ledger.calls, ledger.tokens, ledger.usd)
 
 
 def budget_error(what: str, limits: Budget) -> BudgetExhausted:
-    """The error of a request that would exceed `limits`; `what` is lm_calls, tokens, usd or minutes."""
+    """Returns the error of a request that exceeds `limits`; `what` is lm_calls, tokens, usd or minutes."""
     limit = getattr(limits, what)
     return BudgetExhausted(f"The budget of {_amount(what, limit)} is spent; raise budget.{what} to go on.")
 
 
 def _amount(what: str, limit: float) -> str:
-    """`limit` with its unit, as in `200 LM calls` and `0.05 dollars`."""
+    """Returns `limit` with its unit, as in `200 LM calls` and `0.05 dollars`."""
     number = f"{limit:g}" if what in ("usd", "minutes") else f"{limit:.0f}"
     return f"{number} {_WORDS[what]}"
 
 
 def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
-    """The answers that `limits` still allow after what `ledger` counted, at the mean cost of those of `base`.
+    """Returns how many answers `limits` still allow after `ledger`, at the mean cost of those of `base`.
 
     Infinite without a limit on calls, tokens or dollars.
     """
@@ -138,7 +138,7 @@ def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> floa
 
 
 def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
-    """The error of a request that would exceed the share of `part`; `what` is as in `budget_error`."""
+    """Returns the error of a request that exceeds the share of `part`; `what` is as in `budget_error`."""
     amount = int(limit) if what in ("lm_calls", "tokens") else float(f"{limit:.3g}")
     return BudgetExhausted(
         f"The share of {_amount(what, amount)} that {part} has of the budget is spent; raise budget.{what} "
@@ -147,7 +147,7 @@ def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
 
 
 class _Reserved(NamedTuple):
-    """What a try has reserved, and the part of the study that sent it."""
+    """The reservation of a try, and the part of the study that sent it."""
 
     need: Need
     part: str
@@ -162,7 +162,7 @@ class FileLedger:
 
     A study of several parts names each with `enter`; a charge counts for the part that was first to send the
     request. Each line carries its own digest. Tries of an earlier process that it neither settled nor
-    released stay charged at what they reserved. Raises StoreError if the file cannot be read or a line is
+    released stay charged at their reservation. Raises StoreError if the file cannot be read or a line is
     damaged, because the total would be too low.
     """
 
@@ -216,7 +216,7 @@ class FileLedger:
             self._charge_reserve(self._end(unsettled))
 
     def _take(self, row: dict[str, Any] | None) -> bool:
-        """Applies one line of the file; False if it is no valid charge."""
+        """Applies one line of the file; returns False if it is no valid charge."""
         if row is None:
             return False
         try:
@@ -235,7 +235,7 @@ class FileLedger:
         return True
 
     def _take_amount(self, row: Mapping[str, Any]) -> bool:
-        """Applies a line with an amount: a charge, or what is reserved; False if it is no valid one."""
+        """Applies a line with an amount: a charge or a reservation; returns False if it is invalid."""
         key, part, tokens, usd = (
             str(row["key"]),
             str(row.get("part", "")),
@@ -258,7 +258,7 @@ class FileLedger:
         self._reserved_usd += reserved.need.usd
 
     def _end(self, number: str) -> _Reserved | None:
-        """What the try `number` had reserved, which is free again; None for a try that is not known."""
+        """Frees and returns what the try `number` had reserved; None for an unknown try."""
         reserved = self._reserved.pop(number, None)
         if reserved is not None:
             self._reserved_tokens -= reserved.need.tokens
@@ -270,14 +270,14 @@ class FileLedger:
         return reserved
 
     def _charge_reserve(self, reserved: _Reserved | None) -> None:
-        """Charges a failed try: its cost is what it reserved. Its request is not known to be answered."""
+        """Charges a failed try as it was reserved. Its request does not count as answered."""
         if reserved is not None:
             self._count(reserved.need.tokens, reserved.need.usd, reserved.part)
             self.failed_calls += 1
             self.failed_usd += reserved.need.usd
 
     def _add(self, key: str, tokens: int, usd: float, part: str, *, sent: bool = False) -> bool:
-        """Charges the request `key`; one that was charged before only if it was `sent` again."""
+        """Charges the request `key`; a request charged before only if it was `sent` again."""
         if key in self._charged and not sent:
             return False
         if len(self._first) < FIRST and key not in self._charged:
@@ -309,18 +309,18 @@ class FileLedger:
         return self._spent_before + (0.0 if self._started is None else time.monotonic() - self._started) / 60
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, and what they cost; 0 releases them."""
+        """Holds back `calls` LM calls for later, and their cost; 0 releases them."""
         self._held = calls
 
     def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets what calls that are held back cost, from the first `calls` charges, which do not change."""
+        """Sets the cost of held-back calls by the first `calls` charges, which do not change."""
         first = self._first[: max(1, calls)] or [(0, 0.0)]
         tokens, usd = (longer * sum(column) / len(first) for column in zip(*first, strict=True))
         self._price, self._spare = (tokens, usd), spare
         return self._price
 
     def held_back(self, calls: int) -> tuple[float, float]:
-        """The tokens and dollars that are held back with `calls`."""
+        """Returns the tokens and dollars that are held back with `calls`."""
         if not calls:
             return 0.0, 0.0
         tokens, usd = ((calls + self._spare.calls) * price for price in self._price)
@@ -328,11 +328,11 @@ class FileLedger:
 
     @property
     def path(self) -> Path | None:
-        """The file; None for a ledger that is kept in memory."""
+        """The file; None for a ledger in memory."""
         return self._path
 
     def enter(self, part: str, limits: Budget) -> None:
-        """Charges what follows to `part`, within `limits`, which replace those of the whole where not None.
+        """Charges later requests to `part`, within `limits`, which replace those of the whole if not None.
 
         The caller divides the whole, so that a resumed part ends where it ended before, whatever later parts
         have spent since. `limits.minutes` are those of the whole study at the end of the part.
@@ -340,17 +340,17 @@ class FileLedger:
         self._part, self._limits = part, limits
 
     def spent(self, part: str) -> Spent:
-        """The charges of `part` so far, by earlier processes too."""
+        """Returns the charges of `part` so far, by earlier processes too."""
         return self._parts.setdefault(part, Spent())
 
     def _is_whole(self, what: str) -> bool:
-        """Whether the limit of the whole on `what` applies: the present part has none of its own."""
+        """Returns whether the limit of the whole study on `what` applies, since the present part has none."""
         return getattr(self._limits, what) is None
 
     def _refused(self, needs: Sequence[Need], *, settled: bool) -> BudgetExhausted | None:
-        """The error if `needs` do not fit; None if they do.
+        """Returns the error if `needs` do not fit; None if they do.
 
-        With `settled`, as if the tries in flight had cost nothing: whether they can never fit.
+        With `settled`, tries in flight count as free, so an error means that `needs` can never fit.
         """
         calls, tokens, usd = len(needs), sum(need.tokens for need in needs), sum(need.usd for need in needs)
         if not settled:
@@ -383,7 +383,7 @@ class FileLedger:
     async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
         """Reserves all of `needs`, or none; returns the numbers of the tries.
 
-        While they do not fit, waits for tries in flight, whose cost is mostly less than they reserved. Raises
+        While they do not fit, waits for tries in flight, which mostly cost less than they reserved. Raises
         BudgetExhausted once they cannot fit, or nothing is in flight; CancelledError if no longer `wanted`.
         """
         self._start()
@@ -413,7 +413,7 @@ class FileLedger:
         return numbers
 
     def settle(self, number: str, tokens: int, usd: float) -> None:
-        """Charges what the try `number` cost in the place of what it reserved."""
+        """Replaces the reservation of the try `number` by its cost."""
         reserved = self._end(number)
         if reserved is None:
             return
@@ -423,7 +423,7 @@ class FileLedger:
         self._write(charge | ({"part": part} if part else {}), {"minutes": round(self.minutes, 4)})
 
     def keep(self, number: str) -> None:
-        """Charges what the try `number` reserved."""
+        """Charges the try `number` as it was reserved."""
         if (reserved := self._end(number)) is not None:
             self._charge_reserve(reserved)
             self._write({"keep": number})
@@ -436,7 +436,7 @@ class FileLedger:
     def replay(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply; a request that was charged before is free.
 
-        So is one that an earlier process reserved and never settled: it is charged at that already.
+        So is a request that an earlier process reserved and never settled: its reservation is charged.
         """
         self._start()
         if key not in self._lost and self._add(key, tokens, usd, self._part):
@@ -475,7 +475,7 @@ class FileLedger:
 
 
 def _charge(line: bytes) -> dict[str, Any] | None:
-    """The charge in a line; None if it is damaged. Lines of older versions have no digest."""
+    """Returns the charge in a line; None if it is damaged. Lines of older versions have no digest."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -488,11 +488,13 @@ def _charge(line: bytes) -> dict[str, Any] | None:
 
 
 def _exceeds(what: str, amount: float, limit: float) -> bool:
-    """Whether `amount` is too much: minutes are spent when reached, the rest when passed."""
+    """Returns whether `amount` is too much: minutes are spent when reached, the rest when passed."""
     return amount >= limit if what == "minutes" else amount > limit
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether `line`, the last of the file, was cut off by a kill or a power loss, its newline alone too."""
+    """Returns whether `line`, the last of the file, was cut off by a kill or a power loss, its newline alone
+    too.
+    """
     begun = b"}" not in line and line[:1] in (b"{", b"")
     return not line.endswith(b"\n") and (begun or _charge(line) is not None)

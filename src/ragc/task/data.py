@@ -1,17 +1,15 @@
-"""The data of a recipe: the passages of each source, the questions of each split, and those of another
-domain.
+"""The data of a recipe: passages of each source, questions of each split, and those of another domain.
 
 A named data set is read from its official files. If the recipe names no corpus, the passages that come with
 its questions are the corpus.
 
-Splits are drawn in whole groups: of questions with the value of a column, `fields.group`, in common, or by
-default of those that share a gold passage, directly or through others. Named splits stay as they are, and
-have groups only where the recipe names the column.
+Splits are drawn in whole groups: questions with the same value of the column `fields.group`, or by default
+those that share a gold passage, directly or through others. Named splits are not changed, and have groups
+only if the recipe names the column.
 
-A study may show demonstrations of another domain in place of its own.
-Paper: RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5).
-Differs: in the paper each question comes with its domain; here the other domain is a question file that the
-recipe names.
+A study may show demonstrations of another domain instead of its own. Paper: RAG-X shows examples of other
+domains beside those of the question's own ("cross-domain", Table 5). Differs: in the paper each question
+comes with its domain; here the other domain is a question file that the recipe names.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ BUILT_IN = {"pybuiltins": pybuiltins, "pydocs": pydocs}
 
 
 def searching(recipe: Recipe) -> dict[str, SourceSpec]:
-    """The sources of `recipe` that search the passages of a corpus, by name."""
+    """Returns the sources of `recipe` that search the passages of a corpus, by name."""
     return {n: spec for n, spec in recipe.sources.items() if SOURCES.get(spec.kind).corpus == "passages"}
 
 
@@ -74,7 +72,7 @@ class CorpusIds(Container[str]):
 class RecipeData:
     """Reads the data that the table `[data]` of `recipe` names, each file once, on demand.
 
-    `grouped` False leaves out the default groups, as studies did that began before there were any.
+    `grouped` False leaves out the default groups, as in studies that began before there were any.
     """
 
     def __init__(self, recipe: Recipe, progress: Progress | None = None, *, grouped: bool = True) -> None:
@@ -91,9 +89,11 @@ class RecipeData:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """`skipped`: the number of rows left out by a rule; `hub`: the commit of each address read; `groups`:
-        what groups are by, their number in each split, and how many did not fit; only where any has several
-        questions.
+        """Returns remarks on the data.
+
+        `skipped` is the number of rows left out by a rule, `hub` the commit of each address read. `groups`
+        says what groups are by, their number in each split, and how many did not fit; it is there only if a
+        group has several questions.
         """
         n = sum(len(loaded.skipped) for loaded in self._official.values())
         n += sum(map(len, self._skipped.values()))
@@ -104,7 +104,7 @@ class RecipeData:
         )
 
     def corpus(self, spec: SourceSpec) -> Corpus:
-        """The passages of a source. Raises UsageError if neither the source nor the data set has any."""
+        """Returns the passages of a source. Raises UsageError if source and data set have none."""
         path = spec.corpus or self.data.corpus
         named = spec.fields.explicit or self.data.corpus_fields.explicit
         key = digest([path, dict(named)])
@@ -113,7 +113,9 @@ class RecipeData:
         return self._corpora[key]
 
     def read_corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
-        """The passages at `path` with the field map `named`, for a source of that kind. Raises UsageError."""
+        """Returns the passages at `path` with the field map `named`, for a source of that kind. Raises
+        UsageError.
+        """
         if is_address(path):
             read = hub.HubRows(path, self.recipe.base)
             passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
@@ -137,7 +139,7 @@ class RecipeData:
         raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
     def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
-        """The questions of each split, drawn with the seed or read from a separate file.
+        """Returns the questions of each split, drawn with the seed or read from a separate file.
 
         If `known` is not empty, gold and context ids must be in it. For a named data set, ids that are
         missing from another corpus are removed. Questions name their group, unless they are alone in it.
@@ -172,7 +174,7 @@ class RecipeData:
         sizes: Mapping[str, int],
         known: CorpusIds,
     ) -> dict[str, str]:
-        """The group of each question, by id; "" for one that is alone in its group.
+        """Returns the group of each question, by id; "" for one that is alone in its group.
 
         Raises DataError if no question has the column that the recipe names.
         """
@@ -202,7 +204,7 @@ class RecipeData:
             self._groups = {"by": self._column or "gold_ids", "n": counts, "unfit": dict(unfit)}
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
-        """All questions that splits are drawn from. Their ids must be in `known`, unless it is empty."""
+        """Returns all questions to draw splits from. Their ids must be in `known` unless it is empty."""
         if built_in := BUILT_IN.get(self.data.dataset):
             return self._filter(built_in.questions(), self.data.dataset)
         hosted = self.data.dataset if is_address(self.data.dataset) else ""
@@ -250,12 +252,12 @@ class RecipeData:
 
 
 def _in_groups(questions: tuple[Question, ...], labels: Mapping[str, str]) -> tuple[Question, ...]:
-    """`questions` with the groups of `labels`, by id."""
+    """Returns `questions` with the groups of `labels`, by id."""
     return tuple(replace(q, group=label) if (label := labels.get(q.id)) else q for q in questions)
 
 
 def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
-    """`question` with only those gold and context ids that the corpus holds."""
+    """Returns `question` with only those gold and context ids that the corpus holds."""
     if not known or all(name in known for name in (*question.gold_ids, *question.context_ids)):
         return question
     gold = tuple(name for name in question.gold_ids if name in known)
@@ -283,7 +285,8 @@ def other_domain(
     store: CallStore,
     progress: Progress | None = None,
 ) -> OtherDomain | None:
-    """The data of `data.cross_domain` in `recipe`, with as many questions as there are train questions.
+    """Returns the data of `data.cross_domain` in `recipe`, with as many questions as there are train
+    questions.
 
     None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds over
     `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a question

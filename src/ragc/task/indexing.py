@@ -57,7 +57,7 @@ def _same_corpus(part: Any, root: Any) -> bool:
 
 
 def _leaves(value: Any, seen: list[int]) -> Iterator[Any]:
-    """The sources in `value` that have an index, including those nested in other sources."""
+    """Yields the sources in `value` that have an index, including those nested in other sources."""
     if id(value) in seen or isinstance(value, Runtime | str):
         return
     seen.append(id(value))

@@ -22,7 +22,9 @@ class Judge:
         self._calls: dict[Any, RagPredict] = {}
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        """The outputs of `signature` for `inputs`. Raises ParseFailure, TargetError and its subclasses."""
+        """Returns the outputs of `signature` for `inputs`. Raises ParseFailure, TargetError and its
+        subclasses.
+        """
         if signature not in self._calls:
             self._calls[signature] = RagPredict(signature, self._runtime, role="judge", sampling=VERDICT)
         return dict((await self._calls[signature].acall(**inputs)).items())

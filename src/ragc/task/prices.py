@@ -1,4 +1,4 @@
-"""Prices of the targets of a study: whether a budget in dollars can be held to, and what is odd."""
+"""Prices of the targets of a study: whether a dollar budget can be enforced, and which prices look wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIT_ERROR_FACTOR = 1000
 
 
 def reachable_targets(recipe: Recipe, runtime: Runtime, chosen: Collection[object] = ()) -> dict[str, Target]:
-    """The targets that may be called, by name: those in a used role or `chosen`, and their fallbacks."""
+    """Returns by name the targets that may be called: those in a used role or `chosen`, and fallbacks."""
     targets, roles = runtime.targets, recipe.search.targets
     used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
     used |= {name for name in chosen if isinstance(name, str)}
@@ -34,9 +34,9 @@ def reachable_targets(recipe: Recipe, runtime: Runtime, chosen: Collection[objec
 
 
 def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
-    """Raises UsageError if `budget.usd` cannot be held to, because a target has no price that is known.
+    """Raises UsageError if `budget.usd` cannot be enforced, because a target has no known price.
 
-    Also for a typed price that is so much below the table's that it must be one of a single token.
+    Also for a typed price so far below the table's that it must be the price of a single token.
     """
     if recipe.budget.usd is None:
         return
@@ -58,7 +58,7 @@ def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
 
 
 def _way_out(unknown: Mapping[str, Target]) -> str:
-    """What to do about targets without a price."""
+    """Returns what to do about targets without a price."""
     table = "{input = ..., output = ...}"
     if any(isinstance(target, HostedTarget) for target in unknown.values()):
         name = next(name for name, target in unknown.items() if isinstance(target, HostedTarget))
@@ -70,7 +70,7 @@ def _way_out(unknown: Mapping[str, Target]) -> str:
 
 
 def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
-    """A sentence for each typed price that a user should look at again: one of 0, and one in a wrong unit."""
+    """Returns a sentence for each suspicious typed price: a price of 0, and one in a wrong unit."""
     for name, target in targets.items():
         typed = typed_price(target)
         if typed is None:
@@ -88,14 +88,14 @@ def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
 
 
 def _both(target: Target) -> tuple[Price | None, Price | None]:
-    """The price that was typed and that of the table; None for none, and for a free one."""
+    """Returns the typed price and the table's; the table's is None if either is free."""
     typed = typed_price(target)
     table = None if typed is None or typed.is_free else table_price(target)
     return typed, None if table is None or table.is_free else table
 
 
 def _is_less(one: Price, other: Price) -> bool:
-    """Whether `one` has a part, of those that cost something, that is a thousandth of the `other` or less."""
+    """Returns whether a part of `one` above 0 is a thousandth of the `other` or less."""
     parts = ((one.input, other.input), (one.output, other.output))
     return any(0 < price * UNIT_ERROR_FACTOR <= of * (1 + 1e-9) for price, of in parts)
 

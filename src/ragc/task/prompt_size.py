@@ -30,18 +30,18 @@ PASSAGE = 200
 
 
 def chunk_tokens(knobs: Mapping[str, Value]) -> int:
-    """The most tokens of a passage."""
+    """Returns the most tokens of a passage."""
     return int(knobs.get("chunk_size", PASSAGE))
 
 
 def passage_tokens(knobs: Mapping[str, Value]) -> int:
-    """The most tokens of the passages of a prompt: at full chunk size, no more than their budget."""
+    """Returns the most tokens of the passages of a prompt: at full chunk size, at most their budget."""
     passages = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk_tokens(knobs)
     return min([passages, *(int(knobs[name]) for name in BUDGETS if knobs.get(name))])
 
 
 def longest_prompt(program: RagProgram, knobs: Mapping[str, Value], questions: Iterable[Question]) -> int:
-    """The tokens of the longest prompt of any predictor of `program`, which has `knobs`."""
+    """Returns the tokens of the longest prompt of any predictor of `program`, which has `knobs`."""
     longest = max((question.question for question in questions), key=len, default="")
     shown = int(knobs.get("icl_n", 0)) if program.chooses_demos else None
     return passage_tokens(knobs) + max(
@@ -54,7 +54,7 @@ def longest_prompt(program: RagProgram, knobs: Mapping[str, Value], questions: I
 
 
 def _fixed_tokens(call: TypedPrompt, shown: int | None) -> int:
-    """The tokens of instructions and demonstrations.
+    """Returns the tokens of instructions and demonstrations.
 
     Where demonstrations are selected by question, at most `nearest` of the predictor or `shown`, these are
     the longest of the pool.

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) -> RagProgram:
-    """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
+    """Returns `program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, no
-    prompt of the predictor it is named for, or one with texts that would not be sent, unless the recipe
-    allows their loss: then a notice says them. With `checked` all of that was said before.
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, is no
+    prompt of the predictor it is named for, or has texts that would not be sent, unless the recipe allows
+    their loss: then a notice lists them. With `checked` all of that was reported before.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
@@ -45,7 +45,7 @@ def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) 
 
 
 def small_model_note(task: Task) -> str:
-    """Advice for a model that is smaller than the full prompt wording is written for; "" if none is needed.
+    """Returns advice for a model that is too small for the full prompt wording; "" if none is needed.
 
     A study that searches both wordings needs no advice. Judge and teacher have their own prompts.
     """
@@ -69,7 +69,7 @@ _APART = ("judge", "teacher")
 
 
 def check_prompts(task: Task) -> None:
-    """Raises RecipeError unless the recipe's prompts fit the baseline of its program, as `give_prompts`."""
+    """Raises RecipeError, as `give_prompts`, unless the recipe's prompts fit its program's baseline."""
     if task.recipe.prompts:
         give_prompts(task.method.build(task.runtime, task.baseline_knobs), task.recipe)
 
@@ -87,10 +87,10 @@ def check_programs(task: Task) -> None:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """The SHA-256 of each prompt file, by predictor, so that changing a file changes the recipe's identity.
+    """Returns the SHA-256 of each prompt file, by predictor; a changed file changes the recipe's identity.
 
-    16 hexadecimal digits. A file that is no unchanged export is read otherwise than before texts that are
-    lost were refused: its digest says so. Raises DataError for a file that cannot be a prompt, for
+    16 hexadecimal digits. Files that are no unchanged exports are read differently since lost texts are
+    refused; their digest differs from before too. Raises DataError for a file that cannot be a prompt, for
     example by its size.
     """
     from ragc.prompts.load import contents, is_unchanged

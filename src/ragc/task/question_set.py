@@ -86,7 +86,9 @@ class QuestionSet:
 
 
 def estimate(target: Target, plan: Plan, tries: int) -> dict[str, Any]:
-    """A bound on what `tries` questions take: calls, tokens, and dollars, None where no price is known."""
+    """Returns a bound on what `tries` questions take: calls, tokens, and dollars, None where no price is
+    known.
+    """
     from ragc.programs.question_writer.writer import bound
 
     cost, price = bound(tries, plan.kinds), price_of(target)
@@ -101,7 +103,9 @@ def estimate(target: Target, plan: Plan, tries: int) -> dict[str, Any]:
 
 
 def teacher_runtime(recipe: Recipe, teacher: Target | None = None) -> Runtime:
-    """A runtime with the role `teacher` of `recipe`, or `main` where it has none; `teacher` replaces both."""
+    """Returns a runtime with the role `teacher` of `recipe`, or `main` where it has none; `teacher` replaces
+    both.
+    """
     store = open_store(store_address(recipe.study))
     if teacher is not None:
         return Runtime({"teacher": teacher}, store=store)
@@ -154,7 +158,7 @@ def make(
 
 
 def _new_from_log(plan: Plan, known: Sequence[Mapping[str, Any]]) -> list[file.Row]:
-    """The questions of the plan's log that are not `known`."""
+    """Returns the questions of the plan's log that are not `known`."""
     if plan.log is None:
         return []
     ids, texts = {row.get("id") for row in known}, {row["question"] for row in known}
@@ -196,7 +200,7 @@ class _Work:
                 )
 
     def _candidates(self) -> list[Candidate]:
-        """Sentences to ask about that no question of the project is about."""
+        """Returns sentences to ask about that no question of the project is about."""
         wanted = self.plan.count - len(self.result.questions)
         if wanted <= 0:
             return []
@@ -206,7 +210,7 @@ class _Work:
         return [one for one in offered if one.id not in done][: TRIES * wanted]
 
     def _is_settled(self, row: Mapping[str, Any]) -> bool:
-        """Whether a question that was set aside is not to be written again."""
+        """Returns whether a question that was set aside is not to be written again."""
         known: Mapping[str, str] = row.get("passages", {})
         return file.is_own(row) or all(self.present.get(name) == before for name, before in known.items())
 
@@ -263,7 +267,9 @@ class _Work:
 
 
 def _embedder(recipe: Recipe) -> Any:
-    """The embedder of a dense source of the recipe, which compares questions by meaning; None without one."""
+    """Returns the embedder of a dense source of the recipe, which compares questions by meaning; None without
+    one.
+    """
     for spec in recipe.sources.values():
         if spec.kind == "dense":
             model = str(spec.options.get("model", DEFAULT))
@@ -292,7 +298,9 @@ def _gone_lines(going: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _summary(result: QuestionSet, plan: Plan) -> list[str]:
-    """Sentences on how many questions there are, how good they are, and how alike to their passages."""
+    """Returns sentences on how many questions there are, how good they are, and how alike to their
+    passages.
+    """
     share, by = file.good_share(result.questions, result.aside)
     counts: dict[str, int] = {}
     for row in result.aside:

@@ -35,9 +35,9 @@ def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study
 def lacking(
     recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True, grid: bool = False
 ) -> tuple[str, ...]:
-    """A sentence for each missing requirement. Parts passed as False are not used and not checked.
+    """Yields a sentence for each missing requirement. Parts passed as False are not used and not checked.
 
-    `grid` checks what `ragc grid` needs too, where the recipe says what to record.
+    `grid` also checks what `ragc grid` needs, if the recipe says what to record.
     """
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():

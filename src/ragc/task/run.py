@@ -81,7 +81,9 @@ def lock_state(
 
 
 def state_folder(kind: str, out: Path) -> Path:
-    """The folder on this machine for the state of the output `out`, one of a `kind` such as "grids"."""
+    """Returns the folder on this machine for the state of the output `out`, one of a `kind` such as
+    "grids".
+    """
     name = out.name.encode()[:60].decode(errors="ignore")
     return cache_home() / kind / f"{name}-{digest(str(out))[:12]}"
 
@@ -113,7 +115,7 @@ class Measurement:
     cached: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, float]:
-        """All counters, tokens and seconds."""
+        """Returns all counters, tokens and seconds."""
         return {**self.spent.to_json(), "tokens": self.spent.tokens, "seconds": self.seconds}
 
     def brief(self) -> dict[str, float]:
@@ -205,7 +207,7 @@ used.
 
 
 def seconds_per_request(task: Task) -> float | None:
-    """Seconds a request of `task`, at its concurrency, as last measured; None if never measured."""
+    """Returns seconds a request of `task`, at its concurrency, as last measured; None if never measured."""
     try:
         entry = _read()[_key(task)]
         return round(float(entry["seconds"]) / int(entry["requests"]), 4)
@@ -229,7 +231,7 @@ class CallCost:
 
 
 def cost_per_call(task: Task) -> CallCost | None:
-    """The cost of an LM call of this recipe: tokens as last measured, by the present prices of its targets.
+    """Returns the cost of an LM call of this recipe: last measured tokens at present prices.
 
     None if never measured.
     """
@@ -243,14 +245,16 @@ def cost_per_call(task: Task) -> CallCost | None:
 
 
 def cost_so_far(task: Task) -> CallCost | None:
-    """The cost of an LM call that this process made for `task`, replayed ones too; None before the first."""
+    """Returns the cost of an LM call that this process made for `task`, replayed ones too; None before the
+    first.
+    """
     gateway = task.runtime.gateway
     calls = gateway.sent + gateway.replayed
     return _mean(task, calls, gateway.used) if calls else None
 
 
 def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
-    """The mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
+    """Returns the mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
     tokens = sum(usage.prompt + usage.completion for usage in used.values()) / calls
     prices = {target.identity: price_of(target) for target in task.runtime.targets.values()}
     usd = 0.0
@@ -263,9 +267,9 @@ def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
 
 
 def note_cost(task: Task, *, whole: bool = True) -> None:
-    """Records what the LM calls that this process made for `task` took, replayed ones too.
+    """Records the cost of the LM calls that this process made for `task`, replayed ones too.
 
-    Unless they are `whole`, they are those of the baseline of a study, whose other calls take longer.
+    Unless they are `whole`, they are those of a study's baseline, whose other calls are longer.
     """
     gateway = task.runtime.gateway
     calls = gateway.sent + gateway.replayed

@@ -1,8 +1,8 @@
 """The ledger shared by all workers of a study, on the Redis server of the call store.
 
 The rules are those of `FileLedger`. Each check and each charge is one atomic script on the server, so limits
-hold for concurrent workers. What a dead worker reserved is charged after `LEASE_S` seconds. How long charges
-persist depends on the server's configuration.
+hold for concurrent workers. Reservations of a dead worker are charged after `LEASE_S` seconds. How long
+charges persist depends on the server's configuration.
 """
 
 from __future__ import annotations
@@ -188,12 +188,12 @@ class SharedLedger:
             self._client.delete(*self._keys)
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, and what they cost, from all workers; 0 releases them."""
+        """Holds back `calls` LM calls for later, and their cost, from all workers; 0 releases them."""
         with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
 
     def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets what calls that are held back cost, once a study: as all charged so far, in the mean."""
+        """Sets the cost of held-back calls, once a study, to the mean of all charges so far."""
         spent, tokens, usd = self._read_totals()[:3]
         prices = {"held_tokens": tokens, "held_usd": usd}
         with self._translate_errors():
@@ -231,14 +231,14 @@ class SharedLedger:
         return numbers
 
     def settle(self, number: str, tokens: int, usd: float) -> None:
-        """Charges what the try `number` cost in the place of what it reserved."""
+        """Replaces the reservation of the try `number` by its cost."""
         key = self._requests.pop(number, None)
         if key is not None:
             self._run(_SETTLE, number, key, tokens, repr(float(usd)))
             self._charged.add(key)
 
     def keep(self, number: str) -> None:
-        """Charges what the try `number` reserved."""
+        """Charges the try `number` as it was reserved."""
         if self._requests.pop(number, None) is not None:
             self._run(_KEEP, number)
 
@@ -285,7 +285,7 @@ class SharedLedger:
         return Spent(int(calls), int(tokens), float(usd))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._client.close()
 
     def _read_totals(self) -> list[Any]:
@@ -311,7 +311,7 @@ class SharedLedger:
 
 
 def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
-    """The ledger shared by all workers of the study, ready for use; None for a study without workers.
+    """Returns the ledger shared by all workers of the study, ready for use; None for a study without workers.
 
     Raises UsageError if the workers share no storage or no store, and for an optimizer that runs in one
     process.

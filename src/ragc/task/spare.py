@@ -1,10 +1,10 @@
-"""What requests reserve beyond what they cost: a part of the budget that a study must leave unspent.
+"""The amount that requests reserve beyond their cost: a part of the budget that a study must leave unspent.
 
     before the test questions   the last call on test reserves more than it costs: held back during the search
     during the search           so does the last call of the search
 
-Both are reserved as the same spare. The study holds the first back, and the share of a study that a budget
-pays for (`budget_share`) leaves both out.
+Both amounts are the same spare. The study holds back the first, and the share of a study that a budget pays
+for (`budget_share`) leaves out both.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ AT_ONCE = 2
 
 
 def longer(task: Task) -> float:
-    """How many times the cost of a baseline's call one of the study takes in the mean."""
+    """Returns the mean cost of a call of the study as a multiple of that of a baseline call."""
     return LONGER if task.recipe.search.demos or task.recipe.search.instructions else 1.0
 
 
 def spare_of(task: Task) -> Spare:
-    """What a call of `task` reserves beyond its cost. Builds the baseline's program."""
+    """Returns what a call of `task` reserves beyond its cost. Builds the baseline's program."""
     program = task.method.build(task.runtime, task.baseline_knobs)
     reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
     reply += most_room(task.runtime.targets.values())
@@ -40,7 +40,7 @@ def spare_of(task: Task) -> Spare:
 
 
 def _dearest_token(task: Task) -> float:
-    """Dollars of a token of a reply, of the dearest target; 0 without a budget in dollars."""
+    """Returns the dollars of a reply token of the dearest target; 0 without a budget in dollars."""
     if task.recipe.budget.usd is None:
         return 0.0
     prices = (price_of(target) for target in task.runtime.targets.values())

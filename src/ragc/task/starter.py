@@ -1,9 +1,8 @@
 """`ragc new`: a folder of documents becomes a corpus and a recipe that runs.
 
     <out>/corpus.jsonl     a passage a page, slide, sheet, or file
-    <out>/questions.jsonl  questions written from the passages (`question_set`), unless others are named
-    <out>/recipe.toml      one that a person wrote or changed stays as it is
-    <out>/.ragc/           what was read of each file, so that the next run reads what changed
+    <out>/recipe.toml      a recipe that a person wrote or changed is not replaced
+    <out>/.ragc/           the text read from each file, so that the next run reads only changed files
 
 The corpus is replaced as a whole, once everything is read.
 """
@@ -42,11 +41,10 @@ MIN_QUESTIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class NewProject:
-    """What `ragc new` wrote. `files` were read, `reread` of them in this run; `passages` were written.
+    """The result of `ragc new`: `files` were read, `reread` of them in this run; `passages` were written.
 
-    `problems` are a sentence each on files that were not read, `notes` on what was left out of others.
-    `wrote_recipe` is False where a recipe was there. `questions` is their number. `question_lines` say what
-    was done for them, a sentence each.
+    `problems` are a sentence each on files that were not read, `notes` on parts of others that were left out.
+    `wrote_recipe` is False if a recipe existed. `questions` is their number, 0 without a file of them.
     """
 
     folder: Path
@@ -168,7 +166,7 @@ def new(
 def plan_only(
     path: str | Path | None, documents: Iterable[Any] | None, choice: QuestionChoice
 ) -> dict[str, Any]:
-    """A bound on what the questions of `new` take, with nothing read, sent or written."""
+    """Returns a bound on what the questions of `new` take, with nothing read, sent or written."""
     if (path is None) == (documents is None):
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     if path is not None and not Path(path).is_dir():
@@ -194,7 +192,9 @@ class _Questions:
     plan: question_set.Plan | None = None
 
     def with_set(self, written: question_set.QuestionSet) -> _Questions:
-        """The same with the questions that were written; those of a set that is too small are not named."""
+        """Returns the same with the questions that were written; those of a set that is too small are not
+        named.
+        """
         columns = {"group": "document"} if written.grouped else {}
         return _Questions(QUESTIONS if written.count >= MIN_QUESTIONS else "", columns, written.count)
 
@@ -208,7 +208,7 @@ def _questions_of(choice: QuestionChoice) -> _Questions:
 
 
 def _targets(sets: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The targets of a recipe that is written: the embedded model, with the overrides `sets`."""
+    """Returns the targets of a recipe that is written: the embedded model, with the overrides `sets`."""
     tables, problems = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
     if texts := problems.texts():
         raise RecipeError("--set", texts)
@@ -217,21 +217,23 @@ def _targets(sets: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _recipe_of(target: Path, targets: Mapping[str, Mapping[str, Any]], choice: QuestionChoice) -> Recipe:
-    """The recipe whose targets write questions: a person's own where there is one, else as it is written."""
+    """Returns the recipe whose targets write questions: a person's own where there is one, else as it is
+    written.
+    """
     if (target / RECIPE).is_file() and not _is_ours(target):
         return load(target / RECIPE, choice.sets, files=False)
     return parse(_recipe_text(_Questions(), targets), base=target, files=False)
 
 
 def _is_ours(target: Path) -> bool:
-    """Whether the recipe in `target` is as `ragc new` wrote it."""
+    """Returns whether the recipe in `target` is as `ragc new` wrote it."""
     record = target / WORK / "recipe.digest"
     known = record.read_text("utf-8").strip() if record.is_file() else ""
     return outputs.sha256((target / RECIPE).read_bytes()) == known
 
 
 def _put_recipe(target: Path, text: str) -> bool:
-    """Writes the recipe unless a person wrote or changed the one that is there; returns whether it did."""
+    """Writes the recipe unless a person wrote or changed the existing one; returns whether it did."""
     recipe, content = target / RECIPE, text.encode()
     if recipe.exists() and not _is_ours(target):
         return False
@@ -252,7 +254,7 @@ class _Tally:
 def _write_corpus(parts: Iterable[Part], target: Path, what: str) -> _Tally:
     """Writes `corpus.jsonl` of all `parts`; it is replaced as a whole, once all are read.
 
-    Raises UsageError, with an earlier corpus unchanged, where `what` holds nothing that can be read.
+    Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
     tally = _Tally()
     with outputs.replacing_file(target / CORPUS) as corpus:
@@ -285,7 +287,8 @@ def _readers(readers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _questions_in(path: Path) -> _Questions:
-    """The questions in the file `path`: as they are if all have gold answers, else a plan to answer them.
+    """Returns the questions in the file `path`: as they are if all have gold answers, else a plan to answer
+    them.
 
     Raises UsageError where the file or its questions are not there, or too few have answers.
     """
@@ -313,7 +316,7 @@ def _questions_in(path: Path) -> _Questions:
 
 
 def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the text of a recipe over the corpus, with the questions where there are any."""
+    """Returns the text of a recipe over the corpus, with the questions if there are any."""
     lines = [
         "# Written by `ragc new`. Once you change it, another `ragc new` leaves it as it is.",
         '#   ragc ask recipe.toml "a question"     asks it as it stands',

@@ -22,12 +22,12 @@ MARK = "study.json"
 
 
 def read_address(directory: Path) -> dict[str, str]:
-    """The entries of `study.json` in `directory`; {} if there are none.
+    """Returns the entries of `study.json` in `directory`; {} if there are none.
 
-    `recipe` is the digest of the study's recipe, `code` that of a program of the user's own, `name` its name
-    on servers, and `workers` the cluster's address while there is one. `epoch` names the time from which its
-    replies count, where they were asked for anew, and `run` the study as it began. Raises ArtefactError if
-    the file cannot be read or is damaged.
+    `recipe` is the digest of the study's recipe, `code` that of a user's own program, `name` its name on
+    servers, and `workers` the cluster's address while there is one. `epoch` names the time from which its
+    replies count, if they were requested again, and `run` the study as it began. Raises ArtefactError if the
+    file cannot be read or is damaged.
     """
     path = directory / MARK
     try:
@@ -49,7 +49,7 @@ def write_address(directory: Path, **values: str) -> None:
 
 
 def study_name(directory: Path) -> str:
-    """The unique name of the study in `directory` on its servers; created on the first call."""
+    """Returns the unique name of the study in `directory` on its servers; created on the first call."""
     name = read_address(directory).get("name")
     if not name:
         # Folders of two machines may have the same path.
@@ -59,7 +59,7 @@ def study_name(directory: Path) -> str:
 
 
 def recipe_in(directory: Path) -> Recipe:
-    """The recipe of the study in `directory`; the files it names may be missing. Raises UsageError."""
+    """Returns the recipe of the study in `directory`; files it names may be missing. Raises UsageError."""
     path = directory / "recipe.toml"
     try:
         text = inputs.read_text(path)
@@ -75,6 +75,6 @@ def recipe_in(directory: Path) -> Recipe:
 
 
 def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
-    """The first of data, sources and targets in which two tasks differ; "" when all agree."""
+    """Returns the first of data, sources and targets in which two tasks differ; "" when all agree."""
     names = ("data", "sources", "targets")
     return next((name for name in names if canonical(mine.get(name)) != canonical(theirs.get(name))), "")

@@ -40,5 +40,5 @@ _FOLDERS = {"new": "documents", "questions": "documents"}
 
 
 def module_of(command: str) -> str:
-    """The module of a command."""
+    """Returns the module of a command."""
     return ".".join(filter(None, (__name__, _FOLDERS.get(command), command)))

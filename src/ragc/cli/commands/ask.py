@@ -25,7 +25,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answers the question; returns the exit code, 1 where there is no answer."""
+    """Answers the question; returns the exit code, 1 without an answer."""
     row = use.ask(args.program, args.question, again=args.again, **args.opening)
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
-    """The estimate for people."""
+    """Yields the estimate for people."""
     questions = quantity(planned["questions"], "train question")
     yield f"{planned['kind']} from {questions}, at most {quantity(planned['calls_a_question'], 'call')} each"
     yield (
@@ -83,7 +83,7 @@ def _plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """The counts for people."""
+    """Yields the counts for people."""
     classes = ", ".join(f"{number:,} {label}" for label, number in result["classes"].items())
     yield f"{quantity(result['rows'], 'row')} in {result['out']}: {classes}"
     yield from (f"left out: {reason} ({number:,})" for reason, number in result["drops"].items())

@@ -116,7 +116,7 @@ def _run_table(args: argparse.Namespace) -> int:
 
 
 def _part(args: argparse.Namespace) -> dict[str, Any]:
-    """The part of the table that the options name."""
+    """Returns the part of the table that the options name."""
     return {
         name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "beside", "out")
     }

@@ -9,7 +9,7 @@ from ragc.cli import console
 
 
 def register(command: argparse.ArgumentParser) -> None:
-    """Adds what the help says at its end."""
+    """Adds the text at the end of the help."""
     command.epilog = (
         "Write it to a file and name that in the first line of a recipe: #:schema ragc.schema.json. Taplo "
         "and its editor extensions (Even Better TOML) then complete keys and mark what is wrong."

@@ -1,1 +1,1 @@
-"""What ragc keeps for this user alone: private folders, and the record of writes in progress."""
+"""The files that ragc stores for this user alone: private folders, and the record of writes in progress."""

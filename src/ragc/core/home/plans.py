@@ -1,10 +1,10 @@
-"""The record of write plans: a write that was killed is finished only if this user's home began it.
+"""The record of write plans: a killed write is finished only if it is recorded in this user's home.
 
-    CACHE/writes/<sha256 of the plan>.json    the folder that the plan belongs to, for people only: what
-                                              counts is the name
+    CACHE/writes/<sha256 of the plan>.json    the folder that the plan belongs to, for people only: only the
+                                              name is read
 
-A plan found in a folder is data from anybody until its digest is in this record. An entry is written and
-synced before its plan takes effect, and removed when the plan was carried out.
+A plan found in a folder is untrusted data until its digest is in this record. An entry is written and synced
+before its plan takes effect, and removed when the plan was carried out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMAT = "ragc.write/1"
 
 
 def record_folder() -> Path:
-    """Where entries are kept. Not created here."""
+    """Returns the folder of the entries, which is not created here."""
     return cache_home() / "writes"
 
 
@@ -40,13 +40,13 @@ def remember(plan: bytes, folder: Path) -> None:
 
 
 def forget(plan: bytes) -> None:
-    """Removes `plan` from the record; one that stays there does no harm."""
+    """Removes `plan` from the record; a remaining entry is harmless."""
     with suppress(OSError):
         _entry(plan).unlink(missing_ok=True)
 
 
 def is_recorded(plan: bytes, folder: Path) -> bool:
-    """Whether this user began `plan`. False where somebody else could have written the record.
+    """Returns whether this user began `plan`. False if another user could have written the record.
 
     So it is for a record that lies inside `folder`, or that others may write.
     """
@@ -66,7 +66,7 @@ def check(folder: Path) -> None:
 
 
 def _home(folder: Path) -> Path:
-    """The folder of the record, created. Raises OSError where it would not be believed for `folder`."""
+    """Creates and returns the record's folder. Raises OSError if it would not be trusted for `folder`."""
     home = make_private(record_folder())
     if is_within(home, folder):
         raise PermissionError("it lies inside that folder")

@@ -1,6 +1,6 @@
 """Files and folders of this user alone: created with modes 0600 and 0700, and narrowed when they are wider.
 
-Only what ragc itself keeps is treated so (store, studies, indexes, records), never a folder of results that
+This applies only to ragc's own files (store, studies, indexes, records), never to a folder of results that
 the user named. Systems other than POSIX have no such modes; there nothing is changed.
 """
 
@@ -37,7 +37,7 @@ def make_private(folder: Path) -> Path:
 def narrow(path: Path) -> None:
     """Takes the rights of group and others from `path`, if it is a file or folder of this user.
 
-    Links are left alone, and so is what belongs to somebody else or cannot be changed.
+    Links are not changed, nor are files of other users, or that cannot be changed.
     """
     with suppress(OSError):
         seen = path.lstat()
@@ -84,23 +84,23 @@ def replace_private(path: Path, text: str) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Creates the file `path` for its owner alone where it is missing; nothing else. Raises OSError."""
+    """Creates the file `path` for its owner alone if it is missing; does nothing else. Raises OSError."""
     os.close(os.open(path, os.O_CREAT | os.O_RDONLY, FILE))
 
 
 def open_private(path: str, flags: int) -> int:
-    """An opener for `open` that creates files with mode 0600."""
+    """Returns an opener for `open` that creates files with mode 0600."""
     return os.open(path, flags, FILE)
 
 
 def is_own(seen: os.stat_result) -> bool:
-    """Whether what was `seen` belongs to this user and nobody else may write it."""
+    """Returns whether the file with the status `seen` belongs to this user and no other user may write it."""
     own = not hasattr(os, "geteuid") or seen.st_uid == os.geteuid()
     return own and not (os.name == "posix" and bool(seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)))
 
 
 def is_within(home: Path, folder: Path) -> bool:
-    """Whether `home` lies inside `folder`, links followed; True where that cannot be told."""
+    """Returns whether `home` lies inside `folder`, links followed; True if that is unknown."""
     try:
         return home.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):

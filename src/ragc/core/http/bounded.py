@@ -47,12 +47,12 @@ async def unpack_bounded(parts: AsyncIterator[bytes], packed: str, most: int) ->
 
 
 async def body(parts: AsyncIterator[bytes], packed: str, most: int) -> bytes:
-    """The whole body as `unpack_bounded` yields it."""
+    """Returns the whole body as `unpack_bounded` yields it."""
     return b"".join([piece async for piece in unpack_bounded(parts, packed, most)])
 
 
 async def fetch(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **more: Any) -> httpx.Response:
-    """The response to a GET request. At most `most` bytes are read. Raises httpx's errors."""
+    """Returns the response to a GET request. At most `most` bytes are read. Raises httpx's errors."""
     headers = {**more.pop("headers", {}), "accept-encoding": PACKED}
     async with client.stream("GET", url, headers=headers, **more) as response:
         packed = response.headers.pop("content-encoding", "")
@@ -61,7 +61,7 @@ async def fetch(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **m
 
 
 def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The raw body of `response`. httpx's own iterator fails for a body that is already in memory."""
+    """Returns the raw body of `response`. httpx's own iterator fails for a body that is already in memory."""
     return aiter(cast(httpx.AsyncByteStream, response.stream))
 
 
@@ -81,7 +81,7 @@ class _Inflating:
         self._raw = raw
 
     def pieces(self, part: bytes) -> Iterator[bytes]:
-        """The decompressed content of `part`, in pieces of at most 64 KiB."""
+        """Yields the decompressed content of `part`, in pieces of at most 64 KiB."""
         while part:
             try:
                 piece = self._open.decompress(part, _PIECE)
@@ -113,7 +113,7 @@ _limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
 
 @contextmanager
 def limit_replies(limit: Limit) -> Iterator[None]:
-    """Inside the block, transports passed to `bind` read at most `limit` and follow no redirect."""
+    """Limits transports passed to `bind` until exit: they read at most `limit` and follow no redirect."""
     token = _limit.set(limit)
     try:
         yield
@@ -122,7 +122,7 @@ def limit_replies(limit: Limit) -> Iterator[None]:
 
 
 def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
-    """Make the library class `transport` obey the size limit of the context; without one it is unchanged.
+    """Makes the library class `transport` obey the size limit of the context; without one it is unchanged.
 
     Under a limit the target of a redirect is removed: a library would send the prompt there, and the keys in
     provider-specific headers with it.

@@ -65,7 +65,7 @@ class Pool:
         self._forget_closing: Callable[[], object] = lambda: None
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
-        """The whole response, whatever its status. Raises httpx's errors, including TooLarge."""
+        """Returns the whole response, whatever its status. Raises httpx's errors, including TooLarge."""
         held, address = self._client(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
             async with held.stream(method, str(address), content=content) as answer:
@@ -79,7 +79,7 @@ class Pool:
                 return Response(response.status, response.headers, whole)
 
     async def aclose(self) -> None:
-        """Close the connections; a later request opens new ones."""
+        """Closes the connections; a later request opens new ones."""
         held, self._open = self._open, None
         if held is None or self._loop is not asyncio.get_running_loop():
             return
@@ -135,7 +135,7 @@ def _closer(held: aiohttp.ClientSession | httpx.AsyncClient) -> Callable[[], Awa
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate aiohttp's errors for malformed HTTP to httpx's; `map_aiohttp_exceptions` lacks them."""
+    """Translates aiohttp's errors for malformed HTTP to httpx's; `map_aiohttp_exceptions` lacks them."""
     try:
         yield
     except (aiohttp.ClientError, HttpProcessingError, ValueError) as error:
@@ -143,7 +143,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 def never_connected(error: BaseException | None) -> bool:
-    """Whether no connection was made, so that the request cannot have been processed.
+    """Returns whether no connection was made, so that the request cannot have been processed.
 
     httpx over aiohttp reports a connection that broke before the response head as a timeout. The aiohttp
     error in the cause chain, if any, distinguishes the two.
@@ -158,7 +158,7 @@ def never_connected(error: BaseException | None) -> bool:
 
 
 def exchange_error(error: Exception, endpoint: str, timeout_s: float) -> Exception:
-    """The exception for an httpx exchange without a response: RetryableError or a TargetError."""
+    """Returns the exception for an httpx exchange without a response: RetryableError or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
     if isinstance(error, TooLarge):
         return RetryableError(str(error))

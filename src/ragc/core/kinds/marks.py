@@ -26,11 +26,10 @@ Resolve = Callable[[str], Path]
 
 @dataclass(frozen=True, slots=True)
 class RequestedAccess:
-    """One thing that a recipe would have done; `keys` say where it stands, `about` what it is.
+    """One access that a recipe requests; `keys` are its place in the recipe, `about` what it is.
 
-    `published` marks what everybody may do: it is listed, never refused. Of a file that is read, `path` is
-    how it is written; `model` is "onnx" or "any" where it is the folder of a model. A user who sets the key
-    `by` allows it too.
+    `published` marks access that is always allowed: it is listed, never refused. For a file that is read,
+    `path` is its path as written; `model` is "onnx" or "any" if it is the folder of a model.
     """
 
     kind: Literal["runs", "reads", "speaks", "unknown"]
@@ -44,7 +43,7 @@ class RequestedAccess:
 
     @property
     def name(self) -> str:
-        """Where it stands, as `--set` writes it; safe to print."""
+        """Returns its place in the recipe as `--set` writes it; safe to print."""
         return ".".join(_shown_key(key) for key in self.keys)
 
     def __str__(self) -> str:

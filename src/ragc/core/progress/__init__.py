@@ -1,4 +1,4 @@
-"""Progress of long work: the observer interface `Progress`, one-line notices, and who watches a question.
+"""Progress of long work: the observer interface `Progress`, one-line notices, and watchers of a question.
 
 Silent by default.
 """
@@ -15,14 +15,14 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", de
 
 
 def notify(text: str) -> None:
-    """Send one line to the listener of this context, if there is one."""
+    """Sends one line to the listener of this context, if there is one."""
     listener = _listener.get()
     if listener is not None:
         listener(text)
 
 
 def say(text: str) -> None:
-    """As `notify`, and a warning of Python where nobody listens."""
+    """Notifies as `notify` does; emits a Python warning if nothing listens."""
     if _listener.get() is None:
         warnings.warn(text, stacklevel=2)
     else:
@@ -43,27 +43,27 @@ class Progress(Protocol):
     """Observer of phases, steps and finished trials. Its methods must be cheap."""
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """A phase called `name` begins; it has `total` steps of one `unit` each, None when unknown."""
+        """Begins a phase called `name` with `total` steps of one `unit` each, None when unknown."""
         ...
 
     def step(self, n: int = 1) -> None:
-        """`n` more steps of the current phase are done."""
+        """Reports that `n` more steps of the current phase are done."""
         ...
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Trial `index` of `of` ended with `score`; `best` is the best so far, `what` describes it."""
+        """Reports that trial `index` of `of`, `what`, ended with `score`; `best` is the best so far."""
         ...
 
     def download(self, done: int, total: int) -> None:
-        """`done` of `total` bytes are downloaded."""
+        """Reports that `done` of `total` bytes are downloaded."""
         ...
 
     def note(self, text: str) -> None:
-        """Show one line permanently."""
+        """Shows one line permanently."""
         ...
 
     def close(self) -> None:
-        """The work has ended."""
+        """Reports that the work has ended."""
         ...
 
 
@@ -71,34 +71,34 @@ class Silent:
     """A Progress that ignores everything."""
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """Ignored."""
+        """Does nothing."""
 
     def step(self, n: int = 1) -> None:
-        """Ignored."""
+        """Does nothing."""
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Ignored."""
+        """Does nothing."""
 
     def download(self, done: int, total: int) -> None:
-        """Ignored."""
+        """Does nothing."""
 
     def note(self, text: str) -> None:
-        """Ignored."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Ignored."""
+        """Does nothing."""
 
 
 SILENT = Silent()
 
 
 class Watcher(Protocol):
-    """Takes note of work that is no event of a trace. It raises nothing."""
+    """Observes work that is no event of a trace. It raises nothing."""
 
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
-        """The reranker `model` gave `passages` these `scores` for `query`, from `begun` (ns) until now."""
+        """Reports the `scores` of `passages` for `query` by `model`, from `begun` (ns) until now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Progress display on stderr: bars on a terminal, lines elsewhere, or what a caller asks for."""
+"""Progress display on stderr: bars on a terminal, lines elsewhere, or the caller's display."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROOMY = 100
 
 @contextmanager
 def watching() -> Iterator[Progress]:
-    """A display with bars on a terminal; elsewhere with one line per finished trial or phase."""
+    """Opens a display with bars on a terminal; elsewhere with one line per finished trial or phase."""
     watcher: Progress = Bars() if sys.stderr.isatty() else Lines()
     try:
         yield watcher
@@ -34,9 +34,9 @@ Display = bool | Callable[[str], None] | Progress | None
 
 @contextmanager
 def showing(display: Display) -> Iterator[Progress]:
-    """The display that a caller asks for, closed afterwards.
+    """Opens the display that a caller asks for, until exit.
 
-    True is that of the command line, and False none. None is that of the command line where stderr is a
+    True is that of the command line, and False none. None is that of the command line if stderr is a
     terminal, or in a notebook. A function gets each line of text. A Progress is used as it is. Raises
     UsageError for anything else.
     """
@@ -62,7 +62,7 @@ _METHODS = ("phase", "step", "trial", "download", "note", "close")
 
 
 def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Returns whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
@@ -84,25 +84,25 @@ class Lines:
             sys.stderr.flush()
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """Print one line."""
+        """Prints one line."""
         self._say(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
 
     def step(self, n: int = 1) -> None:
         """Prints nothing."""
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Print one line."""
+        """Prints one line."""
         self._say(f"trial {index}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """Print one line at the beginning, the middle and the end."""
+        """Prints one line at the beginning, the middle and the end."""
         half = 2 * done // max(total, 1)
         if half > self._half:
             self._half = half
             self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
 
     def note(self, text: str) -> None:
-        """Print one line."""
+        """Prints one line."""
         self._say(text)
 
     def close(self) -> None:
@@ -137,24 +137,24 @@ class Bars:
         self._live.start()
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """Replace the bar."""
+        """Replaces the bar."""
         if self._task is not None:
             self._live.remove_task(self._task)
         self._name = visible(f"{name}{self._best}")
         self._task = self._live.add_task(self._name, total=total)
 
     def step(self, n: int = 1) -> None:
-        """Advance the bar."""
+        """Advances the bar."""
         if self._task is not None:
             self._live.advance(self._task, n)
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Print a line above the bar."""
+        """Prints a line above the bar."""
         self._best = f"  best {decimals(best)}"
         self._above(f"trial {index:>3}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """Show MiB on the bar until the download is complete."""
+        """Shows MiB on the bar until the download is complete."""
         if self._task is None:
             return
         if done >= total:
@@ -164,14 +164,14 @@ class Bars:
             self._live.update(self._task, description="downloading, MiB", total=size, completed=held)
 
     def note(self, text: str) -> None:
-        """Print a line above the bar."""
+        """Prints a line above the bar."""
         self._above(text)
 
     def _above(self, text: str) -> None:
-        """Print `text` above the bar, on lines that fit the terminal."""
+        """Prints `text` above the bar, on lines that fit the terminal."""
         for line in wrap(text, self._console.width):
             self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Removes the bar."""
         self._live.stop()

@@ -10,7 +10,7 @@ from ragc.core.text import visible
 
 
 def rich_console(**options: Any) -> Any:
-    """A rich console that escapes control characters and does not interpret markup."""
+    """Returns a rich console that escapes control characters and does not interpret markup."""
     from rich.console import Console
     from rich.text import Text
 
@@ -22,14 +22,14 @@ def rich_console(**options: Any) -> Any:
         """A console that prints texts literally."""
 
         def render_str(self, text: str, **more: Any) -> Text:
-            """`text` as rich's Text, with control characters escaped."""
+            """Returns `text` as rich's Text, with control characters escaped."""
             return super().render_str(visible(text), **more)
 
     return Plain(markup=False, emoji=False, **options)
 
 
 def wrap(line: str, columns: int, *, hang: int = 4) -> list[str]:
-    """`line` in lines of at most `columns` columns, broken at blanks.
+    """Returns `line` in lines of at most `columns` columns, broken at blanks.
 
     Continuation lines are indented like the first, plus `hang`. A word longer than a line is not broken, so
     that a path can be copied, unless it has wide characters, which count as separate words.

@@ -30,11 +30,11 @@ class Checked:
     expected: str
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         raise NotImplementedError
 
     def accept(self, value: object) -> object:
-        """`value` after further checks; raises PydanticCustomError."""
+        """Returns `value` after further checks; raises PydanticCustomError."""
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -57,7 +57,7 @@ class Whole(Checked):
         self.expected = expected or f"an integer {bounds}"
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         return core_schema.int_schema(strict=True, ge=self.low, le=self.high)
 
 
@@ -85,12 +85,12 @@ class Number(Checked):
             )
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         limits = cast(Any, {name: limit for name, limit in self._limits.items() if limit is not None})
         return core_schema.float_schema(strict=True, allow_inf_nan=False, **limits)
 
     def accept(self, value: object) -> object:
-        """`value` after further checks; raises PydanticCustomError."""
+        """Returns `value` after further checks; raises PydanticCustomError."""
         if isinstance(value, float) and abs(value) >= self._largest:
             raise wrong(f"{self.expected} and below {self._largest:g}")
         return value
@@ -102,7 +102,7 @@ class Switch(Checked):
     expected = "true or false"
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         return core_schema.bool_schema(strict=True)
 
 
@@ -114,7 +114,7 @@ class Text(Checked):
         self.expected = expected or ("a text" if empty else "a text that is not empty")
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         pattern = self._pattern or (None if self._empty else r"\S")
         return core_schema.str_schema(strict=True, pattern=pattern, regex_engine="python-re")
 
@@ -128,11 +128,11 @@ class Choice(Checked):
         self._kind, self._known = kind, tuple(known)
 
     def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
+        """Returns Pydantic's schema of the type."""
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
-        """`value` after further checks; raises PydanticCustomError."""
+        """Returns `value` after further checks; raises PydanticCustomError."""
         if value not in self._known:
             raise sentence(UnknownName(self._kind, str(value), self._known))
         return value
@@ -254,12 +254,12 @@ class Tables:
 
 
 def wrong(expected: str) -> PydanticCustomError:
-    """The error "must be `expected`"."""
+    """Returns the error "must be `expected`"."""
     return PydanticCustomError(EXPECTED, "{expected}", {"expected": expected})
 
 
 def sentence(error: UsageError) -> PydanticCustomError:
-    """The error for a value that is invalid for the reason in `error`."""
+    """Returns the error for a value that is invalid for the reason in `error`."""
     return PydanticCustomError(SENTENCE, "{error}", {"error": error})
 
 
@@ -269,7 +269,7 @@ def _remark(index: int, error: UsageError) -> InitErrorDetails:
 
 
 def is_json(value: object) -> bool:
-    """Whether JSON can represent `value`: no dates, no NaN, no infinity."""
+    """Returns whether JSON can represent `value`: no dates, no NaN, no infinity."""
     if isinstance(value, Mapping):
         return all(is_json(inner) for inner in value.values())
     if isinstance(value, list | tuple):

@@ -85,17 +85,17 @@ class Model(BaseModel):
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """The error for a `value` that is not `expected`."""
+        """Returns the error for a `value` that is not `expected`."""
         return UsageError(f"{dotted(key.whole)} must be {expected}, found {shown(value)}")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
-        """The error for a missing required key."""
+        """Returns the error for a missing required key."""
         return UsageError(f"{dotted(key.whole)} is missing")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
-        """The error for an unknown key."""
+        """Returns the error for an unknown key."""
         *table, name = key.whole
         where = f"in [{dotted(table)}]" if table else "at the top"
         names = sorted(cls.model_fields, key=lambda name: name != cls.first)
@@ -110,12 +110,12 @@ class Options(Model):
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """The error for a `value` that is not `expected`; it names the key within the table."""
+        """Returns the error for a `value` that is not `expected`; it names the key within the table."""
         return UsageError(f"{dotted(key.own)} must be {expected}, found {shown(value)}")
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """The options in `values`. Raises UsageError with all problems."""
+        """Returns the options in `values`. Raises UsageError with all problems."""
         options, problems = validate(cls, values)
         if len(problems) == 1:
             raise problems[0].error
@@ -148,7 +148,7 @@ class Kinds:
         return handler(core_schema.tagged_union_schema(models, discriminator="kind"))
 
     def model_of(self, table: object) -> type[Model]:
-        """The model of `table`, by its kind; `shared` for a kind that is not known or not loaded."""
+        """Returns the model of `table`, by its kind; `shared` for a kind that is not known or not loaded."""
         name = table.get("kind") if isinstance(table, Mapping) else None
         record = self.registry.loaded(name) if isinstance(name, str) else None
         if record is None or not isinstance(name, str):
@@ -174,10 +174,10 @@ class Kinds:
 def validate(
     model: type[M], values: Mapping[str, object], keys: Location = (), *, code: bool = False
 ) -> tuple[M, list[Problem]]:
-    """Validate the table `values` at `keys`: the model, and all problems.
+    """Validates the table `values` at `keys`; returns the model and all problems.
 
     A wrong value is replaced by its default, or by the first example for a required one, so that values that
-    depend on it can still be checked. `code` allows code of other packages, which add kinds.
+    depend on it can still be checked.
     """
     remaining, problems = _copied(values), list[Problem]()
     context = {CODE: code, REMARKS: True}
@@ -194,7 +194,7 @@ def validate(
 def _repair(
     model: type[Model], values: dict[str, Any], detail: ErrorDetails, before: Location, seen: set[Location]
 ) -> list[Problem]:
-    """Remove the value that one error is about from `values`; returns the problems to report."""
+    """Removes the value that one error is about from `values`; returns the problems to report."""
     at = _resolve(model, values, detail["loc"])
     keys, kind, context = (*before, *at.keys), detail["type"], detail.get("ctx", {})
     key, named = Key(keys, at.own), at.owner.names_keys
@@ -223,7 +223,7 @@ def _repair(
 
 
 def _without_kind(kinds: Kinds, table: Any, keys: Location) -> list[Problem]:
-    """The problems of a table whose kind is missing or unknown, including those of its other keys."""
+    """Returns the problems of a table whose kind is missing or unknown, including those of its other keys."""
     key, members = Key((*keys, "kind"), ("kind",)), kinds.registry.about()
     if "kind" not in table:
         error = UsageError(f"{dotted(key.whole)} is missing. Known: {', '.join(members)}.")
@@ -249,7 +249,7 @@ class _Resolved:
 
 
 def _resolve(model: type[Model], values: object, loc: Location) -> _Resolved:
-    """Resolve the location `loc` of an error in `values` through the annotations of `model`."""
+    """Resolves the location `loc` of an error in `values` through the annotations of `model`."""
     start, owner, at = 0, model, cast(Any, model)
     for depth, item in enumerate(loc):
         if kinds := _kinds_of(at):
@@ -265,12 +265,12 @@ def _resolve(model: type[Model], values: object, loc: Location) -> _Resolved:
 
 
 def _kinds_of(annotation: Any) -> Kinds | None:
-    """The mark of a table whose kind says its model; None for any other annotation."""
+    """Returns the mark of a table whose kind says its model; None for any other annotation."""
     return next((mark for mark in get_args(annotation)[1:] if isinstance(mark, Kinds)), None)
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Any]:
-    """A copy of `values` at any depth, from which wrong values can be removed."""
+    """Returns a copy of `values` at any depth, from which wrong values can be removed."""
     copy: dict[str, Any] = dict(values)
     left = [copy]
     while left:
@@ -283,7 +283,7 @@ def _copied(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _take(values: dict[str, Any], keys: Location) -> Any:
-    """Remove the value at `keys` from `values`, or the list that contains it; without keys, everything."""
+    """Removes the value at `keys` from `values`, or the list that contains it; without keys, everything."""
     if not keys:
         return values.clear()
     for key in keys[:-1]:
@@ -301,12 +301,12 @@ def _put(values: Any, keys: Location, value: object) -> None:
 
 
 def dotted(keys: Sequence[int | str]) -> str:
-    """`keys` in the dotted form of `--set`."""
+    """Returns `keys` in the dotted form of `--set`."""
     return ".".join(map(str, keys))
 
 
 def shown(value: object) -> str:
-    """`value` as Python writes it, shortened."""
+    """Returns `value` as Python writes it, shortened."""
     try:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits has no text form

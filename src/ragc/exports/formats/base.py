@@ -28,10 +28,10 @@ class Format:
     it, with the version used in tests. `write` returns the files of a program by relative path with `/`. It
     is deterministic: no time, machine path or secret. It raises NotExpressible for what the format cannot
     express. `load` returns the lines that load a prompt. `folder` is set for a format that needs more than
-    one file per prompt, or whose consumer expects a folder; `alone` where a single call may still be one file
-    if the output has the name of a file; `cases` if the format includes cases; `imported` where a file
-    without its suffix cannot be loaded. `named` returns the file name of a prompt in a folder where that is
-    not the prompt's name and `suffix`.
+    one file per prompt, or whose consumer expects a folder; `alone` if a single call may still be one file
+    when the output has the name of a file; `cases` if the format includes cases; `imported` if a file without
+    its suffix cannot be loaded. `named` returns the file name of a prompt in a folder, if that differs from
+    the prompt's name and `suffix`.
     """
 
     id: str
@@ -47,15 +47,15 @@ class Format:
     named: Callable[[ExportedProgram, CompiledPrompt], str] | None = None
 
     def files(self, program: ExportedProgram) -> Mapping[str, bytes]:
-        """The files of `program` by relative path; raises NotExpressible."""
+        """Returns the files of `program` by relative path; raises NotExpressible."""
         return self.write(program)
 
     def name_of(self, program: ExportedProgram, prompt: CompiledPrompt) -> str:
-        """The path of the file of `prompt` in the folder of an export."""
+        """Returns the path of the file of `prompt` in the folder of an export."""
         return self.named(program, prompt) if self.named else f"{prompt.name}{self.suffix}"
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object for `ragc list exports --json`."""
+        """Returns a JSON object for `ragc list exports --json`."""
         return {name: getattr(self, name) for name in ("id", "about", "suffix", "consumer")}
 
 
@@ -82,7 +82,7 @@ FORMATS = Registry(
 
 
 def format_of(id: str) -> Format:
-    """The format called `id`, one of another package loaded; raises UnknownName."""
+    """Returns the format called `id`, one of another package loaded; raises UnknownName."""
     if not FORMATS.is_known(id):
         raise UnknownName("export format", id, (*FORMATS.about(), ALL))
     return FORMATS.get(id)
@@ -93,7 +93,7 @@ CAN = ("jinja2", "openai-json")
 
 
 def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:
-    """JSON metadata for the messages of `prompt`; `how` is a sentence on loading them."""
+    """Returns JSON metadata for the messages of `prompt`; `how` is a sentence on loading them."""
     from ragc.prompts.model import reading
 
     return {
@@ -109,7 +109,7 @@ def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict
 
 
 def refuse_inputs(prompt: CompiledPrompt, taken: Collection[str], consumer: str) -> None:
-    """Raise NotExpressible when an input of `prompt` has a name that `consumer` reserves (`taken`)."""
+    """Raises NotExpressible when an input of `prompt` has a name that `consumer` reserves (`taken`)."""
     for one in prompt.inputs:
         if one.name in taken:
             what = f"The prompt {prompt.name!r}"

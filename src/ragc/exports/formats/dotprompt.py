@@ -62,7 +62,7 @@ _AWKWARD = re.compile(
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt; raises NotExpressible where a fixed message is blank or contains a marker."""
+    """Returns one file per prompt; raises NotExpressible where a fixed message is blank or has a marker."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -90,7 +90,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _inputs(prompt: CompiledPrompt, cr: str) -> dict[str, Any]:
-    """The schema of the inputs, with a constant called `cr` unless that is empty."""
+    """Returns the schema of the inputs, with a constant called `cr` unless that is empty."""
     schema = prompt.input_schema
     schema["properties"] = {one.name: _schema(prompt, one) for one in prompt.inputs}
     if not cr:
@@ -153,14 +153,14 @@ def _value(name: str, words: Sequence[str]) -> str:
 
 
 def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Placeholder inputs; a list shown as JSON, and a number, is a text."""
+    """Returns placeholder inputs; a list shown as JSON, and a number, is a text."""
     texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
     numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
     return example_inputs(prompt) | numbers | texts
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         inputs_line(_placeholder_inputs(at.prompt)),
         "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",

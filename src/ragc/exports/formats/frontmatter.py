@@ -12,7 +12,7 @@ _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
 def page(head: Mapping[str, Any], body: str) -> bytes:
-    """A file with `head`, JSON values by name, as its frontmatter, followed by `body`.
+    """Returns a file with `head`, JSON values by name, as its frontmatter, followed by `body`.
 
     No text of the head contains `---` or `+++`, which some readers take for its end anywhere.
     """
@@ -20,19 +20,19 @@ def page(head: Mapping[str, Any], body: str) -> bytes:
 
 
 def yaml(value: Mapping[str, Any]) -> str:
-    """`value` as block YAML that versions 1.1 and 1.2 read alike: quoted texts, one line each."""
+    """Returns `value` as block YAML that versions 1.1 and 1.2 read alike: quoted texts, one line each."""
     return "".join(f"{line}\n" for line in _block(value))
 
 
 def about(program: ExportedProgram, prompt: CompiledPrompt) -> str:
-    """A one-line description of the file."""
+    """Returns a one-line description of the file."""
     return f"The prompt {prompt.name} of the compiled program {program.method}"
 
 
 def metadata(
     program: ExportedProgram, prompt: CompiledPrompt, load: str, limits: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Metadata of a prompt: its program, licence note, how to load it, limits, how to read replies."""
+    """Returns metadata of a prompt: program, licence note, how to load it, limits, how to read replies."""
     from ragc.prompts.model import reading
 
     note = {"note": program.note} if program.note else {}
@@ -41,19 +41,19 @@ def metadata(
 
 
 def style(prompt: CompiledPrompt, one: Input) -> str:
-    """The style in which the input `one` is written; `plain` if no message contains it."""
+    """Returns the style in which the input `one` is written; `plain` if no message contains it."""
     shown = (slot for message in prompt.messages for slot in message.slots)
     return next((slot.style for slot in shown if slot.name == one.name), "plain")
 
 
 def description_of(one: Input, how: str = "") -> dict[str, str]:
-    """The `description` of an input: `how` to pass it and what it is; empty without either."""
+    """Returns the `description` of an input: `how` to pass it and what it is; empty without either."""
     description = "; ".join(filter(None, (how, one.about)))
     return {"description": description} if description else {}
 
 
 def free(name: str, inputs: Sequence[Input]) -> str:
-    """`name`, with `_` appended until it is not the name of an input."""
+    """Returns `name`, with `_` appended until it is not the name of an input."""
     taken = {one.name for one in inputs}
     while name in taken:
         name += "_"
@@ -61,12 +61,12 @@ def free(name: str, inputs: Sequence[Input]) -> str:
 
 
 def outline(message: TemplateMessage) -> str:
-    """The content of `message` with a letter in place of each input."""
+    """Returns the content of `message` with a letter in place of each input."""
     return "".join(part if isinstance(part, str) else "x" for part in message.parts)
 
 
 def _block(value: Any) -> Iterator[str]:
-    """The lines of a non-empty mapping or list."""
+    """Yields the lines of a non-empty mapping or list."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             inner = list(_inner(item))

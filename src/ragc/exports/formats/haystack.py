@@ -26,7 +26,7 @@ TAKEN = ("self", "template", "template_variables", _REFUSED)
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt.
+    """Returns one file per prompt.
 
     Raises NotExpressible for an input with a reserved name.
     """
@@ -50,7 +50,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
-    """A message in Haystack's format; the assistant's are not templates."""
+    """Returns a message in Haystack's format; the assistant's are not templates."""
     from ragc.prompts.render import template
 
     text = message.fixed_text if message.role == "assistant" else _source(template(prompt, message))
@@ -62,7 +62,7 @@ def _source(source: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """YAML with multi-line texts as blocks, quoted where a block would not be read back the same."""
+    """Returns YAML with multi-line texts as blocks, quoted where a block would not be read back the same."""
     import yaml
 
     class Quotes(yaml.SafeDumper):
@@ -89,7 +89,7 @@ def _yaml(value: Any) -> str:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import pathlib",

@@ -13,7 +13,7 @@ SUFFIX = ".jinja.json"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt."""
+    """Returns one file per prompt."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -38,7 +38,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import json, pathlib, jinja2",

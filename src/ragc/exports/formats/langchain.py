@@ -24,7 +24,7 @@ _MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt.
+    """Returns one file per prompt.
 
     Raises NotExpressible for an input called `self`, which is an argument of LangChain's methods.
     """
@@ -32,7 +32,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 
 def plain(prompt: CompiledPrompt) -> bool:
-    """Whether an f-string can express the last message of `prompt`, so that `loads` needs no option."""
+    """Returns whether an f-string can express the last message of `prompt`, so `loads` needs no option."""
     slots = prompt.messages[-1].slots
     return all(slot.style == "plain" and prompt.input(slot.name).kind != "flag" for slot in slots)
 
@@ -69,13 +69,13 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]
 
 
 def _constructor(*names_and_values: Any) -> dict[str, Any]:
-    """LangChain's serialization of an object: the path of its class and its constructor arguments."""
+    """Returns LangChain's serialization of an object: the path of its class and its constructor arguments."""
     *names, values = names_and_values
     return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
 
 
 def _braces(message: TemplateMessage) -> str:
-    """The f-string template of `message`."""
+    """Returns the f-string template of `message`."""
     escaped = str.maketrans({"{": "{{", "}": "}}"})
     return "".join(f"{{{p.name}}}" if isinstance(p, Slot) else p.translate(escaped) for p in message.parts)
 
@@ -87,7 +87,7 @@ def _jinja2(prompt: CompiledPrompt, message: TemplateMessage) -> str:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import pathlib",

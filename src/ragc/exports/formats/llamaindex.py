@@ -1,6 +1,6 @@
 r"""llamaindex: the text of a RichPromptTemplate: `{% chat role="system" %}` blocks with Jinja2 in them.
 
-LlamaIndex strips white space from both ends of a message. Where that could change one, the message passes
+LlamaIndex strips white space from both ends of a message. If that could change one, the message passes
 through `cache_control`, a filter that preserves its text. The filter's own end mark inside a text would end
 it, so each `<` is written as U+E000 `b` inside it, and U+E000 itself as U+E000 `a`. LlamaIndex renders a
 missing input as nothing.
@@ -27,7 +27,7 @@ _CLOSE = "{%+ endfilter %}"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt.
+    """Returns one file per prompt.
 
     Raises NotExpressible for an input called `llm`, `self` or `canary_word`.
     """
@@ -56,7 +56,7 @@ def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
 
 
 def _may_end_in_space(message: TemplateMessage) -> bool:
-    """Whether `message` may begin or end with white space."""
+    """Returns whether `message` may begin or end with white space."""
     ends = [*message.parts[:1], *message.parts[-1:]]
     return any(_may_be_space(part, at) for part, at in zip(ends, (0, -1), strict=False))
 
@@ -66,7 +66,7 @@ def _may_be_space(part: Part, at: int) -> bool:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import pathlib",

@@ -30,7 +30,7 @@ _NAMES = {"model": "model_name", "stop": "stop_sequences"}
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt, registered as `METHOD-PROMPT`.
+    """Returns one file per prompt, registered as `METHOD-PROMPT`.
 
     Raises NotExpressible for an input named like an argument of `format`, and for messages of more than MOST
     characters.
@@ -74,13 +74,13 @@ def _template(prompt: CompiledPrompt) -> list[dict[str, str]]:
 
 
 def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The model and its parameters by MLflow's names; the reply's schema is stored separately."""
+    """Returns the model and its parameters by MLflow's names; the reply's schema is stored separately."""
     body = {"model": model, **parameters}
     return {_NAMES.get(name, name): value for name, value in body.items() if name != "response_format"}
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import json, pathlib, mlflow",

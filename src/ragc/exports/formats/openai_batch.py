@@ -19,7 +19,7 @@ URL = "/v1/chat/completions"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file for each prompt that has cases; raises NotExpressible without cases."""
+    """Returns one file for each prompt that has cases; raises NotExpressible without cases."""
     if not program.cases:
         raise NotExpressible(
             "A program without questions",
@@ -39,7 +39,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
-    """One line per case, in order; ASCII only, so that no reader splits a text at a line separator."""
+    """Yields one line per case, in order; ASCII only, so that no reader splits a text at a line separator."""
     from ragc.prompts.render import render
 
     taken = {case.id for case in program.cases if case.prompt == prompt.name}
@@ -55,7 +55,7 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
 
 
 def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
-    """The id of the case, with a number appended if an earlier case has the same id."""
+    """Returns the id of the case, with a number appended if an earlier case has the same id."""
     if case.id not in used:
         return case.id
     numbered = (f"{case.id}#{n}" for n in range(2, len(used) + len(taken) + 3))
@@ -63,7 +63,7 @@ def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     model = shlex.quote(at.program.model(at.prompt))
     return (
         "import pathlib, openai",

@@ -22,12 +22,12 @@ STYLES = {
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt."""
+    """Returns one file per prompt."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
 def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
-    """The text of each slot: `{{name}}`, with a number if a fixed text or another slot contains that."""
+    """Returns the text of each slot: `{{name}}`, with a number if a fixed text or slot contains that."""
     fixed = "\n".join(str(p) for m in prompt.messages for p in m.parts if not isinstance(p, Slot))
     slots: dict[str, Slot] = {}
     for slot in dict.fromkeys(slot for message in prompt.messages for slot in message.slots):
@@ -70,7 +70,7 @@ def _slot(slot: Slot) -> dict[str, Any]:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         "import json, pathlib",
         f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",

@@ -32,7 +32,9 @@ _ROLE = re.compile(r"\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*",
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file per prompt; raises NotExpressible where the body cannot contain the last message's text."""
+    """Returns one file per prompt; raises NotExpressible where the body cannot contain the last message's
+    text.
+    """
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -67,7 +69,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 def _body(
     prompt: CompiledPrompt, fixed: Sequence[TemplateMessage], last: TemplateMessage, thread: str
 ) -> str:
-    """The messages; the final empty line makes a role in the last line of an input an error too."""
+    """Returns the messages; the final empty line makes a role in the last line of an input an error too."""
     from ragc.prompts.render import template
 
     shown = [f"{message.role}:\n{template(prompt, message)}\n" for message in (*fixed, last)]
@@ -75,7 +77,7 @@ def _body(
 
 
 def _survives_body(text: str) -> bool:
-    """Whether Prompty reads a message `text` in the body back unchanged."""
+    """Returns whether Prompty reads a message `text` in the body back unchanged."""
     lines = text.splitlines()
     return "\n".join(lines) == text == text.strip("\n") and not any(map(_ROLE.fullmatch, lines))
 
@@ -96,7 +98,7 @@ def _input(one: Input) -> dict[str, Any]:
 
 
 def _options(prompt: CompiledPrompt) -> dict[str, Any]:
-    """The sampling parameters, named so that Prompty sends the same names to OpenAI as ragc."""
+    """Returns the sampling parameters, named so that Prompty sends the same names to OpenAI as ragc."""
     sent = prompt.parameters()
     if _outputs(prompt):
         del sent["response_format"]
@@ -107,7 +109,7 @@ def _options(prompt: CompiledPrompt) -> dict[str, Any]:
 
 
 def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
-    """The outputs where the reply is enforced and Prompty can express its schema; else none."""
+    """Returns the outputs where the reply is enforced and Prompty can express its schema; else none."""
     if not prompt.enforced or "response_format" not in prompt.parameters():
         return []
     whole = _property(prompt.output_schema)
@@ -116,7 +118,7 @@ def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
 
 
 def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` as a property of Prompty; empty if no property can express it."""
+    """Returns `schema` as a property of Prompty; empty if no property can express it."""
     rest = {name: value for name, value in schema.items() if name not in ("type", "description", "enum")}
     if str(schema.get("description", "")).startswith("${"):  # Prompty would substitute it
         return {}
@@ -135,13 +137,13 @@ def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strict(rest: Mapping[str, Any]) -> bool:
-    """Whether an object allows exactly its named properties."""
+    """Returns whether an object allows exactly its named properties."""
     known = rest.keys() == {"properties", "required", "additionalProperties"}
     return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import prompty",

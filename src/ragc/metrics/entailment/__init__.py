@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def make(name: str, ask: JudgeCall | None = None, *, store: CallStore | None = None) -> Entailer:
-    """The backend `name`, "lexical", "judge" or "nli:PATH_OR_ID", with cached verdicts.
+    """Returns the backend `name`, "lexical", "judge" or "nli:PATH_OR_ID", with cached verdicts.
 
     `ask` calls the judge; those calls are in the call store. `store` stores the verdicts of NLI models.
     Raises UsageError for "judge" without `ask`, for a model that is not here or is not an entailment model,

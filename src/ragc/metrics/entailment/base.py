@@ -58,7 +58,7 @@ class Entailer(Protocol):
         ...
 
     async def entails(self, pairs: Sequence[Pair], /) -> Sequence[Verdict]:
-        """A verdict for each of `pairs`, in order. Pairs must be distinct.
+        """Returns a verdict for each of `pairs`, in order. Pairs must be distinct.
 
         Raises RagcError when the model cannot be loaded, run or reached.
         """
@@ -69,7 +69,7 @@ class Runner(Protocol):
     """A model in memory."""
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order. Called by one thread at a time."""
+        """Returns a verdict for each of `pairs`, in order. Called by one thread at a time."""
         ...
 
 
@@ -94,7 +94,7 @@ class LexicalEntailer:
         return f"lexical {self.theta:g}"
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[bool]:
-        """A verdict for each of `pairs`, in order."""
+        """Returns a verdict for each of `pairs`, in order."""
         premises = {premise: _words(premise) for premise in dict.fromkeys(premise for premise, _ in pairs)}
         return [self._follows(premises[premise], _words(hypothesis)) for premise, hypothesis in pairs]
 
@@ -123,7 +123,7 @@ class CachedEntailer:
         return self._entailer.name
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; the entailer is called once, for those not cached."""
+        """Returns a verdict for each of `pairs`, in order; calls the entailer once, for those not cached."""
         self._recall(pair for pair in pairs if pair not in self._known)
         unknown = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if unknown:
@@ -150,13 +150,13 @@ class CachedEntailer:
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The indexes of all items, in batches of `BATCH` of similar length, shortest first."""
+    """Returns the indexes of all items, in batches of `BATCH` of similar length, shortest first."""
     order = sorted(range(len(lengths)), key=lambda at: lengths[at])
     return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
 
 def longest(folder: Path, config: Mapping[str, Any]) -> int:
-    """A classifier's context in tokens, special ones included: from its configuration, else `TOKENS`."""
+    """Returns a classifier's context in tokens with special ones: from its configuration, else `TOKENS`."""
     tokenizer = folder / "tokenizer_config.json"
     tokens = json_settings(tokenizer).get("model_max_length") if tokenizer.is_file() else None
     positions = config.get("max_position_embeddings")
@@ -166,7 +166,9 @@ def longest(folder: Path, config: Mapping[str, Any]) -> int:
 
 
 def json_settings(path: Path) -> dict[str, Any]:
-    """The JSON object in the file `path`; empty for other JSON. Raises UsageError when it cannot be read."""
+    """Returns the JSON object in the file `path`; empty for other JSON. Raises UsageError when it cannot be
+    read.
+    """
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -32,7 +32,7 @@ class JudgeEntailer:
         return f"judge {self._ask.name}, prompt entails, {self._longest} characters"
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order.
+        """Returns a verdict for each of `pairs`, in order.
 
         Raises TargetError and its subclasses when the endpoint fails.
         """
@@ -50,7 +50,7 @@ class JudgeEntailer:
 
 
 def truncate(text: str, longest: int) -> str:
-    """`text`, or its first `longest` characters without a word cut in half at the end."""
+    """Returns `text`, or its first `longest` characters without a word cut in half at the end."""
     if len(text) <= longest:
         return text
     cut = text[: longest + 1].rpartition(" ")[0]

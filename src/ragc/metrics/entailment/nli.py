@@ -48,7 +48,7 @@ class NliEntailer:
         return self._name
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; raises TargetError when the model cannot be run."""
+        """Returns a verdict for each of `pairs`, in order; raises TargetError if the model cannot run."""
         return await asyncio.to_thread(self._run, list(pairs)) if pairs else []
 
     def _run(self, pairs: list[Pair]) -> list[Verdict]:
@@ -67,7 +67,7 @@ class NliEntailer:
 
 
 def nli(model: str) -> NliEntailer:
-    """The model called `model`: a folder, or an id in the cache of the Hugging Face hub.
+    """Returns the model called `model`: a folder, or an id in the cache of the Hugging Face hub.
 
     Raises UsageError when it is neither, when it is not an entailment model, and when a library is missing.
     """
@@ -113,7 +113,7 @@ def nli(model: str) -> NliEntailer:
 
 
 def entailment_label(config: Mapping[str, Any], where: object) -> int:
-    """The index of the label that means entailment, by the names in `id2label`; two labels or three.
+    """Returns the index of the label that means entailment, by the names in `id2label`; two labels or three.
 
     Raises UsageError, naming `where`, when none or several have such a name, as for LABEL_0.
     """
@@ -132,7 +132,7 @@ def entailment_label(config: Mapping[str, Any], where: object) -> int:
 
 
 def _locate_model(model: str) -> tuple[Path, str]:
-    """The folder of `model`, and its name in reports, which includes an identification of the files."""
+    """Returns the folder of `model`, and its name in reports, which identifies its files."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder, f"{folder.resolve().name}@{_content(folder)}"
@@ -153,7 +153,7 @@ def _locate_model(model: str) -> tuple[Path, str]:
 
 
 def _content(folder: Path) -> str:
-    """Twelve digits that identify the model's files, by name and content."""
+    """Returns twelve digits that identify the model's files, by name and content."""
     sums = hashlib.sha256()
     for name, checksum in folder_digests(folder, _WEIGHTS).items():
         sums.update(f"{name} {checksum}\n".encode("utf-8", "surrogatepass"))

@@ -32,7 +32,7 @@ class OnnxClassifier:
         self._session = OnnxSession(model, pad=pad, output="logits")
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
+        """Returns a verdict for each of `pairs`, in order; None if no premise fits beside the hypothesis."""
         encodings = self._encode_pairs(pairs)
         readable = [at for at, encoding in enumerate(encodings) if encoding is not None]
         verdicts: list[Verdict] = [None] * len(pairs)
@@ -54,6 +54,6 @@ class OnnxClassifier:
         return [next(encodings) if fit else None for fit in fits]
 
     def _best(self, batch: Sequence[Any]) -> list[int]:
-        """The label with the greatest score for each pair of the batch."""
+        """Returns the label with the greatest score for each pair of the batch."""
         scores, _ = self._session.run([(encoding.ids, encoding.type_ids) for encoding in batch])
         return [int(best) for best in scores.argmax(axis=-1)]

@@ -30,7 +30,7 @@ class Classifier:
         self._longest = longest(folder, self._model.config.to_dict())
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
+        """Returns a verdict for each of `pairs`, in order; None if no premise fits beside the hypothesis."""
         extra = self._tokenizer.num_special_tokens_to_add(pair=True)
         sizes = _sizes(self._tokenizer, pairs)
         readable = [at for at, (_, claim) in enumerate(sizes) if claim + extra < self._longest]
@@ -62,7 +62,7 @@ class Generator:
         self._model, self._tokenizer = _load_model("AutoModelForSeq2SeqLM", folder)
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
+        """Returns a verdict for each of `pairs`, in order; None if no premise fits beside the hypothesis."""
         token_ids = [self._encode_pair(premise, claim) for premise, claim in pairs]
         readable = [at for at, ids in enumerate(token_ids) if ids]
         verdicts: list[Verdict] = [None] * len(pairs)
@@ -73,7 +73,7 @@ class Generator:
         return verdicts
 
     def _encode_pair(self, premise: str, claim: str) -> list[int]:
-        """The tokens of a pair, with a truncated premise if needed; [] without space for a premise."""
+        """Returns the tokens of a pair, its premise truncated if needed; [] without space for a premise."""
         premise_ids = self._tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
         claim_ids = self._tokenizer(f"hypothesis: {claim}").input_ids
         premise_limit = GENERATOR_TOKENS - len(claim_ids)
@@ -95,7 +95,7 @@ class Generator:
 
 
 def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
-    """The model, ready to run, and its tokenizer, from files of `folder` only."""
+    """Returns the model, ready to run, and its tokenizer, from files of `folder` only."""
     torch, library = import_module("torch"), import_module("transformers")
     # Explicit, since the libraries would otherwise ask on the terminal whether to run a model's code.
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -105,7 +105,7 @@ def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
 
 
 def _sizes(tokenizer: Any, pairs: Sequence[Pair]) -> list[tuple[int, int]]:
-    """The number of tokens of each premise and hypothesis, without special ones."""
+    """Returns the number of tokens of each premise and hypothesis, without special ones."""
     token_ids = [
         tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
         for texts in zip(*pairs, strict=True)

@@ -27,12 +27,12 @@ Decide = Callable[[Mapping[str, Any]], str | None]
 
 
 def beside(answers: Path) -> Path:
-    """The file of labels beside the file of answers, `rows.labels.jsonl` for `rows.jsonl`."""
+    """Returns the file of labels beside the file of answers, `rows.labels.jsonl` for `rows.jsonl`."""
     return answers.with_name(f"{answers.name.removesuffix('.jsonl')}.labels.jsonl")
 
 
 def digest(row: Mapping[str, Any]) -> str:
-    """The digest of a row's question and prediction, 16 hexadecimal digits."""
+    """Returns the digest of a row's question and prediction, 16 hexadecimal digits."""
     content = json.dumps([row.get("question"), row.get("prediction")], ensure_ascii=False)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -80,7 +80,9 @@ def label(answers: Path, decide: Decide, out: Path) -> dict[str, int]:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """The labels of a file by the digest of their answers. Raises DataError for a row that is none."""
+    """Returns the labels of a file by the digest of their answers. Raises DataError for a row that is
+    none.
+    """
     labels, problems = dict[str, dict[str, Any]](), list[str]()
     for row in rows(path):
         problems += [f"{row.location}: {problem}" for problem in row.problems]

@@ -67,7 +67,9 @@ class MetricRow:
         return f"{self.verdict}, {AS_JUDGED}" if is_judge(self.backend) else self.verdict
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values; the difference is b - a, `p_adjusted` over all metrics and for earlier looks."""
+        """Returns JSON values; the difference is b - a, `p_adjusted` over all metrics and for earlier
+        looks.
+        """
         sides = {name: _interval(side) for name, side in (("a", self.a), ("b", self.b)) if side}
         numbers = self.judged.to_json() if self.judged else {"n": 0}
         note = power_note(self.judged.result) if self.judged else ""
@@ -85,7 +87,7 @@ class Change:
     after: float
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {
             "id": self.a.id,
             "question": self.a.question,
@@ -101,7 +103,7 @@ class RunComparison:
 
     `changed` holds the questions whose score of the metric `by` changed most, largest change first; `rose`
     and `fell` count all questions whose score did. `skipped` names metrics that only one run has. `look` says
-    how often the test questions were looked at, where they were answered for this comparison; `remarks` are
+    how often the test questions were looked at, if they were answered for this comparison; `remarks` are
     sentences on what the scores cannot show.
     """
 
@@ -153,7 +155,7 @@ class RunComparison:
         return notebook.table(headline, self.table()[0], self.table()[1:], self.notes())
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc eval A B --json`."""
+        """Returns the output of `ragc eval A B --json`."""
         shared = self.a.answered.keys() & self.b.answered.keys()
         return {
             "a": _run(self.a),
@@ -174,13 +176,13 @@ class RunComparison:
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
-        """Rows of text for printing, the header first; one row per metric."""
+        """Returns rows of text for printing, the header first; one row per metric."""
         gap = "difference (simultaneous interval)"
         head = ("metric", self.a.name, self.b.name, gap, "p adjusted", "n", "verdict")
         return head, *(_table_row(row) for row in self.rows)
 
     def changes_table(self) -> tuple[tuple[str, ...], ...]:
-        """Rows of text for printing, the header first; one row per changed question, texts cut."""
+        """Returns rows of text for printing, the header first; one row per changed question, texts cut."""
         head = ("id", "question", "gold", f"{self.a.name} ({self.by})", f"{self.b.name} ({self.by})")
         return head, *(
             (
@@ -194,7 +196,7 @@ class RunComparison:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Sentences to print below the tables: omitted questions, failures, and statistical power."""
+        """Returns sentences to print below the tables: omitted questions, failures, and statistical power."""
         notes = [f"{row.metric}: {row.matching.note(self.a.name, self.b.name)}" for row in self.rows]
         sentences = [note for note in notes if not note.endswith(": ")]
         sentences += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
@@ -253,7 +255,7 @@ def compare(
     method: Method = "max-t",
     confidence: float = 0.95,
 ) -> RunComparison:
-    """Run `b` compared with run `a`, on the questions that both answered.
+    """Runs `b` compared with run `a`, on the questions that both answered.
 
     Metrics are those scored in both runs, in a's order; p is adjusted over all of them. `by` is the metric
     whose largest changes are listed, at most `changed` of them; by default the first. Raises UsageError when
@@ -286,7 +288,7 @@ def compare(
 
 
 def _remarks(a: Run, b: Run) -> tuple[str, ...]:
-    """What the scores of both runs cannot show, and so their difference."""
+    """Returns what the scores of both runs cannot show, and so their difference."""
     sentences = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
     one_sided = bool(a.remarks) != bool(b.remarks)
     return (*sentences, *(["The difference flatters it too."] if one_sided else []))
@@ -366,5 +368,5 @@ def _number(scores: Mapping[str, float | None], key: str) -> float:
 
 
 def _decided(judged: ContrastResult | None, higher_is_better: bool) -> Verdict:
-    """The verdict on b by the adjusted p; no difference is shown where nothing was compared."""
+    """Returns the verdict on b by the adjusted p; no difference is shown if nothing was compared."""
     return judged.verdict(higher_is_better=higher_is_better) if judged else "not shown to be better"

@@ -40,7 +40,7 @@ class Labels:
 
 
 def read(path: Path, a: Run, b: Run, metric: Metric, *, names: Sequence[str] = ("", "")) -> Labels:
-    """The labels in `path` of answers in the runs `a` and `b`, for the scores of `metric`.
+    """Returns the labels in `path` of answers in the runs `a` and `b`, for the scores of `metric`.
 
     An arm is "a" or "b", the name of the run, or the one in `names`. Raises DataError with every problem and
     its line, and UsageError for labels of one run only, for fewer than `MIN_LABELS` of one, and for a metric
@@ -97,7 +97,7 @@ def _check_numbers(
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """The lines of the file as JSON values, None where one is none."""
+    """Yields the lines of the file as JSON values, None where one is none."""
     try:
         lines = inputs.read_text(path, "utf-8-sig", MAX_BYTES).split("\n")
     except FileNotFoundError:
@@ -148,7 +148,7 @@ class Correction:
         return replace(self, result=replace(r, p=p, low=low, high=high))
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {"metric": self.metric, **self.result.to_json(), "remarks": list(self.remarks)}
 
     @property
@@ -174,7 +174,9 @@ def _too_much(error: float) -> str:
 
 
 def corrected(labels: Labels, a: Run, b: Run, metric: Metric) -> Correction:
-    """The difference b - a of `metric`, over the questions scored in both runs, corrected by `labels`."""
+    """Returns the difference b - a of `metric`, over the questions scored in both runs, corrected by
+    `labels`.
+    """
     first, second = a.scores(metric.id), b.scores(metric.id)
     pairs = {
         key: (before, after)

@@ -36,11 +36,11 @@ SHOWN = 10
 class RunRow:
     """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
 
-    `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
-    family of findings that metrics read; it is empty when only texts were compared. `seen` says what the
-    question was used as before it was scored, such as "dev"; "" for nothing. `seed` is that of the resampling
-    of the run, and `remark` a sentence on what its scores cannot show, "" for none. `group` is the label of
-    the question's group, "" for one of its own.
+    `scores` has None if a metric does not apply. `backends` names the judging backend, by metric or by the
+    family of findings that metrics read; it is empty when only texts were compared. `seen` is the use of the
+    question before it was scored, such as "dev"; "" for none. `seed` is that of the resampling of the run,
+    and `remark` a sentence on what its scores cannot show, "" for none. `group` is the label of the
+    question's group, "" for one of its own.
     """
 
     id: str
@@ -103,11 +103,11 @@ class Run:
         return {key: row.group for key, row in self.answered.items()}
 
     def scores(self, metric: str) -> Scores:
-        """The scores of `metric` by question id; None where it does not apply or was not scored."""
+        """Returns the scores of `metric` by question id; None if it does not apply or was not scored."""
         return {key: row.scores.get(metric) for key, row in self.answered.items()}
 
     def backend(self, metric: str, family: str = "") -> str:
-        """The backend that judged `metric`, or the `family` that it reads; "" without one.
+        """Returns the backend that judged `metric`, or the `family` that it reads; "" without one.
 
         Raises UsageError when the run mixes backends.
         """
@@ -123,7 +123,7 @@ class Run:
 
 
 def read(path: str | Path, *, name: str = "") -> Run:
-    """The run in the JSONL file `path`, with the given `name` or that of the file.
+    """Returns the run in the JSONL file `path`, with the given `name` or that of the file.
 
     Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
     wrong type, a score that is not a finite number, a duplicate id, no row at all. Blank lines are skipped.
@@ -134,7 +134,7 @@ def read(path: str | Path, *, name: str = "") -> Run:
 def read_whole(
     path: str | Path, *, name: str = "", largest: int = LARGEST
 ) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
-    """As `read`, with the whole rows beside the run, in the same order.
+    """Reads as `read` does; returns the whole rows beside the run, in the same order.
 
     A file of more than `largest` bytes is refused.
     """
@@ -150,7 +150,7 @@ def scan(
     name: str = "",
     largest: int = LARGEST,
 ) -> Run:
-    """As `read`, with one row in memory at a time.
+    """Reads as `read` does, with one row in memory at a time.
 
     `seen` is called for each row with the offset of its line in the file, the length of the line, both in
     bytes, and its value. A file of more than `largest` bytes is refused.
@@ -161,7 +161,7 @@ def scan(
 def _scanned(
     path: Path, seen: Callable[[int, int, Mapping[str, Any]], None], largest: int
 ) -> Iterator[tuple[str, Any]]:
-    """The values of the lines of `path`, read one by one; `seen` gets a row after it was taken."""
+    """Yields the values of the lines of `path`, read one by one; `seen` is called after each row."""
     with _as_data_error(path), inputs.open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
@@ -179,7 +179,7 @@ def _scanned(
 
 @contextmanager
 def _as_data_error(path: Path) -> Iterator[None]:
-    """Turns what reading the file of rows at `path` raises into DataError."""
+    """Converts errors of reading the file of rows at `path` to DataError."""
     try:
         yield
     except FileNotFoundError:
@@ -192,7 +192,7 @@ def _as_data_error(path: Path) -> Iterator[None]:
 
 
 def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
-    """The values of the lines of `path`, each with its place."""
+    """Yields the values of the lines of `path`, each with its location."""
     with _as_data_error(path):
         lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
     for n, line in enumerate(lines, 1):
@@ -201,7 +201,7 @@ def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
 
 
 def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:
-    """The run made of `rows` in the format of `ragc eval --out`; raises DataError like `read`."""
+    """Returns the run made of `rows` in the format of `ragc eval --out`; raises DataError like `read`."""
     return _run(name, name, ((f"row {n}", row) for n, row in enumerate(rows, 1)))
 
 
@@ -278,5 +278,5 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
 
 
 def _seed(value: object) -> int:
-    """The seed in a row; 0 where none is."""
+    """Returns the seed in a row; 0 without one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

@@ -1,22 +1,22 @@
-"""Questions in groups: how many independent questions they are worth, and sums that are swapped whole.
+"""Questions in groups: how many independent questions they are worth, and sums over groups for tests.
 
-Questions about one document share what makes it easy or hard, so ten of them say less than ten of ten
-documents. Groups, not questions, are taken as independent, and all groups as alike: a score is the sum of a
-level, an effect of its group and a rest, and the group's size says nothing of its effect.
+Questions about one document share what makes it easy or hard, so ten of them tell less than ten questions
+about ten documents. Groups, not questions, are taken as independent, and all groups as alike: a score is the
+sum of a level, an effect of its group and a rest, and the size of a group is unrelated to its effect.
 
-`effective_share` is the share of the questions that independent ones would have to number to be as
-uncertain. With it the intervals for independent questions hold for groups (Korn and Graubard 1998 do so for
+`effective_share` is the number of independent questions with the same uncertainty, divided by the number of
+questions. With it the intervals for independent questions hold for groups (Korn and Graubard 1998 do so for
 the interval of Clopper and Pearson in surveys): they draw as many weights, and keep their unseen question.
-The intraclass correlation is not known: the likelihood of the group means and the rest within groups (REML)
-is taken on a grid, with every correlation from 0 to 1 as likely before, and the half width of the mean is
-that of the mixture of Student's t distributions. So few groups widen the interval in place of a count of
-degrees of freedom. Where every group has one question the share is 1, and nothing changes.
+The intraclass correlation is unknown: the likelihood of the group means and the rest within groups (REML) is
+evaluated on a grid, with a uniform prior on correlations from 0 to 1, and the half width of the mean is that
+of the mixture of Student's t distributions. So few groups widen the interval instead of a count of degrees of
+freedom. If every group has one question the share is 1, and nothing changes.
 
 Tests flip the signs of group sums (`resampling.sign_flip`): exact when the two systems are exchangeable
 within groups, whatever the sizes. With fewer than `MIN_GROUPS` groups no p is below .05.
 
-`experiments/benchmarks/scoring/groups.py` measures coverage, widths and false claims, beside what was tried
-in its place. numpy and scipy are imported on first use.
+`experiments/benchmarks/scoring/groups.py` measures coverage, widths and false claims, and those of
+alternatives. numpy and scipy are imported on first use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Groups:
 
     @classmethod
     def of(cls, labels: Sequence[str] | None) -> Groups | None:
-        """The groups named by `labels`, one a question; "" is a group of its own.
+        """Returns the groups named by `labels`, one a question; "" is a group of its own.
 
         None without labels, and when every group has one question: such questions are independent.
         """
@@ -78,7 +78,7 @@ class Groups:
         return len(self.sizes)
 
     def sums(self, values: Array) -> Array:
-        """The sum of `values` (questions, or questions x columns) over each group."""
+        """Returns the sum of `values` (questions, or questions x columns) over each group."""
         import numpy as np
 
         totals = np.zeros((len(self.sizes), *values.shape[1:]))
@@ -87,18 +87,18 @@ class Groups:
 
 
 def size_of(groups: Groups | None) -> int | None:
-    """The number of `groups`; None for independent questions."""
+    """Returns the number of `groups`; None for independent questions."""
     return None if groups is None else len(groups)
 
 
 def count_groups(labels: Iterable[str]) -> int:
-    """The number of groups that `labels` name; every "" is one of its own."""
+    """Returns the number of groups that `labels` name; every "" is one of its own."""
     listed = list(labels)
     return len(set(filter(None, listed))) + listed.count("")
 
 
 def run_lengths(labels: Sequence[str]) -> tuple[int, ...]:
-    """The sizes of runs of equal `labels`, in order; () when every run, and so every group, has one question.
+    """Returns the sizes of runs of equal `labels`, in order; () when every group has one question.
 
     Questions of a group follow each other in the order of a study.
     """
@@ -114,10 +114,10 @@ def run_lengths(labels: Sequence[str]) -> tuple[int, ...]:
 
 
 def assumed_questions(sizes: Collection[int]) -> int:
-    """The number of independent questions that groups of these `sizes` are worth before anything is measured.
+    """Returns how many independent questions groups of these `sizes` are worth, before any measurement.
 
-    At `ASSUMED_CORRELATION`, at least the number of groups that would be worth as much if questions of a
-    group were all alike, at most the number of questions.
+    Computed at `ASSUMED_CORRELATION`. At least the number of groups that would be worth as much if questions
+    of a group were all alike, at most the number of questions.
     """
     total = sum(sizes)
     if not total:
@@ -127,11 +127,11 @@ def assumed_questions(sizes: Collection[int]) -> int:
 
 
 def effective_share(values: Array, groups: Groups, confidence: float = 0.95) -> float:
-    """The share, above 0 and at most 1, of independent questions among `values`, one a question.
+    """Returns the share, above 0 and at most 1, of independent questions among `values`, one a question.
 
-    The mean of so many independent questions with the same spread has an interval as wide. Where all values
-    are equal nothing is known of the correlation, and questions of a group count as alike. The same in any
-    order of questions and groups.
+    The mean of so many independent questions with the same spread has an interval as wide. If all values are
+    equal the correlation is unknown, and questions of a group count as alike. The result does not depend on
+    the order of questions and groups.
     """
     import numpy as np
 
@@ -156,7 +156,7 @@ def effective_share(values: Array, groups: Groups, confidence: float = 0.95) -> 
 def _half_widths(
     means: Array, sizes: Array, within: float, total: float, confidence: float
 ) -> tuple[float, float]:
-    """The half width of the mean's interval with groups, and that for independent questions."""
+    """Returns the half width of the mean's interval with groups, and that for independent questions."""
     import numpy as np
     from scipy.special import stdtr, stdtrit
 

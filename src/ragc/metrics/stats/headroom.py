@@ -1,18 +1,18 @@
-"""What the scores of a few settings on the same questions say of a search among many more.
+"""Estimates from the scores of a few settings on the same questions what a search among many can gain.
 
-A matrix has a row a setting, the baseline first, and a column a question. Scores are taken as the sum of an
-effect of the setting, one of the question, and a rest (the two together, and the model's noise): a random
+A matrix has a row a setting, the baseline first, and a column a question. Scores are modelled as the sum of
+an effect of the setting, one of the question, and a rest (the two together, and the model's noise): a random
 effects model with two ways (Searle, Casella and McCulloch 1992, Variance Components). The variance between
-settings beyond the rest says how much there is to choose from.
+settings beyond the rest shows how much there is to choose from.
 
-`expected_gain` takes true effects as drawn from a normal distribution around their mean, and a search that
-draws its trials at random and compiles the best mean on the dev questions, the baseline included. The best of
-many is lucky, so its expected gain is pulled back by the share of variance that is not luck. The interval is
-a generalized one (Weerahandi 1993, doi:10.1080/01621459.1993.10476355): mean and variances are drawn as the
-observed sums of squares leave them uncertain, and the gain is computed for each draw.
+`expected_gain` assumes that true effects are normal around their mean, and that a search draws its trials at
+random and compiles the best mean on the dev questions, the baseline included. The best of many is lucky, so
+its expected gain is multiplied by the share of variance that is not luck. The interval is a generalized one
+(Weerahandi 1993, doi:10.1080/01621459.1993.10476355): mean and variances are drawn from their distribution
+given the observed sums of squares, and the gain is computed for each draw.
 
 Questions in groups are not independent: a sum over questions has the error of as many independent ones as its
-group sums say (`clusters`), and settings are shuffled within groups.
+group sums indicate (`clusters`), and settings are shuffled within groups.
 
 numpy is imported on first use.
 """
@@ -78,7 +78,7 @@ class Noise:
     n: int
 
     def of_mean(self, questions: int) -> float:
-        """The standard deviation of the difference between two means over `questions` questions."""
+        """Returns the standard deviation of the difference between two means over `questions` questions."""
         return self.sd / questions**0.5 if questions else 0.0
 
 
@@ -121,12 +121,12 @@ class Gain:
 
     @property
     def shown(self) -> bool:
-        """Whether the gain can be told apart from 0."""
+        """Whether the gain differs from 0 by more than chance."""
         return self.low > 0
 
 
 def solved(scores: Matrix, full: float, groups: Labels | None = None) -> Solved:
-    """The shares of questions that are solved: whose score is at least half of `full`, the greatest.
+    """Returns the shares of questions that are solved: whose score is at least half of `full`, the greatest.
 
     `groups` has the label of each question's group, as in `intervals.mean_ci`.
     """
@@ -141,7 +141,7 @@ def solved(scores: Matrix, full: float, groups: Labels | None = None) -> Solved:
 
 
 def noise(first: Sequence[float], second: Sequence[float], groups: Labels | None = None) -> Noise:
-    """The noise in two runs of one program over the same questions, in the same order.
+    """Returns the noise in two runs of one program over the same questions, in the same order.
 
     With `groups`, `sd` is that at which as many independent differences would make the mean as uncertain.
     """
@@ -154,19 +154,21 @@ def noise(first: Sequence[float], second: Sequence[float], groups: Labels | None
 
 
 def changes(scores: Matrix) -> Changes | None:
-    """How any two of the settings differ question by question; None if none do."""
+    """Returns how any two of the settings differ question by question; None if none do."""
     values = _checked(scores)
     return changes_of([(b - a).round(12).tolist() for a, b in combinations(values, 2)])
 
 
 def independent_share(scores: Matrix, groups: Labels | None) -> float:
-    """The share of independent questions among those of `scores`, by the differences between settings."""
+    """Returns the share of independent questions among those of `scores`, by the differences between
+    settings.
+    """
     values = _checked(scores)
     return _share([b - a for a, b in combinations(values, 2)], Groups.of(groups))
 
 
 def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread:
-    """The random effects of the settings in `scores`, the baseline first.
+    """Returns the random effects of the settings in `scores`, the baseline first.
 
     With `groups`, the errors are those of independent questions that would leave means as uncertain. Raises
     UsageError for fewer than `LEAST_SETTINGS` settings or `LEAST_QUESTIONS` questions.
@@ -197,9 +199,9 @@ def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread
 
 
 def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: int) -> Gain:
-    """The gain to expect of a search of `trials` settings on `dev` questions.
+    """Estimates the gain of a search of `trials` settings on `dev` questions.
 
-    `limit` is the most that any setting can be better than the baseline.
+    `limit` is the most by which any setting can exceed the baseline.
     """
     import numpy as np
 
@@ -222,7 +224,7 @@ def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: in
 
 
 def _share(lines: Sequence[Array], groups: Groups | None) -> float:
-    """The mean share of independent questions in the mean of each of `lines`; 1 without `groups`."""
+    """Returns the mean share of independent questions in the mean of each of `lines`; 1 without `groups`."""
     if groups is None or not lines:
         return 1.0
     return sum(effective_share(line, groups) for line in lines) / len(lines)
@@ -231,7 +233,7 @@ def _share(lines: Sequence[Array], groups: Groups | None) -> float:
 def _gains(
     centre: Array, variance: Array, within: Array, best: Array, start: Array, dev: int, limit: float
 ) -> Array:
-    """The mean true lead of what is compiled, for each element of the first three arguments."""
+    """Returns the mean true lead of the compiled setting, for each element of the first three arguments."""
     import numpy as np
 
     error = within / dev
@@ -244,9 +246,10 @@ def _gains(
 
 
 def _luck(trials: int, rng: Any) -> tuple[Array, Array]:
-    """The greatest of `trials` standard normal values, and one more for the baseline, `SEARCHES` times.
+    """Returns the greatest of `trials` standard normal values, and one for the baseline, `SEARCHES` times.
 
-    Both are evenly spread quantiles, which takes fewer than random draws; the second are in random order.
+    Both are evenly spread quantiles, of which fewer are needed than of random draws; the second are in random
+    order.
     """
     from numpy import arange
     from scipy.special import ndtri
@@ -256,7 +259,7 @@ def _luck(trials: int, rng: Any) -> tuple[Array, Array]:
 
 
 def _mean_squares(values: Array) -> tuple[float, float]:
-    """The mean squares between settings (rows) and of the rest."""
+    """Returns the mean squares between settings (rows) and of the rest."""
     settings, n = values.shape
     rows, columns = values.mean(axis=1, keepdims=True), values.mean(axis=0, keepdims=True)
     rest = values - rows - columns + values.mean()
@@ -265,7 +268,7 @@ def _mean_squares(values: Array) -> tuple[float, float]:
 
 
 def _test_differences(values: Array, seed: int) -> float:
-    """The p-value of the variance between rows, with rows shuffled within each column."""
+    """Returns the p-value of the variance between rows, with rows shuffled within each column."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -279,7 +282,7 @@ def _test_differences(values: Array, seed: int) -> float:
 
 
 def _checked(scores: Matrix) -> Array:
-    """`scores` as an array. Raises UsageError for missing cells and for values that are not finite."""
+    """Returns `scores` as an array. Raises UsageError for missing cells and values that are not finite."""
     import numpy as np
 
     if len({len(row) for row in scores}) != 1 or not len(scores[0]):

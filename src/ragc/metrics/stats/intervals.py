@@ -77,7 +77,7 @@ class Interval:
         return f"{self.n}{in_groups(self.groups)}"
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values; `groups` only where questions are in groups."""
+        """Returns JSON values; `groups` only where questions are in groups."""
         return {"mean": self.mean, "ci": [self.low, self.high], "n": self.n} | groups_json(self.groups)
 
 
@@ -119,7 +119,7 @@ def summarise(
     seed: int,
     groups: Labels | None = None,
 ) -> Summary:
-    """The mean over the questions that `metric` applies to; scores are None for the others."""
+    """Returns the mean over the questions that `metric` applies to; scores are None for the others."""
     applicable = [score for score in scores if score is not None]
     labels = labels_where(groups, scores)
     interval = (
@@ -138,7 +138,7 @@ def mean_ci(
     bounds: tuple[float, float] | None = SHARE,
     groups: Labels | None = None,
 ) -> Interval:
-    """The interval of a mean: the same for the same scores in any order, and never of zero width.
+    """Returns the interval of a mean: the same for the same scores in any order, and never of zero width.
 
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
     maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed `REACH`
@@ -157,38 +157,38 @@ def mean_ci(
 
 
 def groups_of(labels: Labels | None, n: int) -> Groups | None:
-    """The groups of `n` questions. Raises UsageError for another number of labels."""
+    """Returns the groups of `n` questions. Raises UsageError for another number of labels."""
     if labels is not None and len(labels) != n:
         raise UsageError(f"Every question needs the label of its group, but {n} have {len(labels)}.")
     return Groups.of(labels)
 
 
 def labels_where(groups: Labels | None, scores: Sequence[float | None]) -> list[str] | None:
-    """The labels of the questions that have a score."""
+    """Returns the labels of the questions that have a score."""
     if groups is None:
         return None
     return [label for label, score in zip(groups, scores, strict=True) if score is not None]
 
 
 def in_groups(groups: int | None) -> str:
-    """What follows a number of questions, such as "in 12 groups"; "" for independent ones."""
+    """Returns the suffix of a number of questions, such as "in 12 groups"; "" for independent ones."""
     return "" if groups is None else f" in {groups} group{'' if groups == 1 else 's'}"
 
 
 def groups_json(groups: int | None) -> dict[str, int]:
-    """The entry of the number of groups in JSON; {} for independent questions."""
+    """Returns the entry of the number of groups in JSON; {} for independent questions."""
     return {} if groups is None else {"groups": groups}
 
 
 def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
-    """The position of the unseen question for the lower and the upper end; see `intervals`."""
+    """Returns the position of the unseen question for the lower and the upper end; see `intervals`."""
     mean = float(values.mean())
     far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
     return max(least, mean - far), min(greatest, mean + far)
 
 
 def draws(values: Array, seed: int, share: float = 1.0) -> Draws:
-    """Bayesian bootstrap draws of one column, the same for the same values in any order.
+    """Returns Bayesian bootstrap draws of one column, the same for the same values in any order.
 
     `share` is that of independent questions among the values (`clusters.effective_share`).
     """
@@ -211,7 +211,9 @@ def draws(values: Array, seed: int, share: float = 1.0) -> Draws:
 
 
 def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: float) -> tuple[float, float]:
-    """The ends of the interval around `mean`; the unseen question, at `limits`, is in every second draw."""
+    """Returns the ends of the interval around `mean`; the unseen question, at `limits`, is in every second
+    draw.
+    """
     import numpy as np
 
     seen_only = drawn.weighted / drawn.total
@@ -233,7 +235,7 @@ def paired(
     bounds: tuple[float, float] | None = SHARE,
     groups: Labels | None = None,
 ) -> Paired:
-    """Compare two systems on the same questions, in the same order; a positive `diff` means b scores more.
+    """Compares two systems on the same questions, in the same order; a positive `diff` means b scores more.
 
     p is that of the sign-flip test: exact with at most `EXACT` differing questions, else from `FLIPS` draws.
     The interval is that of `mean_ci`, with the unseen question `REACH` times as far from the mean difference
@@ -257,7 +259,7 @@ def paired(
 def gaps(
     a: Sequence[float], b: Sequence[float], bounds: tuple[float, float] | None
 ) -> tuple[Array, tuple[float, float]]:
-    """The differences b - a, and the position of an unseen one for the lower and the upper end."""
+    """Returns the differences b - a, and the position of an unseen one for the lower and the upper end."""
     limits = bounds or (-float("inf"), float("inf"))
     first, second = array(a, limits), array(b, limits)
     differences = (second - first).round(12) + 0.0
@@ -276,7 +278,7 @@ def paired_result(
     share: float = 1.0,
     groups: Groups | None = None,
 ) -> Paired:
-    """The Paired result for `differences`, from the bootstrap `drawn` and the test's `p`.
+    """Returns the Paired result for `differences`, from the bootstrap `drawn` and the test's `p`.
 
     `swapped` are what the test flips: the differences, or their sums over `groups`, of which `share` are
     independent.
@@ -293,7 +295,7 @@ def paired_result(
 
 
 def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
-    """Better or worse only when `p < alpha`; the interval agrees when `alpha` is 1 - confidence.
+    """Returns better or worse only when `p < alpha`; the interval agrees when `alpha` is 1 - confidence.
 
     "cannot tell" from fewer than `MIN_GROUPS` groups of questions.
     """
@@ -305,14 +307,14 @@ def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
 
 
 def too_few(groups: int | None) -> bool:
-    """Whether so many groups of questions cannot show any difference."""
+    """Returns whether so few groups of questions cannot show any difference."""
     return groups is not None and groups < MIN_GROUPS
 
 
 def smallest_provable(
     n: int, sd: float, *, step: float = 1.0, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """The approximate true difference that `n` questions detect with probability `power`.
+    """Returns the approximate true difference that `n` questions detect with probability `power`.
 
     `sd` is that of the paired differences and `step` their usual nonzero size: 1 for exact match. The test
     moves in such steps, so one of them is added to the normal approximation.
@@ -322,7 +324,7 @@ def smallest_provable(
 
 
 def power_note(result: Paired) -> str:
-    """One sentence for reports: the smallest difference that this comparison could have detected."""
+    """Returns one sentence for reports: the smallest difference that this comparison could have detected."""
     independent = result.n if result.groups is None else result.groups
     questions = f"{quantity(result.n, 'question')}{in_groups(result.groups)}"
     if too_few(result.groups):
@@ -349,7 +351,9 @@ def power_note(result: Paired) -> str:
 
 
 def array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
-    """`scores` as an array; raises UsageError for none, and when one is not finite or not in `limits`."""
+    """Returns `scores` as an array; raises UsageError for none, and when one is not finite or not in
+    `limits`.
+    """
     import numpy as np
 
     values = np.asarray(scores, dtype=np.float64)
@@ -366,7 +370,7 @@ def array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
 
 
 def agree(diff: float, low: float, high: float, p: float, confidence: float) -> tuple[float, float]:
-    """The ends; if they and `p` disagree about 0, the end nearer to 0 is test-based. See `paired`."""
+    """Returns the ends; if they and `p` disagree about 0, the end nearer to 0 is test-based. See `paired`."""
     shown = p < 1 - confidence
     if shown == (low > 0 or high < 0):
         return low, high

@@ -57,7 +57,7 @@ class Family(NamedTuple):
 
 
 def holm(p: Sequence[float]) -> tuple[float, ...]:
-    """Holm's adjusted p-values (1979), in the order of `p`; each at least its own p, at most 1."""
+    """Returns Holm's adjusted p-values (1979), in the order of `p`; each at least its own p, at most 1."""
     order = sorted(range(len(p)), key=lambda i: (p[i], i))
     adjusted, highest = [1.0] * len(p), 0.0
     for rank, i in enumerate(order):
@@ -67,7 +67,7 @@ def holm(p: Sequence[float]) -> tuple[float, ...]:
 
 
 def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
-    """Adjust `differences` (questions x comparisons) by the step-down maximum.
+    """Adjusts `differences` (questions x comparisons) by the step-down maximum.
 
     A question missing from a comparison is 0 there. A comparison without any difference has p = 1. One with
     at most `EXACT` differing questions has its exact p. The questions must be in the same order.
@@ -99,7 +99,7 @@ def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
 
 
 def by_holm(differences: Array, *, confidence: float, seed: int) -> Family:
-    """As `max_t`, with the same single p-values, adjusted by Holm; `critical` is that of Bonferroni."""
+    """Adjusts the single p-values of `max_t` by Holm; `critical` is that of Bonferroni."""
     p = max_t(differences, confidence=confidence, seed=seed).p
     return Family(p, holm(p), NormalDist().inv_cdf(1 - (1 - confidence) / 2 / len(p)))
 
@@ -126,7 +126,7 @@ class Matching:
     unscored: int
 
     def note(self, a: str, b: str) -> str:
-        """The questions left out, as one sentence; empty without any."""
+        """Returns the questions left out, as one sentence; empty without any."""
         left = [f"{n} asked only of {name}" for n, name in ((self.only_a, a), (self.only_b, b)) if n] + (
             [f"{self.unscored} without a score on both sides"] if self.unscored else []
         )
@@ -160,7 +160,7 @@ class ContrastResult:
     high: float
 
     def verdict(self, *, higher_is_better: bool = True) -> Verdict:
-        """Whether b is better than a, by the adjusted p; "cannot tell" from too few groups."""
+        """Returns whether b is better than a, by the adjusted p; "cannot tell" from too few groups."""
         if too_few(self.result.groups):
             return "cannot tell"
         if self.adjusted >= 1 - self.result.confidence:
@@ -175,7 +175,7 @@ class ContrastResult:
         return replace(self, adjusted=p, low=max(-span, low), high=min(span, high))
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values; `ci` is simultaneous, `ci_unadjusted` that of the contrast alone."""
+        """Returns JSON values; `ci` is simultaneous, `ci_unadjusted` that of the contrast alone."""
         alone = self.result
         return {
             "diff": alone.diff,
@@ -190,7 +190,7 @@ class ContrastResult:
 
 
 def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
-    """The ids scored on both sides, sorted, and the questions left out."""
+    """Returns the ids scored on both sides, sorted, and the questions left out."""
     common = a.keys() & b.keys()
     scored_ids = tuple(sorted(key for key in common if a[key] is not None and b[key] is not None))
     return scored_ids, Matching(
@@ -206,7 +206,8 @@ def judge(
     confidence: float = 0.95,
     groups: Mapping[str, str] | None = None,
 ) -> tuple[ContrastResult | None, ...]:
-    """Every contrast, judged as one family, in the order given; None for one without common questions.
+    """Returns every contrast, judged as one family, in the order given; None for one without common
+    questions.
 
     A contrast without common questions is not counted in the family. Results do not depend on the order of
     questions. The simultaneous interval is that of the contrast alone, widened by the ratio of critical
@@ -268,7 +269,9 @@ def _grouped(
     confidence: float,
     seed: int,
 ) -> Paired:
-    """The result of a contrast alone whose questions are in the groups `labels`; its draws are its own."""
+    """Returns the result of a contrast alone whose questions are in the groups `labels`; its draws are its
+    own.
+    """
     clusters = Groups.of(labels)
     share = effective_share(differences, clusters, confidence) if clusters else 1.0
     swapped = clusters.sums(differences).round(12) if clusters else differences
@@ -292,7 +295,9 @@ def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) 
 
 
 def widen(result: Paired, adjusted: float, stretch: float) -> tuple[float, float]:
-    """The interval of `result`, `stretch` times as wide; the end nearer to 0 agrees with the `adjusted` p."""
+    """Returns the interval of `result`, `stretch` times as wide; the end nearer to 0 agrees with the
+    `adjusted` p.
+    """
     return _stretched(result.diff, (result.low, result.high), adjusted, stretch, result.confidence)
 
 
@@ -308,7 +313,8 @@ def _stretched(
 def after_looks(
     factor: int, diff: float, p: float, ends: tuple[float, float], *, confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """`p` and the `ends` of the interval of `diff`, adjusted by the `factor` of a look; unchanged by 1.
+    """Returns `p` and the `ends` of the interval of `diff`, adjusted by the `factor` of a look; unchanged by
+    1.
 
     The interval is as many times as wide as its critical value is greater, and excludes 0, or ends at it,
     exactly when the adjusted p is below 1 - `confidence`.

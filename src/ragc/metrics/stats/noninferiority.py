@@ -1,19 +1,19 @@
-"""Whether a mean is shown to lie above a bound: that a change loses less than what is allowed.
+"""Tests whether a mean lies above a bound: whether a change loses less than allowed.
 
-Paired differences of two versions of a program are mostly 0. A bootstrap or Student's t sees no loss where
-none is among the questions, and calls that certain. So the test begins at the bound. Of all distributions
-whose mean is the bound, over the range that scores can have, the most likely one given the scores is taken
-(empirical likelihood, Owen 2001; where no score is low enough, some weight lies at the end of the range). `p`
-is the probability that as many questions drawn from it have a mean at least as high as the observed one, by
-convolution, without random draws. For scores of 0 and 1 the distribution is that of the score test for paired
-proportions (Tango 1998), and `p` the E p-value of Lloyd (2008).
+Paired differences of two versions of a program are mostly 0. If the questions contain no loss, a bootstrap or
+Student's t excludes one with certainty. So the test begins at the bound. Of all distributions whose mean is
+the bound, over the range of scores, the most likely one given the scores is taken (empirical likelihood, Owen
+2001; if no score is low enough, some weight lies at the end of the range). `p` is the probability that as
+many questions drawn from it have a mean at least as high as the observed one, by convolution, without random
+draws. For scores of 0 and 1 the distribution is that of the score test for paired proportions (Tango 1998),
+and `p` the E p-value of Lloyd (2008).
 
-A drop is shown by the sign-flip test of verdicts, on one side: exact where no question's score depends on
-which program answered. Groups of questions count as in verdicts: as many independent questions as they are
-worth, signs of whole groups, nothing shown by fewer than `clusters.MIN_GROUPS`.
+A drop is shown by the sign-flip test of verdicts, on one side: exact if no question's score depends on which
+program answered. Groups of questions count as in verdicts: as many independent questions as they are worth,
+signs of whole groups, nothing shown by fewer than `clusters.MIN_GROUPS`.
 
-`experiments/benchmarks/gate.py` measures how often both are wrong and right. numpy and scipy are
-imported on first use.
+`experiments/benchmarks/gate.py` measures how often both are wrong and right. numpy and scipy are imported on
+first use.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The mean difference `diff` over `n` questions, and what it shows.
+    """The mean difference `diff` over `n` questions, and its tests.
 
     `p_loss` is the p of "the loss is at least the allowed one", `p_drop` that of "there is no drop", both on
     one side. `worse` and `better` count questions. `effective` is the number of independent questions that
@@ -76,17 +76,17 @@ class Margin:
         return (self.worse + self.better) / self.n
 
     def small_loss(self) -> bool:
-        """Whether the loss is shown to be less than the allowed one."""
+        """Returns whether the loss is shown to be less than the allowed one."""
         return self.p_loss <= ALPHA
 
     def drop(self, alpha: float = ALPHA) -> bool:
-        """Whether a drop is shown."""
+        """Returns whether a drop is shown."""
         return self.p_drop <= alpha
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The expected shares of runs with each outcome, each 0..1, of a true `loss` with `changed` questions."""
+    """The expected shares of runs with each outcome, each 0..1, for a true `loss` with `changed` ones."""
 
     loss: float
     changed: float
@@ -140,7 +140,8 @@ def p_mean_above(
     bounds: tuple[float, float] = (0.0, 1.0),
     groups: Labels | None = None,
 ) -> float:
-    """The one-sided p of "the mean of `scores` is at most `bound`"; small where the mean lies above it.
+    """Returns the one-sided p of "the mean of `scores` is at most `bound`"; small where the mean lies above
+    it.
 
     1 from fewer than `MIN_GROUPS` groups. Raises UsageError for a `bound` that is not inside `bounds`, and
     like `margin`.
@@ -156,9 +157,9 @@ def p_mean_above(
 
 
 def p_above(values: Array, bound: float, low: float, effective: float) -> float:
-    """The p of "the mean is at most `bound`", from `values` of which none can be below `low`.
+    """Returns the p of "the mean is at most `bound`", from `values`, none of which can be below `low`.
 
-    They count as `effective` independent ones. 1 where their mean is not above it.
+    They count as `effective` independent ones. 1 if their mean is not above `bound`.
     """
     import numpy as np
 
@@ -169,7 +170,7 @@ def p_above(values: Array, bound: float, low: float, effective: float) -> float:
 
 
 def _p_of(points: Array, shares: Array, bound: float, low: float, effective: float, grid: float) -> float:
-    """As `p_above`, for `points` that are multiples of `grid`, with their observed `shares`."""
+    """Returns `p_above` for `points` that are multiples of `grid`, with their observed `shares`."""
     import numpy as np
 
     mean = float(shares @ points)
@@ -185,7 +186,8 @@ def _p_of(points: Array, shares: Array, bound: float, low: float, effective: flo
 
 
 def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Array, float]:
-    """The most likely weights of `points` when the mean is `bound`, and that of the end `low` of the range.
+    """Returns the most likely weights of `points` when the mean is `bound`, and that of the end `low` of the
+    range.
 
     `shares` are the observed ones, with a mean above `bound`.
     """
@@ -209,7 +211,9 @@ def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Arra
 
 
 def _tail(steps: Codes, weights: Array, draws: int, mean: float) -> float:
-    """The probability that the mean of `draws` of `steps`, whole numbers drawn by `weights`, is >= `mean`."""
+    """Returns the probability that the mean of `draws` of `steps`, whole numbers drawn by `weights`, is >=
+    `mean`.
+    """
     import numpy as np
 
     first = int(steps.min())
@@ -225,11 +229,11 @@ def _tail(steps: Codes, weights: Array, draws: int, mean: float) -> float:
 def expected_shares(
     n: int, loss: float, changed: float, allowed: float, alpha: float = ALPHA
 ) -> Shares | None:
-    """The shares of outcomes over runs of `n` independent questions with scores of 0 and 1.
+    """Returns the shares of outcomes over runs of `n` independent questions with scores of 0 and 1.
 
-    The true loss is `loss`, the true share of questions that change is `changed`; None where that is less
-    than the loss or above 1. `alpha` is that of a drop. Every number of questions that get better and worse
-    is tried: no random draws.
+    The true loss is `loss`, the true share of questions that change is `changed`; None if that is less than
+    the loss or above 1. `alpha` is that of a drop. Every number of questions that get better and worse is
+    enumerated: no random draws.
     """
     import numpy as np
     from scipy.special import bdtr
@@ -253,7 +257,7 @@ def expected_shares(
 
 
 def _most_losses(better: int, n: int, allowed: float) -> int:
-    """The most questions that may get worse while `better` get better, for "no loss"; -1 for none."""
+    """Returns the most questions that may get worse while `better` get better, for "no loss"; -1 for none."""
     import numpy as np
 
     def passes(worse: int) -> bool:
@@ -268,10 +272,10 @@ def _most_losses(better: int, n: int, allowed: float) -> int:
 
 
 def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> int:
-    """The number of independent questions, about, that let `POWER` of runs end with "no loss".
+    """Estimates how many independent questions let `POWER` of runs end with "no loss".
 
-    The programs are taken as equal in truth, with questions that change as often and as much as
-    `differences` did, in either direction as often.
+    The programs are assumed to be equal, with questions that change as often and as much as `differences`
+    did, in either direction as often.
     """
     import numpy as np
 
@@ -286,10 +290,9 @@ def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> i
 
 
 def questions_for_bound(scores: Sequence[float], bound: float) -> int | None:
-    """The number of independent questions, about, that let `POWER` of runs show on which side of `bound` is
-    the mean.
+    """Estimates how many independent questions let `POWER` of runs show the side of `bound` of the mean.
 
-    None where the observed mean is at the bound. The true mean and spread are taken as observed.
+    None if the observed mean is at the bound. The true mean and spread are assumed to be the observed ones.
     """
     import numpy as np
 

@@ -43,7 +43,7 @@ class Changes:
     size: float = 1.0
 
     def gained(self, gain: float) -> float:
-        """The share of questions that get better if the mean rises by `gain`."""
+        """Returns the share of questions that get better if the mean rises by `gain`."""
         return self.lost + gain / self.size
 
     @property
@@ -61,10 +61,10 @@ MIN_MEASURED = 30
 
 
 def careful_changes(measured: Changes | None, questions: int) -> Changes:
-    """The changes to judge by, once those of `questions` questions were `measured`; `USUAL` before that.
+    """Returns the changes to assume after those of `questions` questions were `measured`; else `USUAL`.
 
-    Few questions show few that get worse, by luck: until there are `MIN_MEASURED`, no fewer are assumed than
-    usual. So a judgement before anything is measured stands as long as few questions say otherwise.
+    Few questions may show few losses by luck. Below `MIN_MEASURED` questions at least the usual share of
+    losses is therefore assumed.
     """
     if measured is None:
         return USUAL
@@ -73,7 +73,7 @@ def careful_changes(measured: Changes | None, questions: int) -> Changes:
 
 
 def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
-    """The changes observed in `pairs`: one list of paired differences for each two settings.
+    """Returns the changes observed in `pairs`: one list of paired differences for each two settings.
 
     None if no score differs. Each pair counts in the direction in which its mean rises.
     """
@@ -89,12 +89,13 @@ def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
 
 
 def least_changes(alpha: float = ALPHA) -> int:
-    """The number of questions that must change, all in one direction, for a sign-flip p < `alpha`."""
+    """Returns the number of questions that must change, all in one direction, for a sign-flip p < `alpha`."""
     return ceil(1 - log2(alpha) + 1e-9)
 
 
 def power(n: int, gain: float, changes: Changes = USUAL, *, alpha: float = ALPHA) -> float:
-    """The probability that `n` questions show a true `gain` in the mean: that the verdict is "better".
+    """Returns the probability that `n` questions show a true `gain` in the mean: that the verdict is
+    "better".
 
     Exact for 0/1 scores. Returns 0 for a gain above `changes.most`, which cannot occur.
     """
@@ -117,7 +118,9 @@ def power(n: int, gain: float, changes: Changes = USUAL, *, alpha: float = ALPHA
 def smallest_gain(
     n: int, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
 ) -> float | None:
-    """The true gain that `n` questions show with probability `chance`; None if no gain is shown so often."""
+    """Returns the true gain that `n` questions show with probability `chance`; None if no gain is shown so
+    often.
+    """
     low, high = 0.0, changes.most
     if power(n, high, changes, alpha=alpha) < chance:
         return None
@@ -130,7 +133,7 @@ def smallest_gain(
 def questions_needed(
     gain: float, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
 ) -> int | None:
-    """The number of questions that show a true `gain` with probability `chance`; None above `MOST`.
+    """Returns the number of questions that show a true `gain` with probability `chance`; None above `MOST`.
 
     The test moves in steps, so a few questions more or less may do as well.
     """
@@ -149,9 +152,9 @@ def questions_needed(
 
 
 def _not_enough(changed: Counts, alpha: float) -> Counts:
-    """Of each number of `changed` questions the most that may get better with p still at `alpha` or above.
+    """Returns for each number of `changed` questions how many may get better with p still at least `alpha`.
 
-    Of few changed questions it is all of them.
+    For few changed questions that is all of them.
     """
     from numpy import arange, clip, take_along_axis
     from scipy.special import bdtrc, ndtri
@@ -163,7 +166,7 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
 
 
 def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
-    """A note on what so many dev and test questions cannot show; "" when they are enough.
+    """Returns a note on what so few dev and test questions cannot show; "" when they are enough.
 
     The gains are in exact match, if one question in ten gets worse (`USUAL`). Questions in groups are given
     by the sizes of their groups, and count as if groups differed as much as `clusters.ASSUMED_CORRELATION`.

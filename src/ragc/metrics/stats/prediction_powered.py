@@ -51,7 +51,7 @@ class Corrected:
     confidence: float = 0.95
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {
             "diff": self.diff,
             "ci": [self.low, self.high],

@@ -5,8 +5,8 @@ and swapped between two systems, with all its columns at once, which preserves t
 are those of `resampling`, with one unseen question at the extreme of every column; so the figure must be
 non-decreasing in each mean. With one column it is `mean_ci` or `paired` of that column.
 
-Of questions in groups, the share that is independent is that of the figure's influences: by how much the
-figure moves with each question, to first order.
+For questions in groups, the independent share is computed from the influences of questions on the figure: by
+how much each question moves it, to first order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def pooled_ci(
     bounds: tuple[float, float] = SHARE,
     groups: Labels | None = None,
 ) -> Interval:
-    """The figure `combine(mean of each column)` and its interval, the same in any order of questions.
+    """Returns the figure `combine(mean of each column)` and its interval, the same in any order of questions.
 
     `columns` hold one score per question, in the same order of questions, None where the column does not
     apply; `n` counts the questions with any score. `bounds` hold in every column, and `groups` are those of
@@ -75,7 +75,7 @@ def pooled_paired(
     bounds: tuple[float, float] = SHARE,
     groups: Labels | None = None,
 ) -> Paired:
-    """Compare the figures of two systems on the same questions; a positive `diff` means b's is greater.
+    """Compares the figures of two systems on the same questions; a positive `diff` means b's is greater.
 
     In each column a question counts when it is scored on both sides. p is that of swapping the systems,
     question by question. `sd` is the standard deviation at which a mean of `n` differences would be equally
@@ -134,7 +134,7 @@ def _matrices(
 def _independent(
     values: Array, seen: Array, combine: Combine, groups: Groups | None, confidence: float
 ) -> float:
-    """The share of independent questions, by their influences on the figure; 1 without `groups`."""
+    """Returns the share of independent questions, by their influences on the figure; 1 without `groups`."""
     import numpy as np
 
     if groups is None:
@@ -159,7 +159,7 @@ def _ends(
     seed: int,
     independent: float,
 ) -> tuple[float, float, float]:
-    """Both ends, and the standard deviation of the draws without the unseen question."""
+    """Returns both ends, and the standard deviation of the draws without the unseen question."""
     import numpy as np
 
     weighted, total, weight = joint_draws(values, seen, seed, independent)
@@ -182,7 +182,7 @@ def _ends(
 def _far(
     values: Array, seen: Array, half: int, bounds: tuple[float, float]
 ) -> tuple[list[float], list[float]]:
-    """The unseen scores of a and b for the lower and the upper end: as far apart as in `paired`."""
+    """Returns the unseen scores of a and b for the lower and the upper end: as far apart as in `paired`."""
     span, middle = bounds[1] - bounds[0], (bounds[0] + bounds[1]) / 2
     apart = []
     for i in range(half):
@@ -197,7 +197,7 @@ def _far(
 
 
 def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int, groups: Groups | None) -> float:
-    """The two-sided p of the gap when every question, or group, may swap sides with all its columns."""
+    """Returns the two-sided p of the gap when every question or group may swap sides with all its columns."""
     import numpy as np
 
     n = seen.sum(axis=0)

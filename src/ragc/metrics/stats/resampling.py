@@ -40,21 +40,21 @@ class Draws(NamedTuple):
 
 
 def draws_for(n: int) -> int:
-    """The number of bootstrap draws for `n` questions."""
+    """Returns the number of bootstrap draws for `n` questions."""
     return DRAWS if n <= FEWER_BEYOND else FEWER_DRAWS
 
 
 def flips_for(n: int) -> int:
-    """The number of random sign patterns for `n` questions, where not all are enumerated."""
+    """Returns the number of random sign patterns for `n` questions, where not all are enumerated."""
     return FLIPS if n <= FEWER_BEYOND else FEWER_FLIPS
 
 
 def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Draws:
-    """Draws of every column of `values` (questions x columns), with one weight per question for all of them.
+    """Draws every column of `values` (questions x columns), with one weight per question for all of them.
 
     `share` is that of independent questions among them (`clusters.effective_share`).
 
-    `seen` is 1 where the question counts in the column, otherwise 0; there `values` must be 0 too. `weighted`
+    `seen` is 1 if the question counts in the column, otherwise 0; there `values` must be 0 too. `weighted`
     and `total` have the shape (draws, columns), `unseen` (draws,), with `draws_for` the questions.
     """
     import numpy as np
@@ -71,7 +71,7 @@ def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Dr
 
 
 def sign_flip(differences: Array, seed: int) -> float:
-    """The two-sided p of the sum of `differences` under random signs, the same in any order.
+    """Returns the two-sided p of the sum of `differences` under random signs, the same in any order.
 
     This is `scipy.stats.permutation_test` of one sample with `permutation_type="samples"`: equal to it when
     enumerated, and several times as fast when drawn.
@@ -85,7 +85,7 @@ def sign_flip(differences: Array, seed: int) -> float:
 
 
 def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
-    """Sign patterns of `n` questions in blocks of rows: all 2**n for at most `EXACT`, else `flips_for(n)`.
+    """Yields sign patterns of `n` questions in blocks of rows: all 2**n up to `EXACT`, else `flips_for(n)`.
 
     Blocks are smaller for more `columns`, to bound the memory of what is computed from them.
     """
@@ -104,5 +104,5 @@ def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
 
 
 def share(extreme: int, n: int) -> float:
-    """The p-value when `extreme` patterns of `signs_of(n)` reach the observed sum."""
+    """Returns the p-value when `extreme` patterns of `signs_of(n)` reach the observed sum."""
     return extreme / 2**n if n <= EXACT else (extreme + 1) / (flips_for(n) + 1)

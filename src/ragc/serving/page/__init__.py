@@ -44,6 +44,6 @@ class Page:
         self._bodies = {at: (Path(__file__).parent / name).read_bytes() for at, (name, _) in FILES.items()}
 
     async def file(self, request: Request) -> Response:
-        """The file at the address of `request`, which is one of `FILES`."""
+        """Returns the file at the address of `request`, which is one of `FILES`."""
         address = request.url.path
         return Response(self._bodies[address], headers=dict(HEADERS), media_type=FILES[address][1])

@@ -1,11 +1,11 @@
-"""States of prompt prefixes on disk: what one process computed, a later one loads in milliseconds.
+"""States of prompt prefixes on disk: computed by one process, loaded by later ones in milliseconds.
 
     <cache home>/prefixes/<key>-<checksum>.state    a slot's state as llama.cpp writes it
     <cache home>/prefixes/<random>.part             an unfinished one
 
-`key` is a digest of all that the state depends on: the weights, the engine and the tokens. The checksum
-covers key and content, so that a damaged, cut or renamed file is recognized; it is deleted and computed anew.
-A file gets its name by one rename, and equal states have equal names: processes need no lock.
+`key` is a digest of everything that the state depends on: the weights, the engine and the tokens. The
+checksum covers key and content, so that a damaged, cut or renamed file is recognized; it is deleted and
+computed again. A file gets its name by one rename, and equal states have equal names: processes need no lock.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _STALE_S = 3600.0
 
 
 def prefixes_home() -> Path:
-    """The folder of all states; not created here."""
+    """Returns the folder of all states; not created here."""
     return cache_home() / "prefixes"
 
 
 def state_key(weights: str, engine: Any, tokens: Sequence[int]) -> str:
-    """The key of the state after `tokens`; `engine` is JSON and names all else that changes the state."""
+    """Returns the key of the state after `tokens`; `engine` is JSON and names all else that matters."""
     return digest([FORMAT, weights, engine, list(tokens)])[:32]
 
 
@@ -52,7 +52,7 @@ class PrefixStates:
         self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
 
     def load(self, key: str, target: Path) -> bool:
-        """Make the intact state of `key` available as the file `target`; False if there is none."""
+        """Makes the intact state of `key` available as the file `target`; returns False if there is none."""
         for path in self.paths(key):
             with suppress(OSError):
                 target.unlink(missing_ok=True)
@@ -67,7 +67,7 @@ class PrefixStates:
         return False
 
     def save(self, key: str, source: Path) -> None:
-        """Keep the file `source` as the state of `key`, unless the disk is full or it exceeds the limit."""
+        """Stores the file `source` as the state of `key`, unless the disk is full or it exceeds the limit."""
         part = self.folder / f"{secrets.token_hex(8)}{_PART}"
         try:
             if source.stat().st_size > self._most_bytes:
@@ -83,18 +83,18 @@ class PrefixStates:
         self._prune()
 
     def damaged(self) -> list[Path]:
-        """The states whose content does not match their name; all are read. An unreadable one is damaged."""
+        """Returns the states whose content does not match their name; reads all of them."""
         return [path for path in self.paths() if not _is_intact(path)]
 
     def paths(self, key: str = "") -> list[Path]:
-        """The files of the states, of `key` if one is named."""
+        """Returns the files of the states, or only those of `key`."""
         try:
             return sorted(self.folder.glob(f"{key}*{_SUFFIX}"))
         except OSError:
             return []
 
     def _prune(self) -> None:
-        """Delete the least recently used states above the limit, and what killed processes left."""
+        """Deletes the least recently used states above the limit, and partial files of killed processes."""
         with suppress(OSError):
             for part in self.folder.glob(f"*{_PART}"):
                 with suppress(OSError):
@@ -109,7 +109,7 @@ class PrefixStates:
 
 
 def _used(paths: Iterable[Path]) -> Iterable[tuple[int, int, Path]]:
-    """Time of use, size and path of each file that is still there."""
+    """Yields time of use, size and path of each file that is still there."""
     for path in paths:
         with suppress(OSError):
             seen = path.stat()
@@ -117,7 +117,7 @@ def _used(paths: Iterable[Path]) -> Iterable[tuple[int, int, Path]]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give `source` a second name, or copy it where the file system has none across these folders."""
+    """Links `source` under a second name, or copies it if the file system has no links between them."""
     try:
         os.link(source, target)
     except OSError:
@@ -125,7 +125,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _name(key: str, path: Path) -> str:
-    """The file name of the state of `key` with the content of `path`."""
+    """Returns the file name of the state of `key` with the content of `path`."""
     checksum = hashlib.sha256(key.encode())
     with inputs.open_regular(path) as file:
         while piece := file.read(1 << 20):

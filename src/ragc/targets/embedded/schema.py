@@ -1,8 +1,8 @@
 """Narrows JSON schemas to what llama.cpp enforces, and validates the replies.
 
 llama.cpp with LLGuidance silently drops the whole grammar at an unknown keyword; the reply is then free text.
-So a schema is first rewritten into the subset of JSON Schema that is reliably enforced, narrower where it was
-open. Anything else is refused. Every complete reply is validated against the original schema.
+So a schema is first rewritten into the subset of JSON Schema that is reliably enforced, with limits where it
+had none. Anything else is refused. Every complete reply is validated against the original schema.
 
 Narrowed: objects have no additional keys, numbers are bounded with four decimals, and strings and lists
 without a limit get one from the reply's token limit, so that a small model that repeats itself still closes
@@ -56,7 +56,7 @@ class NarrowedSchema:
             node["maxLength"] = max(self.strings, node.get("minLength", 0))
 
     def is_cut(self, value: Any) -> bool:
-        """Whether a string or list in `value` has reached such a limit."""
+        """Returns whether a string or list in `value` has reached such a limit."""
         if isinstance(value, str):
             return len(value) == self.strings and bool(self._open)
         if isinstance(value, Mapping):
@@ -174,7 +174,7 @@ class NarrowedSchema:
 
 
 def _add_bounds(node: dict[str, Any], where: str, limit: int) -> dict[str, Any]:
-    """`node` with both bounds within ±`limit`; refused when that leaves no value."""
+    """Returns `node` with both bounds within ±`limit`; refused when that leaves no value."""
     for side, edge, pick in (("Minimum", -limit, max), ("Maximum", limit, min)):
         own = [name for name in (side.lower(), f"exclusive{side}") if name in node]
         if not own:
@@ -218,7 +218,7 @@ def _refuse(where: str, what: str, why: str) -> NoReturn:
 
 @lru_cache(maxsize=256)
 def prepare(schema: str, max_tokens: int) -> tuple[NarrowedSchema, str, Any]:
-    """The narrowed form of `schema` (JSON text), its grammar, and a validator of `schema` itself."""
+    """Returns the narrowed form of `schema` (JSON text), its grammar, and a validator of `schema` itself."""
     original = json.loads(schema)
     narrowed = NarrowedSchema(original, max_tokens)
     text = json.dumps({**narrowed.schema, "x-guidance": _COMPACT}, ensure_ascii=True)
@@ -227,7 +227,7 @@ def prepare(schema: str, max_tokens: int) -> tuple[NarrowedSchema, str, Any]:
 
 
 def check_reply(text: str, schema: str, max_tokens: int) -> tuple[str, bool]:
-    """A complete reply without lone surrogates, and whether one of the added limits cut it.
+    """Returns a complete reply without lone surrogates, and whether one of the added limits cut it.
 
     Raises TargetError when it does not fit the schema: decoding was not constrained after all.
     """

@@ -32,7 +32,7 @@ _CPU_FILES = Path("/sys/devices/system/cpu")
 
 
 def check_file(path: Path) -> None:
-    """Raise TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
+    """Raises TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
     try:
         size = inputs.regular(path).stat().st_size
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def check_file(path: Path) -> None:
 
 
 def cores() -> int:
-    """The physical cores this process may use, from its affinity and quota, without SMT siblings."""
+    """Returns the physical cores this process may use, from its affinity and quota, without SMT siblings."""
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     physical_cores = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
     quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
@@ -70,7 +70,7 @@ def _read(path: Path) -> str:
 
 
 def available() -> int:
-    """Bytes of memory available without swapping; a very large number where the system does not report it."""
+    """Returns bytes of memory available without swapping; a very large number if not reported."""
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -81,7 +81,7 @@ def available() -> int:
 class Settings:
     """The settings that identify a loaded model; `context` is per slot.
 
-    `kept_as` is the SHA-256 of the weights, under which states of prefixes are kept on disk; "" keeps none.
+    `kept_as` is the SHA-256 of the weights, under which prefix states are stored on disk; "" stores none.
     """
 
     path: Path
@@ -103,7 +103,7 @@ class Answer:
     error: dict[str, Any] = field(default_factory=dict)
 
     def take(self, part: Mapping[str, Any]) -> None:
-        """Add one part, or record the error that it contains."""
+        """Adds one part, or record the error that it contains."""
         if error := part.get("error"):
             self.error = error if isinstance(error, dict) else {"message": str(error)}
         self.usage = part.get("usage") or self.usage
@@ -114,7 +114,7 @@ class Answer:
             self.logprobs.extend((t["token"], t["logprob"]) for t in drawn)
 
     def count_computed(self, tokens: int) -> None:
-        """Count `tokens` of the prompt, computed in advance for this request, as not cached."""
+        """Counts `tokens` of the prompt, computed in advance for this request, as not cached."""
         details = self.usage.get("prompt_tokens_details")
         if tokens and isinstance(details, dict) and (cached := token_count(details.get("cached_tokens"))):
             counted = {**details, "cached_tokens": max(0, cached - tokens)}
@@ -147,7 +147,7 @@ class Model:
     def ask(
         self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None = None
     ) -> Answer:
-        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True.
+        """Returns the whole reply, or its beginning once `given_up`, called at every token, is True.
 
         `take` is called with each part of its text.
         """
@@ -176,12 +176,12 @@ class Model:
         return answer
 
     def close(self) -> None:
-        """Release the model; its memory is freed after the requests in progress."""
+        """Releases the model; its memory is freed after the requests in progress."""
         self._server = None
         self._slots.close()
 
     def prefix(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, list[int]]:
-        """The key and the tokens of what the chat template puts before the last message's content."""
+        """Returns the key and the tokens of the chat template's text before the last message's content."""
         blank = secrets.token_hex(16)
         prompt = self._post(
             "/apply-template", {"messages": [*messages[:-1], {**messages[-1], "content": blank}]}
@@ -190,7 +190,7 @@ class Model:
         return state_key(*self._about, tokens), tokens
 
     def compute(self, slot: int, tokens: Sequence[int]) -> int | None:
-        """Compute the state after `tokens` in `slot`; how many were computed, or None if that failed."""
+        """Computes the state after `tokens` in `slot`; returns their number, or None if that failed."""
         body = {
             "prompt": list(tokens),
             "n_predict": 0,
@@ -211,26 +211,26 @@ class Model:
         return token_count(timings.get("prompt_n"))
 
     def save(self, slot: int, name: str) -> bool:
-        """Write the state of `slot` to the file `name`; whether it succeeded."""
+        """Writes the state of `slot` to the file `name`; returns whether it succeeded."""
         return "n_saved" in self._post(f"/slots/{slot}?action=save", {"filename": name})
 
     def restore(self, slot: int, name: str) -> int | None:
-        """Read the state of `slot` from the file `name`; how many tokens it has, or None if that failed."""
+        """Reads the state of `slot` from the file `name`; returns its tokens, or None if that failed."""
         return token_count(self._post(f"/slots/{slot}?action=restore", {"filename": name}).get("n_restored"))
 
     def count(self, text: str) -> int | None:
-        """The number of tokens in `text`, or None when the listener does not answer."""
+        """Returns the number of tokens in `text`, or None when the listener does not answer."""
         tokens = self._tokens(text)
         return None if tokens is None else len(tokens)
 
     def count_prompt(self, messages: object) -> int | None:
-        """The number of tokens in chat `messages` with the chat template applied, or None."""
+        """Returns the number of tokens in chat `messages` with the chat template applied, or None."""
         prompt = self._post("/apply-template", {"messages": messages}).get("prompt")
         tokens = None if prompt is None else self._tokens(prompt, special=True)
         return None if tokens is None else len(tokens)
 
     def _tokens(self, text: str, *, special: bool = False) -> list[int] | None:
-        """The tokens of `text`, with `special` those of a whole prompt; None when there is no answer."""
+        """Returns the tokens of `text`, with `special` those of a whole prompt; None without an answer."""
         body = {"content": text, "add_special": special, "parse_special": special}
         return self._post("/tokenize", body).get("tokens")
 
@@ -251,7 +251,7 @@ _lock = threading.Lock()
 
 
 def acquire(settings: Settings) -> Model:
-    """The model of `settings`, loaded unless another target of this process already uses it. Blocks."""
+    """Returns the model of `settings`, loaded unless another target of this process has it. Blocks."""
     with _lock:
         if settings not in _models:
             check_file(settings.path)
@@ -262,7 +262,7 @@ def acquire(settings: Settings) -> Model:
 
 
 def release(settings: Settings) -> None:
-    """Release one `acquire`; the last one frees the memory after the replies in progress."""
+    """Releases one `acquire`; the last one frees the memory after the replies in progress."""
     with _lock:
         model = _models.get(settings)
         if model is not None:
@@ -274,13 +274,13 @@ def release(settings: Settings) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Stop llama.cpp's threads before the process exits."""
+    """Stops llama.cpp's threads before the process exits."""
     for model in _models.values():
         model.close()
 
 
 def require() -> None:
-    """Raise TargetUnavailable unless llama.cpp's binding is installed with the required features."""
+    """Raises TargetUnavailable unless llama.cpp's binding is installed with the required features."""
     _binding()
 
 
@@ -299,7 +299,7 @@ def _binding() -> Any:
 
 @contextlib.contextmanager
 def _patient_threads() -> Iterator[None]:
-    """Let OpenMP's threads sleep instead of spin while they wait for each other.
+    """Lets OpenMP's threads sleep instead of spin while they wait for each other, until exit.
 
     On a shared machine, spinning threads block each other. OpenMP reads this setting once, when it is loaded;
     a value set by the user is respected.
@@ -315,7 +315,7 @@ def _patient_threads() -> Iterator[None]:
 
 
 def _engine(binding: Any, settings: Settings) -> list[Any]:
-    """What besides weights and tokens changes a state: the engine, what it uses of the processor, threads."""
+    """Returns what besides weights and tokens changes a state: engine, processor features in use, threads."""
     build = {name: str(value) for name, value in dict(binding.BUILD_INFO).items()}
     return [binding.__version__, build, str(binding.get_system_info()), settings.threads]
 

@@ -3,9 +3,9 @@
 llama.cpp remembers the last prompt of each slot and reuses the prefix that a new prompt shares with it, but
 each slot computes a prefix for itself. Here a long prefix (all messages but the last: instructions and
 demonstrations) is computed alone, before the first request with it. The slot's state is written to a file
-that any other slot restores, which takes milliseconds instead of seconds. `prefix_states` keeps the file for
-later processes. As the prefix is always computed alone, its state, and so the reply, does not depend on who
-computed it. `experiments/benchmarks/serving/beginnings.py` measures it.
+that any other slot restores, which takes milliseconds instead of seconds. `prefix_states` stores the file for
+later processes. As the prefix is always computed alone, its state, and so the reply, does not depend on which
+process computed it. `experiments/benchmarks/serving/beginnings.py` measures it.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ Message = Mapping[str, str]
 
 
 class Engine(Protocol):
-    """What the slots need of llama.cpp. File names are relative to `Slots.folder`."""
+    """The interface of llama.cpp for slots. File names are relative to `Slots.folder`."""
 
     def prefix(self, messages: Sequence[Message]) -> tuple[str, Sequence[int]]:
-        """The key and the tokens of what precedes the last message's content; no tokens if it is unknown."""
+        """Returns the key and the tokens before the last message's content; no tokens if they are unknown."""
         ...
 
     def compute(self, slot: int, tokens: Sequence[int]) -> int | None:
-        """Compute the state after `tokens` in `slot`; how many were computed, or None if that failed."""
+        """Computes the state after `tokens` in `slot`; returns their number, or None if that failed."""
         ...
 
     def save(self, slot: int, name: str) -> bool:
-        """Write the state of `slot` to the file `name`; whether it succeeded."""
+        """Writes the state of `slot` to the file `name`; returns whether it succeeded."""
         ...
 
     def restore(self, slot: int, name: str) -> int | None:
-        """Read the state of `slot` from the file `name`; how many tokens it has, or None if that failed."""
+        """Reads the state of `slot` from the file `name`; returns its tokens, or None if that failed."""
         ...
 
 
@@ -72,7 +72,7 @@ class Lease:
 class Slots:
     """`count` slots of `engine`, acquired and released by threads.
 
-    `states` keeps the states of prefixes after this process; None keeps nothing.
+    `states` stores the states of prefixes for later processes; None stores nothing.
     """
 
     def __init__(self, count: int, engine: Engine, states: PrefixStates | None) -> None:
@@ -87,7 +87,7 @@ class Slots:
 
     @contextmanager
     def acquire(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[Lease | None]:
-        """A slot for a prompt of `messages`, with their prefix restored if saved; None once `given_up`."""
+        """Holds a slot for a prompt of `messages`, with their saved prefix restored; None once `given_up`."""
         beginning, text = _text(messages[:-1]), _text(messages)
         mark = hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:32] + ".state"
         slot = self._take(mark, beginning, text, given_up)
@@ -109,7 +109,7 @@ class Slots:
                 self._changed.notify_all()
 
     def _prepare(self, slot: int, mark: str, messages: Sequence[Message]) -> int:
-        """Load or compute the prefix of `messages` in `slot`; how many tokens were computed."""
+        """Loads or computes the prefix of `messages` in `slot`; returns how many tokens were computed."""
         try:
             key, tokens = self._engine.prefix(messages)
             loaded = tokens and self._states is not None and self._states.load(key, self.folder / mark)
@@ -151,7 +151,10 @@ class Slots:
         return None
 
     def _most_similar(self, mark: str, beginning: str, text: str) -> int:
-        """The free slot that shares the longest prefix with `text`; if too short, the least recently used."""
+        """Returns the free slot that shares the longest prefix with `text`, or the least recently used one.
+
+        The least recently used one is returned if the shared prefix is too short.
+        """
         held = {slot: self._held.get(slot, "") for slot in self._free}
         shared = {slot: len(commonprefix([last, text])) for slot, last in held.items()}  # noqa: RUF071
         best = max(self._free, key=lambda slot: shared[slot])
@@ -159,7 +162,7 @@ class Slots:
         return best if shared[best] >= enough else self._free[0]
 
     def _register(self, mark: str) -> None:
-        """Note the file of a prefix, and delete the least recently used ones above the limit."""
+        """Notes the file of a prefix, and deletes the least recently used ones above the limit."""
         with self._changed, suppress(OSError):
             self._files[mark] = (self.folder / mark).stat().st_size
             while sum(self._files.values()) > MOST_BYTES:
@@ -167,7 +170,7 @@ class Slots:
                 (self.folder / oldest).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove the files."""
+        """Removes the files."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.release()
         Path(self._lock.lock_file).unlink(missing_ok=True)
@@ -178,7 +181,7 @@ def _text(messages: Sequence[Message]) -> str:
 
 
 def _own_folder() -> tuple[Path, FileLock]:
-    """A new folder readable by this user only, and its lock; folders of dead processes are removed."""
+    """Returns a new folder readable by this user only, and its lock; removes folders of dead processes."""
     base = Path(tempfile.gettempdir()) / f"ragc-slots-{getpass.getuser()}"
     base.mkdir(mode=0o700, exist_ok=True)
     seen = base.lstat()

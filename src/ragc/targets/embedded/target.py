@@ -40,12 +40,11 @@ class EmbeddedTarget(ThinkingRoom):
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
-    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` keeps the
+    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` stores the
     states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
-    what its tokens cost, nothing by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
-    `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of
-    the same file and options share one model. Where a request leaves top_k and min_p open they are off, as
-    on a vLLM server.
+    the price of its tokens, 0 by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
+    `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of the same file
+    and options share one model. If a request leaves top_k and min_p open they are off, as on a vLLM server.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class EmbeddedTarget(ThinkingRoom):
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, without the room for thoughts."""
+        """The context size in tokens, without the tokens for thoughts."""
         return room_left(self, self.whole_context)
 
     @property
@@ -119,7 +118,7 @@ class EmbeddedTarget(ThinkingRoom):
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the room for thoughts."""
+        """The identity without the tokens for thoughts."""
         return self._identity("")
 
     def _identity(self, mark: str) -> str:
@@ -132,7 +131,7 @@ class EmbeddedTarget(ThinkingRoom):
         return f"{self.model}{extra}{mark}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Download the default weights if they are missing, and load the model."""
+        """Downloads the default weights if they are missing, and loads the model."""
         if self._held is None:
             await _in_thread(lambda: self._load(progress))
 
@@ -154,7 +153,7 @@ class EmbeddedTarget(ThinkingRoom):
                 self._held = settings, llama.acquire(settings)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply to `request`; opens the target first if needed.
+        """Returns the reply to `request`; opens the target first if needed.
 
         Raises TargetError for a prompt and token limit that exceed the context together, and for a schema
         that cannot be enforced; TargetUnavailable after `timeout_s` seconds.
@@ -181,11 +180,11 @@ class EmbeddedTarget(ThinkingRoom):
         return take_off(reply, request, self.count_tokens)
 
     def table_price(self) -> Price:
-        """Nothing: the model runs in this process."""
+        """Returns a price of 0: the model runs in this process."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """Exact once the target is open; before that, and above a megabyte, a quarter of the bytes."""
+        """Returns the exact count once open; before, and above a megabyte, a quarter of the bytes."""
         return self._counted(text, self._held is not None)
 
     def _count(self, text: str, exact: bool) -> int:
@@ -195,7 +194,7 @@ class EmbeddedTarget(ThinkingRoom):
         return math.ceil(len(data) / 4) if counted is None else counted
 
     async def aclose(self) -> None:
-        """Free the model unless another target of this process uses it; `open` loads it again."""
+        """Frees the model unless another target of this process uses it; `open` loads it again."""
         held, self._held = self._held, None
         if held is not None:
             settings = held[0]
@@ -210,9 +209,9 @@ def _ask(
     stop: threading.Event,
     take: Callable[[str], None] | None,
 ) -> llama.Answer:
-    """The reply, whose parts `take` gets as they come.
+    """Returns the reply, whose parts go to `take` as they arrive.
 
-    The prompt's tokens are counted first where it could be too long: a token is at least a byte.
+    The prompt's tokens are counted first if it could be too long: a token is at least a byte.
     """
     most = body["max_tokens"]
     if sum(len(m["content"].encode()) + _AROUND for m in body["messages"]) + most + _AROUND > context:
@@ -223,12 +222,12 @@ def _ask(
 
 
 def _is_exiting() -> bool:
-    """Whether the interpreter is shutting down and waits for this thread."""
+    """Returns whether the interpreter is shutting down and waits for this thread."""
     return not threading.main_thread().is_alive()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a thread of its own; an executor would be joined before `_is_exiting` becomes true."""
+    """Runs `work` in a thread of its own; an executor would be joined before `_is_exiting` becomes true."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

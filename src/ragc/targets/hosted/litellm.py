@@ -24,7 +24,7 @@ _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
 def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
-    """The exception to raise for LiteLLM's `error`: RetryableError or TargetError, without secrets.
+    """Returns the exception to raise for LiteLLM's `error`: RetryableError or TargetError, without secrets.
 
     An exhausted quota is permanent although its status is 429.
     """
@@ -52,7 +52,7 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
 
 
 def load() -> Any:
-    """LiteLLM, imported offline and quiet.
+    """Imports LiteLLM, offline and quiet.
 
     Pydantic's warnings about LiteLLM's types at the first calls, and about a content that is a list of parts,
     are silenced permanently.
@@ -74,7 +74,9 @@ def load() -> Any:
 
 
 def table_price(model: str) -> Price | None:
-    """The price of `model` in LiteLLM's table, the highest of its tiers; None without one. Sends nothing."""
+    """Returns the price of `model` in LiteLLM's table, the highest of its tiers; None without one. Sends
+    nothing.
+    """
     try:
         info: Mapping[str, Any] = load().get_model_info(model)
     except Exception:  # LiteLLM raises a bare Exception for an unknown model
@@ -87,7 +89,7 @@ def table_price(model: str) -> Price | None:
 
 
 def table_usd(model: str, usage: Usage) -> float | None:
-    """Dollars of a reply of `model` by LiteLLM's table; None without a price."""
+    """Returns dollars of a reply of `model` by LiteLLM's table; None without a price."""
     try:
         amounts = load().cost_per_token(
             model=model,
@@ -101,7 +103,7 @@ def table_usd(model: str, usage: Usage) -> float | None:
 
 
 def _dearest(info: Mapping[str, Any], *beginnings: str) -> float | None:
-    """The highest price of a token among the entries whose names begin so; None without a price."""
+    """Returns the highest token price among entries with this name prefix; None without a price."""
     prices = [
         float(amount)
         for name, amount in info.items()
@@ -111,13 +113,13 @@ def _dearest(info: Mapping[str, Any], *beginnings: str) -> float | None:
 
 
 def nearest_id(litellm: Any, model: str) -> str:
-    """The sentence ` Did you mean 'x'?` for the nearest id known to LiteLLM, or an empty string."""
+    """Returns the sentence ` Did you mean 'x'?` for the nearest id known to LiteLLM, or an empty string."""
     known = {str(name) for name in litellm.model_cost}
     return nearest(model, known | {f"openai/{name}" for name in known if "/" not in name})
 
 
 def checked_url(base_url: str) -> str:
-    """`base_url` without query and fragment, safe to show; raises UsageError for an unsafe one."""
+    """Returns `base_url` without query and fragment, safe to show; raises UsageError for an unsafe one."""
     if not base_url:
         return ""
     try:

@@ -26,7 +26,7 @@ _NAMED = 8
 
 
 def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_key_env: str) -> dict[str, str]:
-    """The key argument, unless LiteLLM itself reads the provider's variable.
+    """Returns the key argument, unless LiteLLM itself reads the provider's variable.
 
     Raises UsageError when a key is needed and missing.
     """
@@ -42,7 +42,7 @@ def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_ke
 
 
 def missing_key(model: str, base_url: str) -> str:
-    """The environment variables of which one is needed for `model` and none is set; "" when all is set.
+    """Returns the environment variables of which one must be set for `model` and none is; else "".
 
     Imports LiteLLM, which takes seconds, unless `base_url` is set. Sends nothing.
     """
@@ -66,7 +66,7 @@ def _missing(litellm: Any, model: str, provider: str) -> list[str]:
 async def check_model(
     provider: str, model: str, base_url: str, key: str, variable: str, *, who: str, timeout_s: float
 ) -> None:
-    """Request the provider's list of models, where its URL is known, and check key and model.
+    """Requests the provider's list of models, if its URL is known, and checks key and model.
 
     No completion is sent. `model` is the provider's name for it, `variable` names where `key` came from.
     Raises TargetError for a refused key, UsageError for a model that is not listed, TargetUnavailable when
@@ -97,7 +97,7 @@ async def check_model(
 
 
 def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str]] | None:
-    """The URL of the model list and the headers to send; None when unknown."""
+    """Returns the URL of the model list and the headers to send; None when unknown."""
     if not base_url and any(os.environ.get(f"{provider.upper()}_{name}") for name in _RENAMED):
         return None
     base = (base_url or _DEFAULTS.get(provider, "")).rstrip("/")
@@ -112,13 +112,13 @@ def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str
 
 
 def _lacks_list_scope(response: httpx.Response) -> bool:
-    """Whether the key lacks only the permission to list models and may still request completions."""
+    """Returns whether the key lacks only the permission to list models and may still request completions."""
     message = error_message(response.content).lower()
     return response.status_code == 403 and ("scope" in message or "permission" in message)
 
 
 def _check_listed(response: httpx.Response, model: str, who: str) -> None:
-    """Raise UsageError when a list is given and `model`, possibly the prefix of a name, is not in it."""
+    """Raises UsageError when a list is given and `model`, possibly the prefix of a name, is not in it."""
     try:
         listed: Any = read_json(response.content)["data"]
         names = sorted({shorten(str(card["id"]), 200) for card in listed})

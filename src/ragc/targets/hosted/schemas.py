@@ -66,7 +66,7 @@ _LOOK_AROUND = re.compile(r"\(\?<?[=!]")
 
 
 def accepted_schema(schema: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """`schema` without what `provider` refuses; field names are never mistaken for keywords."""
+    """Returns `schema` without keywords that `provider` refuses; field names never count as keywords."""
     accepted: dict[str, Any] = dict(schema)
     if provider in REFUSED or provider in _WITHOUT_CONST:
         accepted = _reduced(schema, provider)
@@ -74,7 +74,7 @@ def accepted_schema(schema: Mapping[str, Any], provider: str) -> dict[str, Any]:
 
 
 def _reduced(node: Any, provider: str, *, named: bool = False) -> Any:
-    """`node`, a schema or, if `named`, schemas by name."""
+    """Returns `node`, a schema or, if `named`, schemas by name."""
     if isinstance(node, list):
         return [_reduced(item, provider) for item in node]
     if not isinstance(node, Mapping):
@@ -98,7 +98,7 @@ def _reduced(node: Any, provider: str, *, named: bool = False) -> Any:
 
 
 def _is_refused(keyword: str, value: Any, provider: str) -> bool:
-    """Whether `provider` refuses a schema with `keyword` of this value."""
+    """Returns whether `provider` refuses a schema with `keyword` of this value."""
     if keyword == "minItems" and provider in _ONE_ITEM:
         return value not in (0, 1)
     if keyword == "format":

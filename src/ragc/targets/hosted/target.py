@@ -50,8 +50,8 @@ _open_targets: set[int] = set()
 class TableEntry:
     """The entry of a model in LiteLLM's tables; empty for an id without a provider.
 
-    `context_tokens` is 0 where it is not known. `reasons` says whether the model can think, and `refused`
-    which ways of drawing a reply such a model does not take.
+    `context_tokens` is 0 if it is unknown. `reasons` says whether the model can think, and `refused` lists
+    the sampling parameters that such a model refuses.
     """
 
     capabilities: frozenset[Capability] = frozenset()
@@ -115,26 +115,26 @@ class HostedTarget(ThinkingRoom):
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, without the room for thoughts."""
+        """The context size in tokens, without the tokens for thoughts."""
         return room_left(self, _UNKNOWN_CONTEXT)
 
     @property
     def whole_context(self) -> int:
-        """The context size in tokens, with the room; 0 where no option and no table tells."""
+        """The context size in tokens, with those for thoughts; 0 if no option and no table has it."""
         return self.options.context_tokens or self._table.context_tokens
 
     def reasons(self) -> bool:
-        """Whether LiteLLM's table says that the model can think."""
+        """Returns whether LiteLLM's table says that the model can think."""
         return self._table.reasons
 
     @property
     def refused_by_thinking(self) -> tuple[str, ...]:
-        """The ways of drawing a reply that the model does not take because it thinks: they are left out."""
+        """The sampling parameters that are left out because the model thinks and then refuses them."""
         return self._table.refused or (_DRAWN if self._thinks_as_claude else ())
 
     @property
     def _thinks_as_claude(self) -> bool:
-        """Whether thoughts of a Claude model are switched on: it then draws in its own way only."""
+        """Returns whether thoughts of a Claude model are switched on: it then fixes its sampling."""
         return "claude" in self.model.lower() and switches_on(self.options.sent)
 
     @cached_property
@@ -142,7 +142,7 @@ class HostedTarget(ThinkingRoom):
         return table_entry(self.model)
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Import LiteLLM, find the provider, and check key and model where possible. Sends no completion.
+        """Imports LiteLLM, finds the provider, and checks key and model where possible. Sends no completion.
 
         Raises UsageError for an id without a provider, a missing key and an unknown model, TargetError for a
         refused key, TargetUnavailable when nothing listens at the base URL.
@@ -164,7 +164,7 @@ class HostedTarget(ThinkingRoom):
         closes(self)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply with its price. Rate limits, 5xx and unreadable bodies are retried."""
+        """Returns the reply with its price. Rate limits, 5xx and unreadable bodies are retried."""
         await self.open()
         arguments = self.arguments(request)
 
@@ -185,7 +185,7 @@ class HostedTarget(ThinkingRoom):
         return reply
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The raw response body for `request` with `extra` in LiteLLM's arguments; used by probes."""
+        """Returns the raw response body for `request` with `extra` in LiteLLM's arguments; used by probes."""
         await self.open()
         arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
         sent = await with_retries(
@@ -194,7 +194,7 @@ class HostedTarget(ThinkingRoom):
         return sent.model_dump(warnings="none")
 
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
-        """LiteLLM's response; raises RetryableError or TargetError."""
+        """Returns LiteLLM's response; raises RetryableError or TargetError."""
         limit = Limit(self.options.max_reply_bytes, flatten_contents)  # LiteLLM reads both otherwise
         try:
             with limit_replies(limit):
@@ -207,17 +207,17 @@ class HostedTarget(ThinkingRoom):
         return response
 
     def table_price(self) -> Price | None:
-        """The price in LiteLLM's table; None without one. Imports LiteLLM."""
+        """Returns the price in LiteLLM's table; None without one. Imports LiteLLM."""
         if self._price is None:
             self._price = table_price(self.model)
         return self._price
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
+        """Returns a quarter of the characters, rounded up: an estimate, good enough for budgets."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Close LiteLLM's connections when this is the last hosted target with open ones."""
+        """Closes LiteLLM's connections when this is the last hosted target with open ones."""
         litellm, self._litellm = self._litellm, None
         _open_targets.discard(id(self))
         if litellm is not None and not _open_targets:
@@ -225,7 +225,7 @@ class HostedTarget(ThinkingRoom):
             litellm.in_memory_llm_clients_cache.flush_cache()
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
-        """The arguments for LiteLLM, within the model's limits on parameters."""
+        """Returns the arguments for LiteLLM, within the model's limits on parameters."""
         sampling = request.sampling
         arguments: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
         if sampling.top_p < 1:
@@ -263,7 +263,7 @@ class HostedTarget(ThinkingRoom):
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
     async def _check_model_once(self, key: Mapping[str, str]) -> None:
-        """Check key and model with the provider, once."""
+        """Checks key and model with the provider, once."""
         if self._is_checked:
             return
         self._is_checked = True  # concurrent calls need not wait for it
@@ -283,7 +283,7 @@ class HostedTarget(ThinkingRoom):
         return key_arguments(litellm, self.model, self._provider, self._base_url, options.api_key_env)
 
     def _accepts(self, name: str, value: Any) -> bool:
-        """Whether the model supports a parameter; an unsupported one is added to `dropped`."""
+        """Returns whether the model supports a parameter; an unsupported one is added to `dropped`."""
         at = (name, repr(value))
         if at not in self._takes:
             self._takes[at] = self._checked_param(name, value)
@@ -300,7 +300,7 @@ class HostedTarget(ThinkingRoom):
         return takes(self._litellm, self._bare, self._provider, name, value)
 
     def _usd(self, response: Any, usage: Usage) -> float:
-        """The price of `response`, computed from `usage` where its own token counts are invalid."""
+        """Returns the price of `response`, computed from `usage` if its own token counts are invalid."""
         try:
             usd = price(float(self._litellm.completion_cost(completion_response=response, model=self.model)))
             reported_usage = response.model_dump(warnings="none").get("usage")
@@ -322,7 +322,7 @@ class HostedTarget(ThinkingRoom):
 
 
 def takes(litellm: Any, bare: str, provider: str, name: str, value: Any) -> bool:
-    """Whether LiteLLM sends the parameter `name` with this value to the model `bare` of `provider`."""
+    """Returns whether LiteLLM sends the parameter `name` with this value to model `bare` of `provider`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -335,7 +335,7 @@ def takes(litellm: Any, bare: str, provider: str, name: str, value: Any) -> bool
 
 
 def table_entry(model: str) -> TableEntry:
-    """The entry for the id `model` in LiteLLM's tables. Sends nothing."""
+    """Returns the entry for the id `model` in LiteLLM's tables. Sends nothing."""
     litellm = load()
     try:
         bare, provider, _, _ = litellm.get_llm_provider(model)

@@ -42,7 +42,7 @@ _ABOUT_OTHERS = "root cause above"
 
 
 def last_error(log: Path) -> str:
-    """The last line of `log` with an actual error, not a pointer to one; otherwise its last line."""
+    """Returns the last line of `log` with an actual error, not a pointer to one; otherwise its last line."""
     lines = _lines(log)
     named = [line for line in lines if _ERROR.search(line) and _ABOUT_OTHERS not in line]
     last = (named or lines or ["it wrote nothing"])[-1]
@@ -50,12 +50,12 @@ def last_error(log: Path) -> str:
 
 
 def last_line(log: Path) -> str:
-    """The last line of `log`; "nothing yet" while it is empty."""
+    """Returns the last line of `log`; "nothing yet" while it is empty."""
     return shorten((_lines(log) or ["nothing yet"])[-1], _SHOWN)
 
 
 def _lines(log: Path) -> list[str]:
-    """The last non-empty lines, without vLLM's process, time and file prefixes."""
+    """Returns the last non-empty lines, without vLLM's process, time and file prefixes."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL))
@@ -94,7 +94,7 @@ class Serving:
         return cache_home() / "vllm" / digest(asdict(self))[:16]
 
     def command(self, port: int) -> list[str]:
-        """The command that serves on `port` of localhost only."""
+        """Returns the command that serves on `port` of localhost only."""
         parts = [self.python, "-m", MODULE, "--host", "127.0.0.1", "--port", str(port), "--model", self.model]
         if self.dtype:
             parts += ["--dtype", self.dtype]
@@ -112,7 +112,7 @@ _users: dict[Path, int] = {}
 
 
 async def acquire(serving: Serving, patience_s: float) -> str:
-    """The address of a server, /v1 included; starts one if none runs. `release` releases it.
+    """Returns the address of a server, /v1 included; starts one if none runs. `release` releases it.
 
     Waits at most `patience_s` seconds for it to be ready. Raises TargetUnavailable after that, and
     TargetError with vLLM's own last error when the server exits.
@@ -126,7 +126,7 @@ async def acquire(serving: Serving, patience_s: float) -> str:
 
 
 def release(serving: Serving) -> None:
-    """Release one `acquire`; the last one stops the server if this process started it."""
+    """Releases one `acquire`; the last one stops the server if this process started it."""
     folder = serving.folder
     _users[folder] = _users.get(folder, 0) - 1
     if _users[folder] <= 0:
@@ -135,7 +135,7 @@ def release(serving: Serving) -> None:
 
 
 async def is_alive(serving: Serving) -> bool:
-    """Whether the server answers, or may again; False when another process started it and it is gone.
+    """Returns whether the server answers or may still do so; False if another process's server is gone.
 
     Raises TargetError when this process started it and it has exited.
     """
@@ -154,7 +154,7 @@ async def is_alive(serving: Serving) -> bool:
 
 @contextlib.asynccontextmanager
 async def _folder_lock(folder: Path, model: str, until: float) -> AsyncIterator[None]:
-    """Hold the folder's lock, which another process may hold while its server starts."""
+    """Holds the folder's lock, which another process may hold while its server starts."""
     lock, waits = FileLock(folder / "lock", thread_local=False), False
     while True:
         try:
@@ -176,7 +176,7 @@ async def _folder_lock(folder: Path, model: str, until: float) -> AsyncIterator[
 
 
 async def _find_server(folder: Path) -> str:
-    """The address of a running server that answers; "" without one."""
+    """Returns the address of a running server that answers; "" without one."""
     try:
         noted = json.loads((folder / "address.json").read_text("utf-8"))
         address, pid = str(noted["address"]), int(noted["pid"])
@@ -192,7 +192,7 @@ async def _find_server(folder: Path) -> str:
 
 
 async def _start(serving: Serving, folder: Path, until: float) -> str:
-    """Start a server and wait until it answers; stop it if that fails or is cancelled."""
+    """Starts a server and waits until it answers; stops it if that fails or is cancelled."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -215,7 +215,9 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
 
 
 def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """The supervisor that runs `command` while this process holds its stdin. Interrupts do not reach it."""
+    """Returns the supervisor that runs `command` while this process holds its stdin. Interrupts do not reach
+    it.
+    """
     return subprocess.Popen(
         [sys.executable, supervisor.__file__, str(log), *command],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -225,7 +227,7 @@ def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 async def _ready(
     model: str, folder: Path, process: subprocess.Popen[bytes], address: str, until: float
 ) -> None:
-    """Wait until the server is healthy, and report its last log line now and then."""
+    """Waits until the server is healthy, and reports its last log line now and then."""
     begun = spoken = time.monotonic()
     while not await _is_healthy(address):
         now = time.monotonic()
@@ -243,7 +245,7 @@ async def _ready(
 
 
 async def _check_health(address: str) -> bool:
-    """Whether the server reports health; raises httpx.TimeoutException when it does not respond."""
+    """Returns whether the server reports health; raises httpx.TimeoutException when it does not respond."""
     try:
         async with httpx.AsyncClient(timeout=_HEALTH_S, trust_env=False) as client:
             return (await client.get(f"{address.removesuffix('/v1')}/health")).status_code == 200
@@ -266,7 +268,7 @@ def _exit_error(model: str, folder: Path, code: int | None) -> TargetError:
 
 
 def _stop(folder: Path) -> None:
-    """Stop the server of `folder` if this process started it, and wait until it has exited."""
+    """Stops the server of `folder` if this process started it, and waits until it has exited."""
     process = _started.pop(folder, None)
     if process is None:
         return

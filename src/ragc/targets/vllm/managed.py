@@ -27,7 +27,7 @@ _ENDS = 2**20
 
 
 def identity(model: str, options: VllmOptions) -> str:
-    """The store-key identity of `model`, an id or a folder; `options.identity` overrides it.
+    """Returns the store-key identity of `model`, an id or a folder; `options.identity` overrides it.
 
     Raises TargetUnavailable when the folder cannot be read.
     """
@@ -37,7 +37,7 @@ def identity(model: str, options: VllmOptions) -> str:
 
 
 def _content(folder: Path) -> str:
-    """A digest of the files in `folder`: small files whole, large ones by their size and both ends."""
+    """Returns a digest of the files in `folder`: small ones whole, large ones by size and both ends."""
     try:
         contents = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
     except OSError as error:
@@ -91,14 +91,14 @@ class ManagedTarget(ThinkingRoom):
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the room for thoughts."""
+        """The identity without the tokens for thoughts."""
         if not self._plain_identity:
             self._plain_identity = identity(self.model, self.options)
         return self._plain_identity
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, without the room for thoughts; a guess until the server is open."""
+        """The context size in tokens, without those for thoughts; a guess until the server is open."""
         return room_left(self, UNKNOWN_CONTEXT)
 
     @property
@@ -107,7 +107,7 @@ class ManagedTarget(ThinkingRoom):
         return self._inner.metrics_url if self._inner is not None else ""
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Start or find the server, wait until it is healthy, and check that it has the model.
+        """Starts or finds the server, waits until it is healthy, and checks that it has the model.
 
         Raises TargetError with vLLM's own last error when it exits, TargetUnavailable when it takes longer
         than the option `start_s`.
@@ -135,7 +135,7 @@ class ManagedTarget(ThinkingRoom):
         return inner
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply to `request`; opens the target first if needed.
+        """Returns the reply to `request`; opens the target first if needed.
 
         If the server belonged to another process that has ended, the request is sent once more, to a server
         found or started again. Raises TargetError with vLLM's last error when a server of this process
@@ -151,7 +151,7 @@ class ManagedTarget(ThinkingRoom):
         return await (await self._ready()).complete(request)
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """As `VllmTarget.raw`; opens the target first if needed."""
+        """Sends as `VllmTarget.raw` does; opens the target first if needed."""
         return await (await self._ready()).raw(request, extra)
 
     async def _ready(self) -> VllmTarget:
@@ -161,20 +161,20 @@ class ManagedTarget(ThinkingRoom):
         return self._inner
 
     def table_price(self) -> Price:
-        """Nothing: a server of the user's own is taken to cost nothing unless it is priced."""
+        """Returns a price of 0: a server of the user's own is free unless it is priced."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up; the tokenizer is on the server."""
+        """Returns a quarter of the characters, rounded up; the tokenizer is on the server."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Close the connections; the last user in this process stops a server that this process started."""
+        """Closes the connections; the last user in this process stops a server that this process started."""
         if self._inner is not None:
             await self._given_up(self._inner)
 
     async def _given_up(self, inner: VllmTarget) -> None:
-        """Release `inner` and its server, once."""
+        """Releases `inner` and its server, once."""
         if self._inner is inner:
             self._inner = None
             await inner.aclose()

@@ -55,18 +55,18 @@ class OfflineTarget(ThinkingRoom):
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the room for thoughts."""
+        """The identity without the tokens for thoughts."""
         if not self._plain_identity:
             self._plain_identity = identity(self.model, self.options)
         return self._plain_identity
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, without the room for thoughts; a guess until the model is loaded."""
+        """The context size in tokens, without those for thoughts; a guess until the model is loaded."""
         return room_left(self, UNKNOWN_CONTEXT)
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Load the model. Raises TargetUnavailable without vLLM, TargetError when vLLM refuses."""
+        """Loads the model. Raises TargetUnavailable without vLLM, TargetError when vLLM refuses."""
         if self._engine is None:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._load())
@@ -78,14 +78,14 @@ class OfflineTarget(ThinkingRoom):
         self.whole_context = int(self._engine.model_config.max_model_len)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply to `request`. Concurrent samples of one request read the prompt once."""
+        """Returns the reply to `request`. Concurrent samples of one request read the prompt once."""
         await self.open()
         if "n" in self.capabilities and request.sampling.temperature > 0:
             return await self._draws.reply(request)
         return (await self.samples(request, 1))[0]
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
-        """`n` samples of `request`, with its own index and the following ones."""
+        """Returns `n` samples of `request`, with its own index and the following ones."""
         check_reply_fits(request, self.whole_context, self.name)
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
         ids = self._tokenizer.apply_chat_template(
@@ -126,24 +126,24 @@ class OfflineTarget(ThinkingRoom):
         return take_off(reply, request, self.count_tokens)
 
     def table_price(self) -> Price:
-        """Nothing: the model runs on the user's own machine."""
+        """Returns a price of 0: the model runs on the user's own machine."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """Exact once the target is open; before, a quarter of the characters, rounded up."""
+        """Returns the exact count once open; before, a quarter of the characters, rounded up."""
         if self._tokenizer is None:
             return (len(text) + 3) // 4
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     async def aclose(self) -> None:
-        """Free the model; `open` loads it again."""
+        """Frees the model; `open` loads it again."""
         held, self._engine, self._tokenizer = self._engine, None, None
         if held is not None:
             await asyncio.to_thread(held.shutdown)
 
 
 def engine(model: str, options: VllmOptions) -> Any:
-    """The engine of vLLM with `model` loaded. Blocks.
+    """Returns the engine of vLLM with `model` loaded. Blocks.
 
     Raises TargetUnavailable without vLLM, and TargetError when vLLM refuses.
     """
@@ -166,7 +166,7 @@ def engine(model: str, options: VllmOptions) -> Any:
 
 
 def sampling(request: ChatRequest, n: int) -> Any:
-    """The sampling parameters of vLLM for `n` samples of `request`, as its server derives them."""
+    """Returns the sampling parameters of vLLM for `n` samples of `request`, as its server derives them."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     settings = request.sampling
@@ -189,7 +189,7 @@ def sampling(request: ChatRequest, n: int) -> Any:
 
 
 def _token_logprobs(pairs: Any) -> tuple[TokenLogprob, ...]:
-    """The log-probability of each token among the candidates that vLLM lists for its position."""
+    """Returns the log-probability of each token among the candidates that vLLM lists for its position."""
     return tuple(_own(token, held) for token, held in pairs if held is not None)
 
 

@@ -23,7 +23,7 @@ _TIMEOUT_S = 5.0
 
 
 def read(text: str) -> dict[str, float]:
-    """Prompt tokens looked up and found in the prefix cache, summed over all engines; {} without counters.
+    """Returns prompt tokens looked up and found in the prefix cache, over all engines; {} without counters.
 
     `text` is a page of Prometheus metrics.
     """
@@ -41,7 +41,7 @@ def read(text: str) -> dict[str, float]:
 
 
 async def prefix_tokens(targets: Iterable[Any]) -> dict[str, float]:
-    """`read` summed over the servers behind `targets`, each once; a server that fails counts nothing."""
+    """Returns `read` summed over the servers behind `targets`, each once; a failing server counts nothing."""
     urls = {url for target in targets if (url := getattr(target, "metrics_url", ""))}
     total: dict[str, float] = {}
     for counts in await asyncio.gather(*map(_fetch_counts, sorted(urls))):
@@ -51,7 +51,7 @@ async def prefix_tokens(targets: Iterable[Any]) -> dict[str, float]:
 
 
 def increase(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """The difference of two readings; {} without a second one, all of it where a server restarted."""
+    """Returns the difference of two readings; {} without a second one, all of it if a server restarted."""
     begun_anew = any(after[name] < before.get(name, 0.0) for name in after)
     return {name: value - (0.0 if begun_anew else before.get(name, 0.0)) for name, value in after.items()}
 

@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 
 
 def main(log: str, command: list[str]) -> int:
-    """Run `command` with its output in the file `log`; returns its exit code."""
+    """Runs `command` with its output in the file `log`; returns its exit code."""
     with Path(log).open("wb") as out:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -34,7 +34,7 @@ def main(log: str, command: list[str]) -> int:
 
 
 def _watch(group: int, ended: threading.Event) -> None:
-    """Stop the process `group` when the stdin of this script ends."""
+    """Stops the process `group` when the stdin of this script ends."""
     sys.stdin.buffer.read(1)
     _signal(group, signal.SIGTERM)
     if not ended.wait(PATIENCE_S):

@@ -46,7 +46,7 @@ from ragc.targets.vllm.options import VllmOptions
 
 
 def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
-    """Raise TargetError when the maximum reply to `request` leaves no space for any prompt.
+    """Raises TargetError when the maximum reply to `request` leaves no space for any prompt.
 
     `context` counts tokens; 0 is unknown. A prompt that is itself too long is detected by the server, which
     has the tokenizer.
@@ -61,7 +61,7 @@ def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
 
 
 def check_logprobs(request: ChatRequest, replies: Iterable[Reply], endpoint: str) -> None:
-    """Raise TargetError when `request` wanted log-probabilities and one of `replies` has none."""
+    """Raises TargetError when `request` wanted log-probabilities and one of `replies` has none."""
     for reply in replies:
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
@@ -80,8 +80,7 @@ class VllmTarget(ThinkingRoom):
     """Sends requests for `model` to the server at `base_url` (which ends in /v1).
 
     Credentials and query of `base_url` are sent but never shown. All calls must come from one event loop at a
-    time. Tokens are estimated as a quarter of the characters; the server's own counts are used where it sends
-    them.
+    time. Tokens are estimated as a quarter of the characters, unless the server reports its own counts.
     """
 
     def __init__(
@@ -123,16 +122,16 @@ class VllmTarget(ThinkingRoom):
 
     @property
     def identity(self) -> str:
-        """The model, the server, what is merged into requests, and the room for thoughts."""
+        """The model, the server, the fields merged into requests, and the tokens for thoughts."""
         return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, without the room for thoughts; a guess until the server tells."""
+        """The context size in tokens, without those for thoughts; a guess until the server reports it."""
         return room_left(self, UNKNOWN_CONTEXT)
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Request the server's list of models; no completion is sent.
+        """Requests the server's list of models; no completion is sent.
 
         Raises TargetUnavailable when no server answers, UnknownName when it does not have the model, and
         TargetError when it refuses.
@@ -164,9 +163,9 @@ class VllmTarget(ThinkingRoom):
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """The reply to `request`. Connection errors, 408, 429, 5xx and unreadable bodies are retried.
+        """Returns the reply to `request`. Connection errors, 408, 429, 5xx and unreadable bodies are retried.
 
-        Concurrent samples of one request are combined where the server has the capability `n`.
+        Concurrent samples of one request are combined if the server has the capability `n`.
         """
         # with these overridden, samples do not differ by their index
         own = {"seed", "temperature"} & self.options.sent.keys()
@@ -175,7 +174,7 @@ class VllmTarget(ThinkingRoom):
         return (await self.samples(request, 1))[0]
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
-        """`n` samples of `request` in one request, with its own index and the following ones."""
+        """Returns `n` samples of `request` in one request, with its own index and the following ones."""
         check_reply_fits(request, self.whole_context, self.endpoint)
         several = {"n": n, "return_token_ids": True} if n > 1 else {}
         content = orjson.dumps(request_body(request, self.model, {**self.options.sent, **several}))
@@ -194,7 +193,7 @@ class VllmTarget(ThinkingRoom):
         return replies
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The raw response body for `request` with `extra` in its body; used by probes."""
+        """Returns the raw response body for `request` with `extra` in its body; used by probes."""
         content = orjson.dumps({**request_body(request, self.model, self.options.sent), **extra})
         policy = Retry(2, self._retry.total_s)
         return await with_retries(
@@ -205,15 +204,15 @@ class VllmTarget(ThinkingRoom):
         )
 
     def table_price(self) -> Price:
-        """Nothing: a server of the user's own is taken to cost nothing unless it is priced."""
+        """Returns a price of 0: a server of the user's own is free unless it is priced."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up; the tokenizer is on the server."""
+        """Returns a quarter of the characters, rounded up; the tokenizer is on the server."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Close the pooled connections; a later call opens new ones."""
+        """Closes the pooled connections; a later call opens new ones."""
         self._ready = False
         await self._pool.aclose()
 
@@ -224,7 +223,7 @@ class VllmTarget(ThinkingRoom):
         return headers
 
     async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
-        """The parsed body of a 200; raises RetryableError or TargetError."""
+        """Returns the parsed body of a 200; raises RetryableError or TargetError."""
         try:
             response = await self._pool.send(method, path, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -253,7 +252,7 @@ class VllmTarget(ThinkingRoom):
 
 
 def key_from(variable: str) -> str:
-    """The key in an environment variable; raises UsageError when it is unset or cannot be sent."""
+    """Returns the key in an environment variable; raises UsageError when it is unset or cannot be sent."""
     key = remember(os.environ.get(variable, "").strip())
     if not key:
         raise UsageError(f"The environment variable {variable}, named by api_key_env, is not set.")
@@ -275,6 +274,6 @@ def _url(base_url: str) -> httpx.URL:
 
 
 def _context(card: Any) -> int:
-    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 if absent."""
+    """Returns the context size of a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; else 0."""
     named = (("max_model_len",), ("meta", "n_ctx"), ("meta", "n_ctx_train"))
     return next((size for path in named if (size := token_count(part(card, *path)))), 0)

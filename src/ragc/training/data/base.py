@@ -1,7 +1,7 @@
-"""What makes training data: collects the items of one question, then chooses rows among all of them.
+"""Collectors of training data: they collect the items of each question, then choose rows among all of them.
 
 A row is a JSON object. Rows of pairs and conversations hold messages as chat templates take them, `role` and
-`content`. An item is a candidate for a row, with the class that the card counts it under.
+`content`. An item is a candidate for a row, with its class in the card.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(slots=True)
 class Gathered:
-    """What one question gave: items, and why others were dropped, with counts."""
+    """The result of one question: items, and why others were dropped, with counts."""
 
     question: Question
     items: list[Item] = field(default_factory=list)
@@ -56,9 +56,8 @@ class Selection:
 class Collector(Protocol):
     """One kind of training data over a task.
 
-    `needs_gold` says whether gold answers decide anything. `roles` are the roles that are called, and
-    `most_calls` the typed calls of one question at most. `longest_reply` is in tokens. `facts` are for the
-    card.
+    `needs_gold` says whether gold answers are needed. `roles` are the roles that are called, and `most_calls`
+    an upper bound on the typed calls of one question. `longest_reply` is in tokens. `facts` are for the card.
     """
 
     @property
@@ -77,28 +76,28 @@ class Collector(Protocol):
     def longest_reply(self) -> int: ...  # noqa: D102
 
     async def collect(self, question: Question) -> Gathered:
-        """The items of `question`, and what was dropped. Raises TargetError and BudgetExhausted."""
+        """Returns the items of `question`, and what was dropped. Raises TargetError and BudgetExhausted."""
         ...
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """The rows among what the questions gave, in the order in which they are written.
+        """Selects the rows from the results of all questions, in the order in which they are written.
 
-        Raises RagcError where no choice is possible.
+        Raises RagcError if no choice is possible.
         """
         ...
 
 
 def as_run(program: RagProgram, task: Task, *, checked: bool = False) -> Any:
-    """`program` with the prompts that the recipe of `task` names for its own program.
+    """Returns `program` with the prompts that the recipe of `task` names for its own program.
 
-    Raises RecipeError as `give_prompts`; with `checked` what they lose was said before.
+    Raises RecipeError as `give_prompts`; with `checked` their losses were reported before.
     """
     program.method = task.method
     return give_prompts(program, task.recipe, checked=checked)
 
 
 def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:
-    """The messages that `call` sends for `inputs`, cut to its context as a run cuts them."""
+    """Returns the messages that `call` sends for `inputs`, cut to its context as in a run."""
     messages = call.messages(**inputs)
     if not call.surely_fits(messages):
         _, messages = cut_to_fit(call, dict(inputs))
@@ -106,9 +105,9 @@ def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:
 
 
 def reply(call: TypedPrompt, outputs: Mapping[str, Any]) -> Message:
-    """The reply that `call` should get, `outputs` in its layout, as its demonstrations show replies.
+    """Returns the reply that `call` should get: `outputs` in its layout, as in its demonstrations.
 
-    Role markers in the outputs are escaped, so that what a passage made a model say ends no message.
+    Role markers in the outputs are escaped, so that a text copied from a passage ends no message.
     """
     shown = plain({name: outputs[name] for name in call.signature_sent.output_fields})
     values = {name: _escaped(value) for name, value in shown.items()}
@@ -117,7 +116,7 @@ def reply(call: TypedPrompt, outputs: Mapping[str, Any]) -> Message:
 
 
 def _escaped(value: Any) -> Any:
-    """A JSON value with role markers in its texts escaped."""
+    """Returns a JSON value with role markers in its texts escaped."""
     match value:
         case str():
             return escape_markers(value)
@@ -129,7 +128,7 @@ def _escaped(value: Any) -> Any:
 
 
 def drop_repeated(items: Sequence[Item]) -> Selection:
-    """`items` without rows that came before."""
+    """Returns `items` without repeated rows."""
     unique: dict[str, Item] = {}
     for item in items:
         unique.setdefault(digest(item.row), item)
@@ -138,12 +137,12 @@ def drop_repeated(items: Sequence[Item]) -> Selection:
 
 
 def all_items(gathered: Sequence[Gathered]) -> list[Item]:
-    """The items of all questions, in their order."""
+    """Returns the items of all questions, in their order."""
     return [item for one in gathered for item in one.items]
 
 
 def teacher_call(like: RagPredict, signature: Any, *, sampling: Sampling) -> RagPredict:
-    """A call of the target `teacher` in the layout of `like`; a teacher gets the full wording."""
+    """Returns a call of the target `teacher` in the layout of `like`; a teacher gets the full wording."""
     from ragc.signatures.wording import worded
 
     return RagPredict(

@@ -1,9 +1,9 @@
 """Builds training data from the train questions of a recipe, through the store and within the budget.
 
-Questions are collected concurrently; each is complete or does not count. What was answered is in the store,
-so a process that was killed loses nothing: the same command goes on, and the rows are the same bytes. They
-are written when all questions are done. A spent budget ends the collection: the rows of the questions that
-are complete are written, and the error says how many those are.
+Questions are collected concurrently; each is complete or does not count. All replies are in the store, so a
+killed process loses nothing: the same command continues, and the rows are the same bytes. They are written
+when all questions are done. A spent budget ends the collection: the rows of the complete questions are
+written, and the error says how many those are.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ COLLECTORS: Mapping[str, tuple[str, Callable[[Task], Collector]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Training data on disk: rows, card, counts, and what this run sent.
+    """Training data on disk: rows, card, counts, and the requests of this run.
 
-    `classes` and `drops` are numbers of rows by class, and of what was left out by reason. `counters` are
+    `classes` and `drops` are numbers of rows by class, and of dropped items by reason. `counters` are
     requests sent and replayed, tokens, US dollars and seconds.
     """
 
@@ -85,7 +85,7 @@ class TrainingData:
         return describe("TrainingData", repr(str(self.path)), **{"rows": len(self.rows), **self.classes})
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc data --json`."""
+        """Returns the output of `ragc data --json`."""
         return {
             "kind": self.kind,
             "out": str(self.path),
@@ -111,7 +111,7 @@ def build(
 
     `targets` replace those of the recipe. Raises UsageError and its subclasses before anything is sent, for
     an `out` with something else too. Raises BudgetExhausted, with the rows of complete questions written, and
-    NothingAnswered where no question gave a row.
+    NothingAnswered if no question gave a row.
     """
     _check_names(kind, format)
     files = DataFiles(out)
@@ -125,10 +125,10 @@ def build(
 
 
 def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
-    """Upper bounds on the cost of `build`, with everything checked and nothing sent.
+    """Returns upper bounds on the cost of `build`, with everything checked and nothing sent.
 
-    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
-    can be read. Amounts that are not known are None.
+    `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are those if all
+    replies are readable. Unknown amounts are None.
     """
     _check_names(kind, "trl")
     if out is not None:
@@ -170,7 +170,10 @@ def _check_names(kind: str, format: str) -> None:
 
 
 def collector_of(kind: str, task: Task) -> Collector:
-    """What collects a `kind` over `task`. Raises UsageError for what the recipe lacks, in one sentence."""
+    """Returns the collector of a `kind` over `task`.
+
+    Raises UsageError for what the recipe lacks, in one sentence.
+    """
     program, make = COLLECTORS[kind]
     if task.method.id != program:
         raise UsageError(
@@ -192,7 +195,7 @@ def collector_of(kind: str, task: Task) -> Collector:
 
 
 def _unique(questions: Sequence[Question]) -> list[Question]:
-    """`questions` in order, of those with the same words only the first."""
+    """Returns `questions` in order, only the first of those with the same words."""
     unique: dict[str, Question] = {}
     for question in questions:
         unique.setdefault(normalise(question.question) or question.question, question)
@@ -201,16 +204,14 @@ def _unique(questions: Sequence[Question]) -> list[Question]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What this machine remembers of an output: the file of what it spent, and the day on which it was
-    begun.
-    """
+    """The stored state of an output: the file of its charges, and the day on which it was begun."""
 
     charges: Path | None
     begun: str
 
 
 def identity(kind: str, recipe: Recipe) -> str:
-    """A digest of the recipe without limits, its prompt files, and the kind."""
+    """Returns a digest of the recipe without limits, its prompt files, and the kind."""
     study = recipe.study.replace(keep=True)
     same = replace(recipe, budget=Budget(), concurrency=None, study=study, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
@@ -236,7 +237,7 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
 
 
 def _begun(path: Path, mark: str) -> str:
-    """The day on which what `mark` identifies was begun; "" where that was something else, or nothing."""
+    """Returns the day on which the work with the digest `mark` was begun; "" for other or no work."""
     try:
         state = json.loads(inputs.read_bytes(path))
         return str(state["begun"]) if state["identity"] == mark else ""
@@ -262,7 +263,7 @@ class _Build:
         self._spent: BudgetExhausted | None = None
 
     async def run(self) -> TrainingData:
-        """Collects and writes. Raises as `build`."""
+        """Collects and writes. Raises what `build` raises."""
         await self._run.open()
         self._run.progress.phase("collecting training data", len(self._questions))
         with measure() as measured:
@@ -274,7 +275,7 @@ class _Build:
         return replace(data, counters=measured.brief())
 
     async def _collect(self) -> list[Gathered]:
-        """What each question gave, in their order; without those that the budget cut off."""
+        """Collects from each question, in their order; without those that the budget cut off."""
         results = await event_loop.gather_or_cancel(map(self._collect_one, self._questions))
         return [one for one in results if one is not None]
 
@@ -312,14 +313,14 @@ class _Build:
         return TrainingData(self.kind, self.files.rows, rows, shown, left_out, {})
 
     def _row(self, item: Item) -> Row:
-        """The row of `item`; LLaMA-Factory wants one message where TRL wants a list of one."""
+        """Returns the row of `item`; LLaMA-Factory wants one message where TRL wants a list of one."""
         if self.format == "llamafactory" and self.kind in card.PAIRS:
             one = {name: item.row[name][0] for name in ("chosen", "rejected")}
             return {**item.row, **one}
         return item.row
 
     def _facts(self) -> dict[str, Any]:
-        """What the rows were made of, for the card."""
+        """Returns the origin of the rows, for the card."""
         task, data = self.task, self.task.recipe.data
         origin = origin_of(data.dataset)
         roles = dict.fromkeys((*self.collector.roles, *task.method.roles))
@@ -353,7 +354,7 @@ class _Build:
         )
 
     def _nothing(self, complete: int, drops: Mapping[str, int]) -> Exception:
-        """The error of a collection without a row."""
+        """Returns the error of a collection without a row."""
         if self._spent is not None:
             return BudgetExhausted(
                 f"{self._spent} {complete} of {len(self._questions)} questions are complete and gave no row, "
@@ -366,7 +367,7 @@ class _Build:
 
 
 def _described(target: Target) -> str:
-    """The name of a model, and the digest of its weights or of what identifies it."""
+    """Returns the name of a model, and the digest of its weights or of its identity."""
     facts = describe_model(target)
     mark = f"SHA-256 {facts['sha256']}" if "sha256" in facts else f"identity {facts['identity']}"
     return f"{facts['name']}, {mark}"

@@ -1,4 +1,4 @@
-"""The card of training data: what it is, what it was made of and how much was left out."""
+"""The card of training data: its content, its origin, and how much was left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text_of(
     remarks: Sequence[str] = (),
     format: str = "trl",
 ) -> str:
-    """The card in Markdown; `facts` are values by what they are, `name` is the file of the rows."""
+    """Returns the card in Markdown; `facts` are values by name, `name` is the file of the rows."""
     lines = [f"# {_plain(name)}", "", f"Written by `ragc data {kind}`: {KINDS[kind]}.", ""]
     lines += [f"- {_plain(remark)}" for remark in remarks] + ([""] if remarks else [])
     lines += _table(("", ""), {"rows": sum(classes.values()), **facts})
@@ -51,13 +51,13 @@ def _shown(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """`text` on one line that ends no cell and holds no HTML."""
+    """Returns `text` on one line that ends no cell and holds no HTML."""
     line = " ".join(visible(text).split())
     return escape_surrogates(line).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
 
 
 def _loading(name: str, kind: str, format: str) -> list[str]:
-    """How trainers read the rows: the line for TRL, the entry for LLaMA-Factory's dataset_info.json."""
+    """Returns how trainers read the rows: a line for TRL, an entry for LLaMA-Factory's dataset_info.json."""
     load = f'datasets.load_dataset("json", data_files={json.dumps(name)}, split="train")'
     if kind in NOT_FOR_TRAINERS:
         return ["```python", load, "```", "", "Conversations of the same labels: `ragc data slimplm-judge`."]
@@ -75,7 +75,7 @@ def _loading(name: str, kind: str, format: str) -> list[str]:
 
 
 def llamafactory_entry(name: str, kind: str) -> dict[str, Any]:
-    """The entry of `dataset_info.json` for the file `name`."""
+    """Returns the entry of `dataset_info.json` for the file `name`."""
     tags = {
         "role_tag": "role",
         "content_tag": "content",

@@ -1,8 +1,8 @@
-"""The demonstrations of a compiled program as conversations: each call's prompt with the reply it should get.
+"""The demonstrations of a compiled program as conversations: each call's prompt with the wanted reply.
 
-Its own demonstrations come first, then those of its study's pools, where the study is on this machine. The
-pools hold what answered train questions well, or was filled in with their gold answers. A prompt is the
-program's, with its instructions and layout and without demonstrations. No model is called.
+Its own demonstrations come first, then those of its study's pools, if the study is on this machine. The pools
+hold demonstrations from train questions that were answered well, or filled in with their gold answers. A
+prompt is the program's, with its instructions and layout and without demonstrations. No model is called.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def build(
 ) -> TrainingData:
     """Writes the demonstrations of the compiled program at `path`, and of its study, to `out`.
 
-    Raises ArtefactError, Untrusted for the author's own program where that is not allowed, UsageError for an
+    Raises ArtefactError, Untrusted for the author's own program if that is not allowed, UsageError for an
     `out` with something else, and NothingAnswered without a demonstration.
     """
     if format not in FORMATS:
@@ -88,9 +88,9 @@ def build(
 
 
 def _of_study(path: Path, predictor: str) -> Iterator[Demo]:
-    """The demonstrations of a predictor in the pools of the study that compiled `path`, if it is here.
+    """Returns a predictor's demonstrations in the pools of the study that compiled `path`, if it is here.
 
-    Those of another domain are left out. A study that cannot be read gives none.
+    Those of another domain are left out. An unreadable study has none.
     """
     try:
         study = read_study(study_directory(path))

@@ -3,8 +3,8 @@
     FILE.jsonl   the rows
     FILE.md      the card; its last line has the digests of both, so that only ragc's own files are replaced
 
-The card is written first, with the digest of the rows that are there, then the rows, then the card again. So
-files of a process that was killed in between are known too.
+The card is written first, with the digest of the existing rows, then the rows, then the card again. So files
+of a process that was killed in between are recognized too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEAL = re.compile(
 class DataFiles:
     """The output `out` of `ragc data`, checked before anything is sent.
 
-    Raises UsageError where it cannot be written, and Foreign where rows or card are not as ragc wrote them.
+    Raises UsageError if it cannot be written, and Foreign if rows or card are not as ragc wrote them.
     """
 
     def __init__(self, out: str | Path) -> None:
@@ -61,7 +61,7 @@ class DataFiles:
             raise outputs.Foreign(_changed(self.rows))
 
     def write(self, rows: Iterable[Any], card: str) -> None:
-        """Write `rows`, JSON objects, and the `card`. Raises OSError."""
+        """Writes `rows`, JSON objects, and the `card`. Raises OSError."""
         content = "".join(f"{json_text(row)}\n" for row in rows).encode()
         was = _sha256_of(self.rows) if self.rows.exists() else "-"
         with doing(f"Writing the training data to {self.rows}", _AGAIN):

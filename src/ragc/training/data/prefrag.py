@@ -72,7 +72,7 @@ UNANSWERED = "a question whose run could not be read"
 
 @dataclass(slots=True)
 class _Collection:
-    """The question that is being collected, its pairs, and what was dropped."""
+    """The state of the present question: its pairs, and what was dropped."""
 
     question: Question
     seed: int
@@ -85,7 +85,7 @@ _current: ContextVar[_Collection] = ContextVar("ragc_pairs")
 
 
 class PairCollector(PrefRag):
-    """PrefRAG, which makes a pair of each comparison."""
+    """PrefRAG that makes a pair of each comparison."""
 
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -93,7 +93,7 @@ class PairCollector(PrefRag):
         self.pick = teacher_call(self.compare, FindClosestStatement, sampling=_PICK)
 
     async def add_something(self, inputs: Mapping[str, Any]) -> bool:
-        """What the teacher says of the new passages; without a pair, what the first judgement says."""
+        """Returns the teacher's judgement of the new passages; without a pair, the first judgement."""
         collection = _current.get()
         collection.compared += 1
         label, *samples = await together(
@@ -117,7 +117,7 @@ class PairCollector(PrefRag):
     async def _pair(
         self, collection: _Collection, inputs: Mapping[str, Any], label: Any, candidates: Sequence[Any]
     ) -> Item | str:
-        """The pair of one comparison, or why there is none."""
+        """Returns the pair of one comparison, or why there is none."""
         if label is None:
             return UNREADABLE_LABEL
         positive = [one for one in candidates if one.status == label.status]
@@ -139,7 +139,7 @@ class PairCollector(PrefRag):
         return Item(row, str(bool(label.status)).lower())
 
     async def _nearest(self, analysis: str, positive: Sequence[Any]) -> Any:
-        """The one of `positive` that the teacher takes for nearest to its own `analysis`; None for no one."""
+        """Returns the one of `positive` that the teacher judges nearest to its own `analysis`, or None."""
         distinct = list({normalise(one.analysis): one for one in reversed(positive)}.values())[::-1]
         if len(distinct) == 1:
             return distinct[0]
@@ -184,7 +184,7 @@ class PairsOfSources:
 
     @property
     def most_calls(self) -> int:
-        """Every step but the first may be followed by nine judgements, a label and a choice."""
+        """Each step but the first may be followed by nine judgements, a label and a choice."""
         knobs = next(iter(self._programs.values())).knobs
         steps = knobs.max_step + (0 if knobs.strict_budget else 1)
         compared = steps if knobs.compare_first else steps - 1
@@ -197,7 +197,7 @@ class PairsOfSources:
         return max(int(call.sampling.max_tokens) for call in program.predictors())
 
     async def collect(self, question: Question) -> Gathered:
-        """One pair of `question`, if it gives any."""
+        """Collects one pair of `question`, if there is any."""
         seed = self.task.seed
         collection = _Collection(question, seed)
         k = random.Random(f"passages {seed} {question.id}").randint(*PASSAGES)
@@ -219,8 +219,7 @@ class PairsOfSources:
         return gathered
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """The pairs in random order, without repeated prompts, in the mix of classes that the recipe asks
-        for.
+        """Returns the pairs in random order, without repeated prompts, in the recipe's mix of classes.
 
         Raises NothingAnswered when a class that the mix needs is missing.
         """
@@ -257,10 +256,10 @@ def _text(messages: Sequence[Message]) -> str:
 
 
 def mix(most: int, true_share: float, true: int, false: int) -> dict[str, int]:
-    """How many pairs of each class are taken: at most `most`, as many as leave the share as it should be.
+    """Returns how many pairs of each class are taken: at most `most`, as many as keep the wanted share.
 
-    `true` and `false` are how many there are. Shares are met up to rounding, but of a class with a share
-    above 0 there is one pair at least; both are 0 where that cannot be.
+    `true` and `false` are the available numbers. Shares are met up to rounding, but a class with a share
+    above 0 has one pair at least; both are 0 if that is impossible.
     """
     both = 0 < true_share < 1
     for n in range(min(most, true + false), both, -1):

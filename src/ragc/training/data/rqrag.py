@@ -95,7 +95,7 @@ WRONG = "the answer is not the gold one"
 
 @dataclass(slots=True)
 class _Trajectory:
-    """The trajectory that is being made: its question and kind, the path, and how it ended.
+    """The unfinished trajectory: its question and kind, the path, and how it ended.
 
     `stopped` says that the teacher chose to answer, not that no search was left.
     """
@@ -120,11 +120,11 @@ class TrajectoryCollector(RqRag):
             setattr(self, f"choose_{kind}", self.predictor(choosing((kind,)), max_tokens=100))
 
     def most_calls(self) -> int:
-        """A query a search, a choice between searches, and the answer."""
+        """Returns a query a search, a choice between searches, and the answer."""
         return int(2 * self.knobs.search_limit)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Search and answer; the trajectory is left in the context's own."""
+        """Searches and answers; the trajectory is stored in that of the context."""
         trajectory = _current.get()
         await self._walk(trajectory, question)
         if not trajectory.failure:
@@ -182,7 +182,7 @@ class Trajectories:
 
     @property
     def most_calls(self) -> int:
-        """Those of the longest trajectory."""
+        """The calls of the longest trajectory."""
         return self._program.most_calls()
 
     @property
@@ -191,14 +191,14 @@ class Trajectories:
         return max(int(call.sampling.max_tokens) for call in self._program.predictors())
 
     def kind_of(self, question: Question) -> str:
-        """The kind of query for `question`: the recipe's, the data set's, else by its gold passages."""
+        """Returns the kind of query for `question`: the recipe's, the data set's, else by gold passages."""
         chosen, dataset = self.task.recipe.training_data.query_kind, self.task.recipe.data.dataset
         if chosen != "auto":
             return chosen
         return DATASET_KINDS.get(dataset) or ("decompose" if len(question.gold_ids) > 1 else "rewrite")
 
     async def collect(self, question: Question) -> Gathered:
-        """The trajectory of `question`, if it passes all filters."""
+        """Returns the trajectory of `question`, if it passes all filters."""
         gathered, trajectory = Gathered(question), _Trajectory(question, self.kind_of(question))
         token = _current.set(trajectory)
         try:
@@ -224,7 +224,7 @@ class Trajectories:
         return gathered
 
     def _reason_to_drop(self, trajectory: _Trajectory, score: float | None) -> str:
-        """Why a trajectory is left out; "" for one that is not."""
+        """Returns why a trajectory is left out; "" if it is not."""
         if trajectory.failure:
             return trajectory.failure
         if normalize_refusal(trajectory.answer) in (INVALID, UNSURE):
@@ -237,11 +237,11 @@ class Trajectories:
 
     @staticmethod
     def _equals_gold(trajectory: _Trajectory) -> bool:
-        """Whether the answer is a gold one but for case, articles and punctuation."""
+        """Returns whether the answer is a gold one but for case, articles and punctuation."""
         return answer_key(trajectory.answer) in {answer_key(gold) for gold in trajectory.question.answers}
 
     def _calls(self, trajectory: _Trajectory) -> list[Item]:
-        """One row for each typed call of the trajectory, as the program of the small model sends it."""
+        """Returns one row for each typed call of the trajectory, as the small model's program sends it."""
         program, question, rows = self._student, trajectory.question.question, list[Item]()
 
         def add(call: Any, path: Path, label: str, **outputs: Any) -> None:
@@ -256,24 +256,24 @@ class Trajectories:
         return rows
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """All rows in the order of the questions, each once."""
+        """Returns all rows in the order of the questions, each once."""
         return drop_repeated(all_items(gathered))
 
 
 def defuse(text: str) -> str:
-    """`text` with control tokens and role markers in it made ordinary: one space behind their bracket."""
+    """Returns `text` with control tokens and role markers made ordinary: one space behind their bracket."""
     return _TOKEN.sub("[ ", escape_markers(text))
 
 
 def evidence(passages: Sequence[Passage]) -> str:
-    """Passages between the tokens of evidence."""
+    """Returns passages between the tokens of evidence."""
     blocks = [f"Title: {' '.join(defuse(p.title).split())}\nText: {defuse(p.text)}" for p in passages]
     first, last = EVIDENCE_TOKENS
     return "\n".join([first, *blocks, last])
 
 
 def token_messages(question: Question, path: Sequence[Step], answer: str) -> list[Message]:
-    """A trajectory with control tokens, as messages."""
+    """Returns a trajectory with control tokens, as messages."""
     messages: list[Message] = [{"role": "user", "content": defuse(question.question)}]
     for step in path:
         messages += [

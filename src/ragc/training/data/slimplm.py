@@ -49,12 +49,12 @@ _ANNOTATING = Sampling(temperature=0.01, max_tokens=512)
 
 
 def is_known(ratio: float, theta: float) -> bool:
-    """SlimPLM's label: whether the matching ratio is above `theta`."""
+    """Returns SlimPLM's label: whether the matching ratio is above `theta`."""
     return ratio > theta
 
 
 def balance(items: Sequence[Item]) -> Selection:
-    """`items` without the unknown ones that no known one before them balances."""
+    """Returns `items` without unknown ones for which no earlier known one balances them."""
     credit, dropped, taken = 0, 0, []
     for item in items:
         if item.label == KNOWN:
@@ -69,10 +69,10 @@ def balance(items: Sequence[Item]) -> Selection:
 
 
 class Drafts(SlimPLM):
-    """SlimPLM as far as the proxy's draft, which is the prediction."""
+    """SlimPLM up to the proxy's draft, which is the prediction."""
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """The draft; an empty one where it cannot be read."""
+        """Returns the draft; an empty one if it is unreadable."""
         return await self._draft_alone(question)
 
 
@@ -111,7 +111,7 @@ class Labels:
         return self._drafts.draft.sampling.max_tokens
 
     async def collect(self, question: Question) -> Gathered:
-        """The label of `question`; none without a draft."""
+        """Returns the label of `question`; none without a draft."""
         gathered = Gathered(question)
         draft = (await answer(self._drafts, question)).prediction
         if not draft:
@@ -124,7 +124,7 @@ class Labels:
         return gathered
 
     def _conversation(self, question: Question, draft: str, known: bool) -> Row:
-        """The judge's call with the right judgement."""
+        """Returns the judge's call with the right judgement."""
         call = self._drafts.judge
         inputs = {"question": question.question, "heuristic_answer": draft}
         label: Label = (question.question, draft, "yes" if known else "no")
@@ -132,7 +132,7 @@ class Labels:
         return {"messages": [*conversation(call, inputs), reply(call, outputs)]}
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """The labels in the order of the questions, balanced where the recipe says so."""
+        """Returns the labels in the order of the questions, balanced if the recipe says so."""
         items = all_items(gathered)
         return balance(items) if self.task.recipe.training_data.balance else Selection(tuple(items))
 
@@ -157,7 +157,7 @@ class Rewrites:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Nothing beside what every card says."""
+        """No facts beside those of every card."""
         return {}
 
     @property
@@ -166,7 +166,7 @@ class Rewrites:
         return max(self._drafts.draft.sampling.max_tokens, _ANNOTATING.max_tokens)
 
     async def collect(self, question: Question) -> Gathered:
-        """The parts of `question`, and the claims of the proxy's draft."""
+        """Returns the parts of `question`, and the claims of the proxy's draft."""
         gathered, text = Gathered(question), question.question
         draft = (await answer(self._drafts, question)).prediction
         if not draft:
@@ -186,7 +186,7 @@ class Rewrites:
     def _add(
         gathered: Gathered, call: Any, inputs: Row, annotated: Any, names: tuple[str, str], text: str
     ) -> None:
-        """Add what was annotated as the reply to `call`; `names` are those of the list and of its items."""
+        """Adds the annotation as the reply to `call`; `names` are those of the list and of its items."""
         if annotated is None:
             gathered.drops[UNREADABLE] += 1
             return
@@ -201,7 +201,7 @@ class Rewrites:
         gathered.items.append(Item({"messages": messages}, names[0]))
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """All rows in the order of the questions, each once."""
+        """Returns all rows in the order of the questions, each once."""
         return drop_repeated(all_items(gathered))
 
 

@@ -1,9 +1,9 @@
-"""Base models: what `base` names becomes a Hugging Face directory that TRL and vLLM open alike.
+"""Base models: each form of `base` becomes a Hugging Face directory that TRL and vLLM open.
 
     embedded       SmolLM2-135M-Instruct, fetched from the package index as embedded targets do
     model.gguf     any GGUF file of an architecture that transformers reads; dequantized to float32
     a folder       a Hugging Face directory, used as it is
-    owner/name     an id of the hub, where this machine reaches it or has it cached
+    owner/name     an id of the hub, if this machine reaches it or has it cached
 
 A GGUF file is converted once, into the cache, under the SHA-256 of the file. The directory holds weights,
 configuration, tokenizer and chat template. Quantized weights lose nothing more when they are dequantized, and
@@ -41,8 +41,8 @@ _GGUF = b"GGUF"
 class BaseModel:
     """A base that can be opened: `path` is a directory or an id of a hub.
 
-    `name` is what a card calls it, `digest` identifies its weights: "sha256:..." or "" where only the hub
-    knows. `gguf` is the file that it was converted from, if any.
+    `name` is its name in a card, `digest` identifies its weights: "sha256:..." or "" if only the hub knows.
+    `gguf` is the file that it was converted from, if any.
     """
 
     path: str
@@ -57,7 +57,7 @@ class BaseModel:
 
 
 def require(what: str) -> None:
-    """Raise UsageError, with the command that installs it, unless the extra `train` is there."""
+    """Raises UsageError, with the command that installs it, if the extra `train` is missing."""
     lacking = extras.missing_modules(extras.EXTRAS["train"])
     if lacking:
         raise UsageError(
@@ -67,7 +67,7 @@ def require(what: str) -> None:
 
 
 def quiet_libraries(*, offline: bool) -> None:
-    """Keep TRL and transformers from reporting home, drawing bars and, with `offline`, asking the hub.
+    """Stops TRL and transformers from reporting home, drawing bars and, with `offline`, asking the hub.
 
     They read these variables when they are imported first. Variables that the user has set stay.
     """
@@ -84,10 +84,10 @@ def quiet_libraries(*, offline: bool) -> None:
 
 
 def resolve(base: str, progress: Progress) -> BaseModel:
-    """What `base` names, fetched and converted if need be.
+    """Returns the base model that `base` names, downloaded and converted if need be.
 
-    Raises UsageError for a file or folder that is no model, TargetUnavailable where the default weights
-    cannot be fetched.
+    Raises UsageError for a file or folder that is no model, TargetUnavailable if the default weights cannot
+    be fetched.
     """
     if base != EMBEDDED and not Path(base).is_absolute():
         return BaseModel(base, base, "")
@@ -109,7 +109,7 @@ def resolve(base: str, progress: Progress) -> BaseModel:
 
 
 def write_base(base: str, out: str | Path, progress: Progress) -> BaseModel:
-    """Write what `base` names as a Hugging Face directory `out`, which must be absent or empty.
+    """Writes what `base` names as a Hugging Face directory `out`, which must be absent or empty.
 
     Raises UsageError, also for a base that is such a directory.
     """
@@ -128,7 +128,7 @@ def write_base(base: str, out: str | Path, progress: Progress) -> BaseModel:
 
 
 def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
-    """Convert the GGUF file `gguf` to the directory `out`, which appears whole or not at all.
+    """Converts the GGUF file `gguf` to the directory `out`, which appears complete or not at all.
 
     Raises UsageError for a model that transformers cannot read, and OSError.
     """
@@ -167,14 +167,14 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
 
 
 def share(folder: Path) -> None:
-    """Let those read the weights in `folder` who may read its configuration; safetensors lets nobody."""
+    """Gives the weights in `folder` the mode of its configuration file; safetensors makes them private."""
     mode = (folder / "config.json").stat().st_mode
     for path in folder.glob("*.safetensors"):
         path.chmod(mode & 0o777)
 
 
 def _gguf_of(base: str, progress: Progress) -> tuple[Path, str, str]:
-    """The GGUF file that `base` names, its model's name and its SHA-256."""
+    """Returns the GGUF file that `base` names, its model's name and its SHA-256."""
     if base == EMBEDDED:
         progress.phase("fetching weights", None)
         return default_weights(progress.download), SMOLLM2.model, SMOLLM2.sha256

@@ -11,14 +11,14 @@ _TENTH = 10
 
 
 def ends(losses: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The mean loss of the first and of the last tenth of `losses`, pairs of step and loss."""
+    """Returns the mean loss of the first and of the last tenth of `losses`, pairs of step and loss."""
     count = max(1, len(losses) // _TENTH)
     values = [loss for _, loss in losses]
     return sum(values[:count]) / count, sum(values[-count:]) / count
 
 
 def summary_lines(card: Mapping[str, Any]) -> Iterator[str]:
-    """What was trained and how the losses went."""
+    """Yields what was trained and how the losses changed."""
     settings, losses = card["settings"], card["losses"]
     how = f"LoRA of rank {settings['lora_rank']}" if settings["lora_rank"] else "all weights"
     yield (
@@ -40,7 +40,7 @@ def summary_lines(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def markdown(card: Mapping[str, Any]) -> str:
-    """The card as Markdown; file names and the like are shown as code, without what acts on a terminal."""
+    """Returns the card as Markdown; file names are shown as code, without terminal control characters."""
     base, data, machine = card["base"], card["data"], card["machine"]
     rows = [
         ("base", f"{_code(base['name'])} {_code(base['digest'])}"),
@@ -83,6 +83,6 @@ def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _code(value: object) -> str:
-    """`value` as inline code that no mark in it can end."""
+    """Returns `value` as inline code that no mark in it can end."""
     text = str(value).replace("`", "'").replace("|", "/").replace("\n", " ")
     return f"`{text}`" if text else "unknown"

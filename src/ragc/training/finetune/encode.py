@@ -1,8 +1,8 @@
-"""Rows as token numbers: what is learned of a row, and how long it is.
+"""Encodes rows as tokens: which part of a row is learned, and how long it is.
 
-Of messages the replies of the assistant are learned, each with the mark that ends it; of a prompt and its
-completion the completion; of a text all of it. Each part is tokenized by itself, as a model meets it:
-a server tokenizes the prompt and the model goes on from there.
+Of messages the replies of the assistant are learned, each with its end mark; of a prompt and its completion
+the completion; of a text all of it. Each part is tokenized separately, as in use: a server tokenizes the
+prompt and the model continues from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Encoded:
 
 
 def example(tokenizer: Any, row: TrainRow) -> Encoded:
-    """An example of `sft` as tokens. Raises UsageError for a chat template that cannot be taken apart."""
+    """Returns an example of `sft` as tokens. Raises UsageError for a chat template that cannot be taken
+    apart.
+    """
     fields = row.fields
     end = tokenizer.eos_token or ""
     if row.conversational:
@@ -47,7 +49,7 @@ def example(tokenizer: Any, row: TrainRow) -> Encoded:
 
 
 def preference_length(tokenizer: Any, row: TrainRow) -> int:
-    """Tokens of the longer of the two sequences of a preference."""
+    """Returns tokens of the longer of the two sequences of a preference."""
     fields = row.fields
     texts = (
         [_rendered(tokenizer, [*fields["prompt"], *fields[name]]) for name in ("chosen", "rejected")]
@@ -58,7 +60,7 @@ def preference_length(tokenizer: Any, row: TrainRow) -> int:
 
 
 def check_base(tokenizer: Any, rows: Sequence[TrainRow], base: str) -> None:
-    """Raise UsageError when the base with this tokenizer cannot learn `rows`, or could but not say them.
+    """Raises UsageError if the base with this tokenizer cannot learn `rows`, or could not generate them.
 
     Messages need a chat template, and control tokens a tokenizer that has each as one token.
     """
@@ -78,7 +80,9 @@ _CONTROL = re.compile(r"\s*(\[[A-Za-z]+_\w+\])")
 
 
 def control_tokens(rows: Sequence[TrainRow]) -> tuple[str, ...]:
-    """The marks such as `[A_Response]` that replies begin with, if every reply of `rows` does; else none."""
+    """Returns the marks such as `[A_Response]` that replies begin with, if every reply of `rows` does; else
+    none.
+    """
     marks: dict[str, None] = {}
     for row in rows:
         for reply in _replies(row):
@@ -90,7 +94,7 @@ def control_tokens(rows: Sequence[TrainRow]) -> tuple[str, ...]:
 
 
 def _replies(row: TrainRow) -> Iterator[str]:
-    """All that is learned of `row`, and what is preferred to what."""
+    """Yields all learned parts of `row`, and the pairs of preferred and rejected ones."""
     for name, value in row.fields.items():
         if isinstance(value, str):
             if name != "prompt":
@@ -100,7 +104,7 @@ def _replies(row: TrainRow) -> Iterator[str]:
 
 
 def check_template(tokenizer: Any, rows: Sequence[TrainRow], base: str) -> None:
-    """Raise UsageError when `rows` hold messages and the tokenizer has no template to write them with."""
+    """Raises UsageError when `rows` hold messages and the tokenizer has no template to write them with."""
     if rows[0].conversational and not tokenizer.chat_template:
         raise UsageError(
             f"{base} has no chat template, and rows of messages need one; take a base that was tuned for "
@@ -109,7 +113,7 @@ def check_template(tokenizer: Any, rows: Sequence[TrainRow], base: str) -> None:
 
 
 def _parts(tokenizer: Any, messages: Sequence[dict[str, str]], location: str) -> list[tuple[str, bool]]:
-    """`messages` as the chat template writes them, cut before and behind each reply; replies are learned."""
+    """Splits `messages`, as the template writes them, before and behind each reply; replies are learned."""
     whole = _rendered(tokenizer, messages)
     parts: list[tuple[str, bool]] = []
     at = 0
@@ -129,13 +133,13 @@ def _parts(tokenizer: Any, messages: Sequence[dict[str, str]], location: str) ->
 
 
 def _rendered(tokenizer: Any, messages: Sequence[dict[str, str]], *, reply: bool = False) -> str:
-    """`messages` as the chat template writes them; with `reply`, up to where a reply begins."""
+    """Returns `messages` as the chat template writes them; with `reply`, up to where a reply begins."""
     text: str = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=reply)
     return text
 
 
 def _beginning(tokenizer: Any) -> list[int]:
-    """The token that this tokenizer puts before any text, if it does; a chat template writes it itself."""
+    """Returns the token that this tokenizer puts before any text, if any; a template writes it itself."""
     ids: list[int] = tokenizer("")["input_ids"][:1]
     return ids if ids == [tokenizer.bos_token_id] else []
 

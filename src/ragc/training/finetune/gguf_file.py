@@ -1,8 +1,8 @@
 """The tuned model as a GGUF file, which embedded targets and llama.cpp open.
 
-It has everything that the GGUF file of the base says (architecture, tokenizer, chat template) and the tuned
-weights, matrices in float16 and vectors in float32. So it is larger than a quantized base, and what a small
-learning rate changed is still there. Only for bases that came from a GGUF file of an architecture in
+It has all metadata of the base's GGUF file (architecture, tokenizer, chat template) and the tuned weights,
+matrices in float16 and vectors in float32. So it is larger than a quantized base, and small changes by a
+small learning rate are not lost. Only for bases that came from a GGUF file of an architecture in
 `ARCHITECTURES`: others need llama.cpp's own converter.
 """
 
@@ -28,14 +28,14 @@ _MOSTLY_F16 = 1
 
 
 def can_write(base: Path) -> bool:
-    """Whether the tuned form of the GGUF file `base` can be written."""
+    """Returns whether the tuned form of the GGUF file `base` can be written."""
     import gguf
 
     return _text(gguf.GGUFReader(base), "general.architecture") in ARCHITECTURES
 
 
 def write(base: Path, state: dict[str, Any], out: Path) -> None:
-    """Write `state`, the tensors of a transformers model by name, as the GGUF file `out`.
+    """Writes `state`, the tensors of a transformers model by name, as the GGUF file `out`.
 
     `base` is the GGUF file that the model was converted from. Raises UsageError when their tensors differ.
     """
@@ -80,7 +80,7 @@ def write(base: Path, state: dict[str, Any], out: Path) -> None:
 
 
 def _interleaved(values: Any, heads: int) -> Any:
-    """Rows of a projection in llama.cpp's order: the halves of each head's rotation side by side."""
+    """Returns rows of a projection in llama.cpp's order: the halves of each head's rotation side by side."""
     half = values.shape[0] // heads // 2
     return values.reshape(heads, 2, half, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
 

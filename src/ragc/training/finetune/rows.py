@@ -52,7 +52,7 @@ class TrainRow:
 
     @property
     def prompt(self) -> Any:
-        """What stands before the first reply; rows with the same prompt are held out together."""
+        """Returns the part before the first reply; rows with the same prompt are held out together."""
         if "messages" in self.fields:
             messages: list[Message] = self.fields["messages"]
             first = next(at for at, message in enumerate(messages) if message["role"] == "assistant")
@@ -61,7 +61,7 @@ class TrainRow:
 
 
 def read(path: Path, method: str) -> list[TrainRow]:
-    """The rows of the file at `path` for `method`, in order.
+    """Returns the rows of the file at `path` for `method`, in order.
 
     Raises DataError with the first problems, each with its line, and for a file without rows.
     """
@@ -83,7 +83,7 @@ def read(path: Path, method: str) -> list[TrainRow]:
 
 
 def hold_out(read_rows: Sequence[TrainRow], count: int, seed: int) -> tuple[list[TrainRow], list[TrainRow]]:
-    """The rows to train on, and about `count` others drawn with `seed`; both in their order.
+    """Returns the rows to train on, and about `count` others drawn with `seed`; both in their order.
 
     Rows with the same prompt are on one side. Raises UsageError when no row is left to train on.
     """
@@ -109,7 +109,7 @@ def hold_out(read_rows: Sequence[TrainRow], count: int, seed: int) -> tuple[list
 
 
 def _preference(row: Row) -> dict[str, Any]:
-    """The fields of a preference; problems go to `row`."""
+    """Returns the fields of a preference; problems go to `row`."""
     if _absent(row, "dpo", ("prompt", "chosen", "rejected")):
         return {}
     if isinstance(row.values["prompt"], str):
@@ -129,7 +129,7 @@ def _preference(row: Row) -> dict[str, Any]:
 
 
 def _example(row: Row) -> dict[str, Any]:
-    """The fields of an example; problems go to `row`."""
+    """Returns the fields of an example; problems go to `row`."""
     if "messages" in row.values:
         messages = _messages(row, "messages")
         if messages and messages[-1]["role"] != "assistant":
@@ -148,7 +148,7 @@ def _example(row: Row) -> dict[str, Any]:
 
 
 def _absent(row: Row, method: str, names: Sequence[str]) -> bool:
-    """Whether one of `names` is absent, which is then the row's problem."""
+    """Returns whether one of `names` is absent, which is then the row's problem."""
     lacking = [name for name in names if name not in row.values]
     if not lacking:
         return False
@@ -162,7 +162,7 @@ def _absent(row: Row, method: str, names: Sequence[str]) -> bool:
 
 
 def _messages(row: Row, name: str) -> list[Message]:
-    """The list of messages under `name`; problems go to `row`."""
+    """Returns the list of messages under `name`; problems go to `row`."""
     messages: list[Message] = []
     for at, item in row.enumerate_items(row.items(name, needed=True)):
         spot = f"`{name}[{at}]`"
@@ -185,7 +185,7 @@ def _messages(row: Row, name: str) -> list[Message]:
 
 
 def _mixed(read_rows: Sequence[TrainRow]) -> Iterator[str]:
-    """The problem of the first row that has another format than the one before it."""
+    """Yields the problem of the first row that has another format than the one before it."""
     for before, row in pairwise(read_rows):
         if set(before.fields) != set(row.fields) or before.conversational != row.conversational:
             yield f"{row.location} has another format ({_format(row)}) than those before ({_format(before)})"

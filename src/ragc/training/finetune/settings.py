@@ -1,9 +1,9 @@
-"""Settings of a training: a TOML file with flat keys, and what each method takes where a key is left out.
+"""Settings of a training: a TOML file with flat keys, and each method's defaults.
 
-The defaults are those of the papers whose rows `ragc data` writes: preferences as PrefRAG (beta
-0.1, learning rate 5e-7, 8 rows a step, one epoch, 8192 tokens), examples as RQ-RAG (learning rate
-2e-5, 3% warmup, linear, 32 rows a step, one epoch, 4096 tokens). A row never counts in part: one that is
-longer than `max_length` is left out, where the papers' trainers cut it.
+The defaults are those of the papers whose rows `ragc data` writes: preferences as PrefRAG (beta 0.1, learning
+rate 5e-7, 8 rows a step, one epoch, 8192 tokens), examples as RQ-RAG (learning rate 2e-5, 3% warmup, linear,
+32 rows a step, one epoch, 4096 tokens). A row never counts in part: one that is longer than `max_length` is
+left out, where the papers' trainers cut it.
 """
 
 from __future__ import annotations
@@ -114,13 +114,16 @@ class TrainSettings:
     gradient_checkpointing: bool
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values by key; of paths only the last name, so that a card names no folder of its machine."""
+        """Returns JSON values by key; of paths only the last name, so that a card names no folder of its
+        machine.
+        """
         base = Path(self.base).name if Path(self.base).is_absolute() else self.base
         return {**asdict(self), "base": base, "data": self.data.name}
 
 
 def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
-    """The settings in the TOML file at `path`, with the overrides `sets` (`key=value`) applied in order.
+    """Returns the settings in the TOML file at `path`, with the overrides `sets` (`key=value`) applied in
+    order.
 
     Relative paths are relative to the file. Raises UsageError when it cannot be read, and RecipeError with
     all problems of its content, each with its line.
@@ -147,7 +150,7 @@ def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
 
 
 def is_address(base: str, folder: Path) -> bool:
-    """Whether `base` is the default model or an id of a hub (`owner/name`), and no path in `folder`."""
+    """Returns whether `base` is the default model or a hub id (`owner/name`), and no path in `folder`."""
     if base == EMBEDDED:
         return True
     looks_like_id = base.count("/") == 1 and not base.startswith((".", "/", "~")) and not base.endswith("/")

@@ -1,9 +1,9 @@
-"""A training from its file to its card, in a folder that a killed run goes on in.
+"""A training from its file to its card, in a folder in which a killed run is resumed.
 
     OUT/training.json   what is trained, from what, and whether it is finished
     OUT/checkpoints/    while it runs
     OUT/model/          weights, tokenizer, chat template: vLLM and transformers open it
-    OUT/model.gguf      the same for embedded targets, where the base was a GGUF file
+    OUT/model.gguf      the same for embedded targets, if the base was a GGUF file
     OUT/adapter/        with LoRA, the adapter alone
     OUT/card.json, card.md
 
@@ -48,17 +48,17 @@ class Trained:
     card: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only."""
+        """Returns JSON values only."""
         return {"out": str(self.path), **self.card, "model": str(self.model), "gguf": str(self.gguf or "")}
 
     def lines(self) -> list[str]:
-        """What was trained and how the losses went, for a terminal."""
+        """Returns what was trained and how the losses changed, for a terminal."""
         also = f", and for embedded targets in {self.gguf}" if self.gguf else ""
         return [*summary_lines(self.card), f"The tuned model is in {self.model}{also}"]
 
     @property
     def gguf(self) -> Path | None:
-        """The tuned model as a GGUF file; None where the base was none."""
+        """The tuned model as a GGUF file; None if the base was none."""
         path = self.path / "model.gguf"
         return path if path.is_file() else None
 
@@ -66,10 +66,10 @@ class Trained:
 def train(
     config: str | Path, out: str | Path, *, sets: Sequence[str] = (), progress: Progress | None = None
 ) -> Trained:
-    """Train what the TOML file `config` says, into the folder `out`; a killed training goes on.
+    """Trains what the TOML file `config` says, into the folder `out`; a killed training resumes.
 
     A finished one is returned as it is. Raises RecipeError for the file, DataError for its rows, UsageError
-    for an `out` with something else or where the extra `train` is absent, and RagcError.
+    for an `out` with something else or if the extra `train` is absent, and RagcError.
     """
     settings, progress = load(config, sets), progress or Silent()
     read_rows = rows.read(settings.data, settings.method)
@@ -106,7 +106,7 @@ def _continue(
     folder: Path,
     progress: Progress,
 ) -> Trained:
-    """Begin the training of `subject` in `folder`, go on with it, or return what it led to."""
+    """Begins the training of `subject` in `folder`, resumes it, or returns its result."""
     state = _state(folder)
     if state:
         _check_same(state["subject"], subject, folder)
@@ -141,7 +141,7 @@ def _continue(
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise UsageError unless `folder` is absent, empty, or of a training."""
+    """Raises UsageError unless `folder` is absent, empty, or of a training."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise UsageError(f"{folder} exists and is not a folder; choose another --out.")
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()) and not _state(folder):
@@ -149,7 +149,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _state(folder: Path) -> dict[str, Any]:
-    """What the state file of `folder` says; {} where there is none that is whole."""
+    """Returns the content of the state file of `folder`; {} if it is missing or damaged."""
     try:
         state = json.loads(read_text(folder / STATE))
     except (OSError, ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _state(folder: Path) -> dict[str, Any]:
 
 
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise UsageError, with what differs, unless the training in `folder` is the same one."""
+    """Raises UsageError, with what differs, unless the training in `folder` is the same one."""
     changed = [
         f"{part}.{name} was {was.get(name)!r} and is {value!r}"
         if part != "settings"
@@ -176,7 +176,7 @@ def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path)
 
 
 def _machine() -> dict[str, Any]:
-    """Where it ran: system, processor cores, and versions of the libraries."""
+    """Returns the system, processor cores, and versions of the libraries."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "system": f"{platform.system()} {platform.machine()}",

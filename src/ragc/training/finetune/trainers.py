@@ -36,11 +36,11 @@ _SHORT = 3
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a training did: steps and their losses, the held-out rows before and after, where it ran.
+    """The result of a training: steps and their losses, the held-out rows before and after, the machine.
 
-    `losses` are pairs of step and mean loss since the pair before. `before` and `after` are scores by name,
-    empty without held-out rows. `too_long` counts rows that were left out, `tokens` is the length of
-    the others. `resumed` is the step that it went on from, 0 if it ran through. `seconds` are those of all
+    `losses` are pairs of step and mean loss since the previous pair. `before` and `after` are scores by name,
+    empty without held-out rows. `too_long` counts rows that were left out, `tokens` is the length of the
+    others. `resumed` is the step at which it was resumed, 0 if it ran through. `seconds` are those of all
     runs, from the first step on.
     """
 
@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What must outlive a kill beside the checkpoints: scores before training, and seconds so far."""
+    """The state that must survive a kill beside the checkpoints: earlier scores, and seconds so far."""
 
     read: Callable[[], dict[str, Any]]
     write: Callable[[dict[str, Any]], None]
@@ -77,7 +77,7 @@ def run(
     memory: Memory,
     progress: Progress,
 ) -> Outcome:
-    """Train, from the last whole checkpoint in `folder`/checkpoints on, and save to `folder`/model.
+    """Trains from the last complete checkpoint in `folder`/checkpoints on, and saves to `folder`/model.
 
     Raises UsageError for a base that cannot be opened or rows that do not fit it, RagcError when the loss is
     no number any more or memory does not suffice, and KeyboardInterrupt with what to do next.
@@ -177,7 +177,7 @@ class _Run:
         return "bfloat16" if able else "float32"
 
     def _tokenizer(self) -> Any:
-        """The tokenizer of the base, by which it may be refused before its weights are read.
+        """Returns the tokenizer of the base, by which it may be refused before its weights are read.
 
         Raises UsageError.
         """
@@ -186,7 +186,7 @@ class _Run:
         return self._opened(AutoTokenizer.from_pretrained)
 
     def _model(self) -> Any:
-        """The model of the base. Raises UsageError."""
+        """Returns the model of the base. Raises UsageError."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -195,7 +195,7 @@ class _Run:
         return self._opened(partial(AutoModelForCausalLM.from_pretrained, dtype=dtype))
 
     def _opened(self, opening: Callable[[str], Any]) -> Any:
-        """What `opening` makes of the base. Raises UsageError."""
+        """Opens the base by `opening`. Raises UsageError."""
         try:
             return opening(self.base.path)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
@@ -209,9 +209,9 @@ class _Run:
     def _fitting(
         self, tokenizer: Any, rows: Sequence[TrainRow], limit: int
     ) -> tuple[list[dict[str, Any]], int, int]:
-        """`rows` as TRL takes them without those of more than `limit` tokens, their tokens, and how many not.
+        """Returns TRL's form of the `rows` of at most `limit` tokens, their tokens, and how many are longer.
 
-        Of a preference the longer of both sequences counts.
+        For a preference the longer of both sequences counts.
         """
         fitting, tokens = list[dict[str, Any]](), 0
         long: list[str] = []
@@ -241,7 +241,9 @@ class _Run:
         return fitting, tokens, len(long)
 
     def _arguments(self, steps: int) -> dict[str, Any]:
-        """The settings as the arguments of Transformers' trainer, for `steps` updates of the weights."""
+        """Returns the settings as the arguments of Transformers' trainer, for `steps` updates of the
+        weights.
+        """
         import torch
 
         settings = self.settings
@@ -279,7 +281,7 @@ class _Run:
         held: Sequence[dict[str, Any]],
         steps: int,
     ) -> Any:
-        """TRL's trainer with these settings."""
+        """Returns TRL's trainer with these settings."""
         import datasets
         from transformers import PrinterCallback
         from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
@@ -320,7 +322,7 @@ class _Run:
         return {short: float(results[long]) for long, short in names.items() if long in results}
 
     def _save(self, model: Any, tokenizer: Any) -> None:
-        """Write the tuned model, adapters merged, to model/; it appears whole or not at all."""
+        """Writes the tuned model, adapters merged, to model/; it appears complete or not at all."""
         self.progress.phase("saving the model", None)
         scratch, out = self.folder / ".ragc-model", self.folder / "model"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -339,7 +341,7 @@ class _Run:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The last whole checkpoint in `folder`; those that a kill cut off are removed."""
+    """Returns the last whole checkpoint in `folder`; those that a kill cut off are removed."""
     whole: list[tuple[int, Path]] = []
     for path in folder.glob("checkpoint-*"):
         try:
@@ -351,18 +353,20 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def _steps(rows: int, settings: TrainSettings) -> int:
-    """Optimizer steps of `epochs` passes over `rows`, the last one of a pass perhaps smaller."""
+    """Returns the optimizer steps of `epochs` passes over `rows`; the last of a pass may be smaller."""
     batches = math.ceil(rows / settings.batch)
     return math.ceil(settings.epochs * max(1, math.ceil(batches / settings.gradient_accumulation)))
 
 
 def _context(model: Any) -> int:
-    """The most tokens that `model` takes."""
+    """Returns the most tokens that `model` takes."""
     return int(getattr(model.config.get_text_config(), "max_position_embeddings", 0)) or 2**30
 
 
 def _watch(progress: Progress, memory: Memory, state: dict[str, Any]) -> Any:
-    """A callback that shows progress, stores the seconds with each checkpoint, and stops a lost training."""
+    """Returns a callback that shows progress, stores the seconds with each checkpoint, and stops a lost
+    training.
+    """
     from transformers import TrainerCallback
 
     class Watch(TrainerCallback):

@@ -46,7 +46,7 @@ _TYPES = {"text": "string", "integer": "int", "number": "float", "flag": "bool"}
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """`main.baml` with the shared parts, and one file per prompt."""
+    """Returns `main.baml` with the shared parts, and one file per prompt."""
     functions, files = functions_of(program), {"main"}
     taken = {
         *functions.values(),
@@ -64,7 +64,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 
 def functions_of(program: ExportedProgram) -> dict[str, str]:
-    """The name of the function of each prompt by the prompt's name."""
+    """Returns the name of the function of each prompt by the prompt's name."""
     function_names: dict[str, str] = {}
     for prompt in program:
         function_names[prompt.name] = distinct(pascal(prompt.name), function_names.values())
@@ -72,7 +72,7 @@ def functions_of(program: ExportedProgram) -> dict[str, str]:
 
 
 def inputs_of(prompt: CompiledPrompt) -> dict[str, str]:
-    """The name of the function's parameter for each input."""
+    """Returns the name of the function's parameter for each input."""
     return names(one.name for one in prompt.inputs)
 
 
@@ -134,7 +134,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt, function: str, taken
 
 
 def _reply(prompt: CompiledPrompt, function: str, taken: set[str]) -> tuple[str, list[str]]:
-    """The type of the reply, and the classes that it needs."""
+    """Returns the type of the reply, and the classes that it needs."""
     if not prompt.enforced:
         return "string", []
     types = Types(function, prompt.output_schema, taken)
@@ -154,7 +154,9 @@ def _text_reply_notes(prompt: CompiledPrompt) -> Iterator[str]:
 
 
 def _content(prompt: CompiledPrompt, message: TemplateMessage, called: dict[str, str]) -> str:
-    """The source of a message's content; raises NotExpressible for content that BAML would drop or split."""
+    """Returns the source of a message's content; raises NotExpressible for content that BAML would drop or
+    split.
+    """
     from ragc.prompts.render import literal
 
     what = f"A {message.role} message of the prompt {prompt.name!r}"
@@ -195,18 +197,18 @@ def _value(one: Input, name: str, words: tuple[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """`text` as a Jinja string literal."""
+    """Returns `text` as a Jinja string literal."""
     return json.dumps(text)
 
 
 def _placeholder_arguments(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Placeholder inputs, by the names of the function's parameters."""
+    """Returns placeholder inputs, by the names of the function's parameters."""
     called = inputs_of(prompt)
     return {called[name]: value for name, value in example_inputs(prompt).items()}
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         inputs_line(_placeholder_arguments(at.prompt)),
         f"$ baml-cli generate --from {shlex.quote(str(at.folder / FOLDER))}",

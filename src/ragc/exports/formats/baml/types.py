@@ -45,7 +45,7 @@ class NoBamlType(Exception):
 
 
 def names(originals: Iterable[str]) -> dict[str, str]:
-    """A valid BAML name for each of `originals`: itself, or with `_` or a number appended."""
+    """Returns a valid BAML name for each of `originals`: itself, or with `_` or a number appended."""
     baml_names: dict[str, str] = {}
     for name in originals:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
@@ -55,19 +55,19 @@ def names(originals: Iterable[str]) -> dict[str, str]:
 
 
 def line(comment: str) -> str:
-    """`comment` as one line that is valid in a comment."""
+    """Returns `comment` as one line that is valid in a comment."""
     return " ".join("".join(c if c.isprintable() else " " for c in comment).split())
 
 
 def pascal(name: str) -> str:
-    """`claim_judge` as `ClaimJudge`: a name for a function or class."""
+    """Returns `claim_judge` as `ClaimJudge`: a name for a function or class."""
     words = re.findall("[A-Za-z0-9]+", name)
     joined = "".join(word[0].upper() + word[1:] for word in words)
     return f"X{joined}" if not joined[:1].isalpha() or joined.lower() in {*RESERVED, "json"} else joined
 
 
 def distinct(name: str, taken: Iterable[str]) -> str:
-    """`name`, with a number appended if it is taken; case is ignored."""
+    """Returns `name`, with a number appended if it is taken; case is ignored."""
     known = {other.lower() for other in taken}
     candidate, number = name, 2
     while candidate.lower() in known:
@@ -76,7 +76,7 @@ def distinct(name: str, taken: Iterable[str]) -> str:
 
 
 def value(option: Any, indent: str = "") -> str:
-    """A JSON value in BAML's syntax for client options, over several lines, indented by `indent`.
+    """Returns a JSON value in BAML's syntax for client options, over several lines, indented by `indent`.
 
     Raises NotExpressible for a text or key that BAML cannot represent.
     """
@@ -94,7 +94,9 @@ def value(option: Any, indent: str = "") -> str:
 
 
 def text(content: str) -> str:
-    """A quoted string. A final backslash would escape the closing quote in BAML, so such a text is raw."""
+    """Returns a quoted string. A final backslash would escape the closing quote in BAML, so such a text is
+    raw.
+    """
     if content.endswith("\\"):
         if content != content.strip() or "\n" in content or '"#' in content:
             raise NotExpressible(f"The text {content!r}", "BAML cannot quote it", OTHERS)
@@ -130,7 +132,7 @@ class Types:
         }
 
     def reply(self) -> str:
-        """The class name of a reply; raises NoBamlType when a part of it has no type in BAML."""
+        """Returns the class name of a reply; raises NoBamlType when a part of it has no type in BAML."""
         for name, node in self._defs.values():
             self._class(name, node)
         self.fields = self._class(self._reply, self._schema)
@@ -154,7 +156,7 @@ class Types:
         return aliases
 
     def _type(self, inner: str, node: Mapping[str, Any]) -> str:
-        """The type of `node` with its bounds; a nested object becomes a class called `inner`."""
+        """Returns the type of `node` with its bounds; a nested object becomes a class called `inner`."""
         return self._plain(inner, node) + _bounds(node)
 
     def _plain(self, inner: str, node: Mapping[str, Any]) -> str:

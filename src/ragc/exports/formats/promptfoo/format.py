@@ -34,7 +34,7 @@ _HOLDS = """\
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """The files of each prompt, in a folder of the prompt's name."""
+    """Returns the files of each prompt, in a folder of the prompt's name."""
     files: dict[str, bytes] = {}
     for prompt, folder in zip(program, folders(program), strict=True):
         cases = [case for case in program.cases if case.prompt == prompt.name]
@@ -51,7 +51,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 
 def folders(program: ExportedProgram) -> tuple[str, ...]:
-    """The name of each prompt's folder: the prompt's name, with a number if it is taken."""
+    """Returns the name of each prompt's folder: the prompt's name, with a number if it is taken."""
     names: list[str] = []
     for prompt in program:
         plain = name = re.sub(r"[^A-Za-z0-9_-]", "_", prompt.name)
@@ -62,12 +62,14 @@ def folders(program: ExportedProgram) -> tuple[str, ...]:
 
 
 def build_variables(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a test for `inputs`; values that JavaScript would format differently are texts."""
+    """Returns the variables of a test for `inputs`; values that JavaScript would format differently are
+    texts.
+    """
     return {"inputs": {name: _input_value(prompt.input(name), value) for name, value in inputs.items()}}
 
 
 def why_not_scored(program: ExportedProgram, prompt: CompiledPrompt) -> str:
-    """The reason why the metric of `program` is not asserted on replies to `prompt`; "" when it is."""
+    """Returns why the metric of `program` is not asserted on replies to `prompt`; "" when it is."""
     if not program.metric:
         return "the metric that the program was compiled for is not known"
     if program.metric not in METRICS:
@@ -108,7 +110,7 @@ providers:
 
 
 def _example(prompt: CompiledPrompt) -> str:
-    """A test with a placeholder value for each input, as YAML."""
+    """Returns a test with a placeholder value for each input, as YAML."""
     test = {"description": "an example", "vars": build_variables(prompt, example_inputs(prompt))}
     return json.dumps(test)
 
@@ -160,7 +162,7 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, str]
 
 
 def _slot(one: Input, slot: Slot) -> str:
-    """The source of a slot in Nunjucks."""
+    """Returns the source of a slot in Nunjucks."""
     from ragc.prompts.render import guard
 
     plain = re.fullmatch("(?!(?:none|null|true|false)$)[A-Za-z_][A-Za-z0-9_]*", one.name)
@@ -183,12 +185,12 @@ def _expression(kind: Kind, name: str, words: tuple[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """`text` as YAML."""
+    """Returns `text` as YAML."""
     return json.dumps(text)
 
 
 def _json(value: Any, *, indent: int) -> bytes:
-    """JSON in ASCII: promptfoo reads some of it as YAML, which has no raw control characters."""
+    """Returns JSON in ASCII: promptfoo reads some of it as YAML, which has no raw control characters."""
     return (json.dumps(value, indent=indent) + "\n").encode()
 
 
@@ -197,7 +199,7 @@ def _folder(program: ExportedProgram, prompt: CompiledPrompt) -> str:
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         f"$ cd {shlex.quote(str(at.path.parent))}",
         f"$ npx promptfoo@{VERSION} eval --filter-providers echo  # shows the messages",

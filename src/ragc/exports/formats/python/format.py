@@ -31,7 +31,7 @@ READING = (
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file for all prompts, named after the method; raises NotExpressible."""
+    """Returns one file for all prompts, named after the method; raises NotExpressible."""
     return {_file_name(program): _file(program).encode()}
 
 
@@ -88,13 +88,13 @@ def _lists(program: ExportedProgram) -> bool:
 
 
 def _names_to_skip(styles: set[str]) -> tuple[str, ...]:
-    """The reply parsers that no prompt uses."""
+    """Returns the reply parsers that no prompt uses."""
     names = {"markers": "_read_markers", "tags": "_read_tags"}
     return tuple(name for way, name in names.items() if way not in styles)
 
 
 def _about(program: ExportedProgram, *, whole: bool) -> str:
-    """The docstring of the exported file."""
+    """Returns the docstring of the exported file."""
     first = program.prompts[0]
     inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
     flow = "`graph.json`, beside this file, tells which call follows on which." if several else ""
@@ -123,13 +123,13 @@ def _about(program: ExportedProgram, *, whole: bool) -> str:
 
 
 def _fields(prompt: CompiledPrompt) -> str:
-    """The inputs and outputs of a prompt."""
+    """Returns the inputs and outputs of a prompt."""
     inputs = ", ".join(one.name for one in prompt.inputs) or "nothing"
     return f"{', '.join(one.name for one in prompt.outputs)} from {inputs}"
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """The lines that load a prompt of an export."""
+    """Returns the lines that load a prompt of an export."""
     return (
         at.inputs,
         "import importlib, sys",

@@ -34,7 +34,7 @@ _KEYWORDS = {
 
 
 def check(prompt: CompiledPrompt) -> None:
-    """Raise NotExpressible for an input that cannot be an argument, or a reply of an unsupported type."""
+    """Raises NotExpressible for an input that cannot be an argument, or a reply of an unsupported type."""
     what = f"The prompt {prompt.name!r}"
     for one in prompt.inputs:
         if not one.name.isidentifier() or keyword.iskeyword(one.name) or one.name == "model":
@@ -48,7 +48,7 @@ def check(prompt: CompiledPrompt) -> None:
 
 
 def _unknown(schema: Mapping[str, Any]) -> str:
-    """The part of a schema that the parser does not support; "" when it supports all."""
+    """Returns the part of a schema that the parser does not support; "" when it supports all."""
     if odd := sorted(schema.keys() - _KEYWORDS):
         return odd[0]
     if "$ref" in schema:
@@ -70,7 +70,7 @@ def _unknown(schema: Mapping[str, Any]) -> str:
 
 
 def functions(program: ExportedProgram) -> dict[str, str]:
-    """The name of the function of each prompt, by the prompt's name."""
+    """Returns the name of the function of each prompt, by the prompt's name."""
     names: dict[str, str] = {}
     for prompt in program:
         name = "_" + re.sub(r"\W", "_", prompt.name, flags=re.ASCII) + "_messages"
@@ -81,7 +81,7 @@ def functions(program: ExportedProgram) -> dict[str, str]:
 
 
 def helpers(program: ExportedProgram) -> set[str]:
-    """The names of the functions of `runtime/rendering.py` that the prompts call."""
+    """Returns the names of the functions of `runtime/rendering.py` that the prompts call."""
     names = {"_message"}
     for prompt in program:
         for slot in prompt.messages[-1].slots:
@@ -95,7 +95,7 @@ def _listing(slot: Slot) -> str:
 
 
 def function(prompt: CompiledPrompt, name: str) -> str:
-    """The source of the function `name`, which returns the messages of `prompt` for its inputs."""
+    """Returns the source of the function `name`, which returns the messages of `prompt` for its inputs."""
     arguments = [f"{one.name}: {typed(one)}" for one in prompt.inputs]
     head = bracket(f"def {name}(", ["*", *arguments] if arguments else [], ") -> list[dict[str, str]]:", 0)
     shown = f", {prompt.demos} demonstrations among them" if prompt.demos else ""
@@ -108,7 +108,7 @@ def function(prompt: CompiledPrompt, name: str) -> str:
 
 
 def typed(one: Input) -> str:
-    """The annotation of an input."""
+    """Returns the annotation of an input."""
     return f"Sequence[{TYPES[one.kind]}]" if one.many else TYPES[one.kind]
 
 
@@ -131,7 +131,7 @@ def _slot(one: Input, slot: Slot) -> str:
 
 
 def table(program: ExportedProgram, names: Mapping[str, str]) -> str:
-    """The constant `PROMPTS`; `names` are the functions of the prompts."""
+    """Returns the constant `PROMPTS`; `names` are the functions of the prompts."""
     rows = [
         f"{string_literal(prompt.name)}: "
         + bracket(
@@ -164,12 +164,12 @@ _METHODS = frozenset(
 
 
 def answers(program: ExportedProgram) -> bool:
-    """Whether the whole program can be exported as a function."""
+    """Returns whether the whole program can be exported as a function."""
     return program.single and program.method in _METHODS
 
 
 def answer(program: ExportedProgram, pieces: Pieces) -> str:
-    """The function `answer` and its helpers; empty where the program is more than one call."""
+    """Returns the function `answer` and its helpers; empty if the program is more than one call."""
     if not answers(program):
         return ""
     cited, refuses = program.knobs.get("answer_format") in _CITED, program.method == "ragx"

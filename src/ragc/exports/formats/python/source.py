@@ -14,7 +14,7 @@ WIDTH = 110
 
 
 def string_literal(text: str) -> str:
-    """A string literal of `text` on one line, with invisible characters escaped."""
+    """Returns a string literal of `text` on one line, with invisible characters escaped."""
     quote = "'" if text.count("'") < text.count('"') else '"'
     for char, short in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), (quote, f"\\{quote}")):
         text = text.replace(char, short)
@@ -22,7 +22,7 @@ def string_literal(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """`text` with its invisible characters escaped."""
+    """Returns `text` with its invisible characters escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
@@ -34,7 +34,7 @@ def _escape(char: str) -> str:
 
 
 def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
-    """The JSON value `value` as Python source, for a line indented by `indent` blanks.
+    """Returns the JSON value `value` as Python source, for a line indented by `indent` blanks.
 
     `reserved` is the number of other characters on its first line. A long value is split over several lines;
     a text is split after its line breaks.
@@ -56,7 +56,7 @@ def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
 
 
 def bracket(opening: str, items: Sequence[str], closing: str, indent: int, reserved: int = 1) -> str:
-    """`items` between brackets: on one line where they fit, else one per line."""
+    """Returns `items` between brackets: on one line if they fit, else one per line."""
     line = f"{opening}{', '.join(items)}{closing}"
     if not items or ("\n" not in line and indent + reserved + len(line) <= WIDTH):
         return line
@@ -76,7 +76,7 @@ def _text(text: str, indent: int, reserved: int) -> str:
 
 
 def docstring(text: str, indent: int = 0) -> str:
-    """A docstring with `text`, indented like the code. A multi-line one ends on its own line."""
+    """Returns a docstring with `text`, indented like the code. A multi-line one ends on its own line."""
     escaped = "\n".join(map(_printable, text.replace("\\", "\\\\").split("\n")))
     end = f"\n{' ' * indent}" if "\n" in escaped else ""
     return (
@@ -92,7 +92,7 @@ class Pieces:
         self._needed: set[str] = set()
 
     def need(self, module: str, *names: str) -> None:
-        """Import `names` of a standard `module`; the module itself without names."""
+        """Imports `names` of a standard `module`; the module itself without names."""
         self._imports.setdefault(module, set()).update(names or {""})
 
     @property
@@ -105,7 +105,7 @@ class Pieces:
     def extract(
         self, package: str, file: str, names: Collection[str] = (), *, but: Collection[str] = ()
     ) -> str:
-        """The code of a ragc module without its header.
+        """Returns the code of a ragc module without its header.
 
         All of it, or the functions, classes and constants called `names`, without those called `but`.
         """
@@ -121,7 +121,7 @@ class Pieces:
         return code.strip("\n")
 
     def _need_again(self, node: ast.stmt, used: set[str]) -> None:
-        """Import what `node` imports, as far as it is `used` and not part of ragc."""
+        """Repeats the imports of `node` that are `used` and not part of ragc."""
         for alias in getattr(node, "names", []):
             module = getattr(node, "module", None)
             if (alias.asname or alias.name) in used and not (module or alias.name).startswith("ragc"):
@@ -140,7 +140,7 @@ class _Statement(NamedTuple):
 
 @cache
 def _statements(package: str, file: str) -> tuple[tuple[ast.stmt, ...], tuple[_Statement, ...]]:
-    """The header of a ragc module, and the statements after it; read once, as every export has the same."""
+    """Returns the header of a ragc module, and the statements after it; cached for all exports."""
     source = files(package).joinpath(file).read_text("utf-8")
     body = ast.parse(source).body
     first = next(i for i, node in enumerate(body) if not isinstance(node, _HEAD))
