@@ -304,7 +304,7 @@ class Branch:
         return (*self.path, self.next)
 
 
-_here: ContextVar[Branch | None] = ContextVar("ragc_branch", default=None)
+_current_branch: ContextVar[Branch | None] = ContextVar("ragc_branch", default=None)
 
 
 @contextmanager
@@ -314,19 +314,19 @@ def recording(watched: Run | None = None) -> Iterator[Run]:
     A `watched` run is used instead of a new one, and is told of an error that ends the block.
     """
     run = watched or Run()
-    token = _here.set(Branch(run) if watched is None else watched.branch())
+    token = _current_branch.set(Branch(run) if watched is None else watched.branch())
     try:
         yield run
     except BaseException as error:
         run.fail(error)
         raise
     finally:
-        _here.reset(token)
+        _current_branch.reset(token)
 
 
 def allocate_position() -> tuple[Run, tuple[int, ...]] | None:
     """Returns the run and the next free path in this context; None when nothing is recorded."""
-    branch = _here.get()
+    branch = _current_branch.get()
     return None if branch is None else (branch.run, branch.child())
 
 
@@ -343,12 +343,12 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     finish first, so that the cost of a failed question does not depend on which is faster; of several such
     errors that of the first argument is raised.
     """
-    branch = _here.get()
+    branch = _current_branch.get()
     paths: Sequence[tuple[int, ...] | None] = [branch.child() if branch else None for _ in work]
 
     async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T | ParseFailure:
         if branch is not None and path is not None:
-            _here.set(branch.run.branch(path))
+            _current_branch.set(branch.run.branch(path))
         try:
             return await one
         except ParseFailure as error:

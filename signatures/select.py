@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ragc.signatures.wording import brief, change_texts, derived, describe, input_field
 
-LONGEST_WINDOW = 40
+MAX_WINDOW = 40
 """The most passages that one ranking names."""
 
 _IRRELEVANT = re.compile(
@@ -45,7 +45,7 @@ class RankPassages(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered")
     passages: list[str] = dspy.InputField(desc="texts that a search brought, numbered from 1")
-    order: Annotated[list[int], Field(max_length=LONGEST_WINDOW)] = dspy.OutputField(
+    order: Annotated[list[int], Field(max_length=MAX_WINDOW)] = dspy.OutputField(
         desc="the number of every passage once, best first"
     )
 

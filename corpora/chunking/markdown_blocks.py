@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
 
-LONGEST_HEADING = 200
+MAX_HEADING_CHARS = 200
 """The most characters of a heading's markdown that `Outline` reads."""
 
 DEEPEST = 30
@@ -143,7 +143,7 @@ def _plain(heading: str) -> str:
     """Returns the words of a heading without its markup."""
     from markdown_it.token import Token
 
-    tokens: list[Token] = _inline().parse(heading[:LONGEST_HEADING])
+    tokens: list[Token] = _inline().parse(heading[:MAX_HEADING_CHARS])
     words = tokens[1].children if len(tokens) > 1 else None
     shown = ((t.content if t.type in _SEEN else " " if "break" in t.type else "") for t in words or ())
     return " ".join("".join(shown).split())

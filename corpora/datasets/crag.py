@@ -31,7 +31,7 @@ SPLITS = ("dev", "test")
 _EXTRA = ("domain", "question_type", "static_or_dynamic", "popularity")
 _NONE = ("", "nan")
 
-LONGEST_LIST = 100_000
+MAX_LIST_CHARS = 100_000
 """Characters of a string that is tried as the spelling of a list."""
 
 
@@ -114,7 +114,7 @@ def _spelled_list(text: str) -> list[object] | None:
     """Returns the list of JSON values that `text` spells as Python or JSON does; None when it is no such
     list.
     """
-    if not text.strip().startswith("[") or len(text) > LONGEST_LIST:
+    if not text.strip().startswith("[") or len(text) > MAX_LIST_CHARS:
         return None
     try:
         with warnings.catch_warnings(action="ignore"):  # of escapes that Python does not know

@@ -26,7 +26,7 @@ CARD = Card(
 )
 
 COUNTS = ("s_pop", "o_pop")
-LONGEST_COUNT = 18
+MAX_COUNT_DIGITS = 18
 """The most digits of a count in a table."""
 
 NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title")
@@ -54,7 +54,7 @@ def read(row: Row) -> Item:
 def _count(row: Row, name: str) -> int:
     """Returns the integer in the field `name`; in a table it is text."""
     value = row.values[name]
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_COUNT:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= MAX_COUNT_DIGITS:
         return int(value)
     if type(value) is not int:
         row.problems.append(f"`{name}` is {kind(value)}, a whole number is needed")

@@ -20,7 +20,7 @@ from typing import Any
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
 from ragc.corpora.documents.pdf_tables import RuledTable, ruled_tables
 
-LARGER = 1.12
+MIN_HEADING_RATIO = 1.12
 """How many times larger than the running text a heading is, at least."""
 
 MAX_HEADING = 120
@@ -176,7 +176,7 @@ def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
     if not weights:
         return {}
     body = weights.most_common(1)[0][0]
-    sizes = sorted({size for size in weights if size >= body * LARGER}, reverse=True)
+    sizes = sorted({size for size in weights if size >= body * MIN_HEADING_RATIO}, reverse=True)
     return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
 
 
@@ -231,11 +231,11 @@ class _Writer:
         if not level or not re.search(r"[^\W\d_]{2}", line.text) or line.text.endswith((".", ",", ";")):
             return 0, 1
         taken = 1
-        while taken < 3 and at + taken < len(self.lines) and self._goes_on(at + taken - 1):
+        while taken < 3 and at + taken < len(self.lines) and self._continues(at + taken - 1):
             taken += 1
         return level, taken
 
-    def _goes_on(self, at: int) -> bool:
+    def _continues(self, at: int) -> bool:
         """Returns whether the heading in line `at` continues in the next: as large, close, unnumbered."""
         line, after = self.lines[at], self.lines[at + 1]
         near = 0 <= line.bottom - after.top <= line.size

@@ -22,10 +22,10 @@ Value = str | int | float | bool
 Conditions = Mapping[str, Value | Sequence[Value]]
 """The value for each dotted path, or several values of which one must match."""
 
-_SHOWN = 5
-_MOST_VALUES = 1000
-_MOST_PATHS = 200
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_VALUES = 5
+_MAX_COUNTED_VALUES = 1000
+_MAX_PATHS = 200
+_MAX_SHOWN_CHARS = 60
 
 
 class Where:
@@ -50,8 +50,8 @@ class Where:
         self._rows += 1
         met = [self._meets(values, path) for path in self._conditions]  # all must count their values
         matches = all(met)
-        if len(self._seen_paths) < len(self._conditions) and len(self._paths) < _MOST_PATHS:
-            self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
+        if len(self._seen_paths) < len(self._conditions) and len(self._paths) < _MAX_PATHS:
+            self._paths |= dict.fromkeys(islice(paths(dict(values)), _MAX_PATHS))
         self._n_matching += matches
         return matches
 
@@ -78,18 +78,18 @@ class Where:
         seen = self._seen[path]
         for item in items:
             shown = _format_value(item)
-            if shown in seen or len(seen) < _MOST_VALUES:
+            if shown in seen or len(seen) < _MAX_COUNTED_VALUES:
                 seen[shown] += 1
         return any(_same(item, expected) for item in items for expected in self._conditions[path])
 
     def _suggest_paths(self, path: str) -> str:
         near = nearest(path, self._paths)
-        return near or f" Found: {', '.join(map(repr, islice(self._paths, _SHOWN * 2)))}."
+        return near or f" Found: {', '.join(map(repr, islice(self._paths, _MAX_SHOWN_VALUES * 2)))}."
 
     def _counts(self, path: str) -> str:
         seen = self._seen[path]
-        most = ", ".join(f"{value} ({n})" for value, n in seen.most_common(_SHOWN))
-        rest = len(seen) - _SHOWN
+        most = ", ".join(f"{value} ({n})" for value, n in seen.most_common(_MAX_SHOWN_VALUES))
+        rest = len(seen) - _MAX_SHOWN_VALUES
         more = f" and {rest} other values" if rest > 0 else ""
         expected_values = " or ".join(map(_format_value, self._conditions[path]))
         return f"`{path}` must be {expected_values}, found {most or 'empty lists'}{more}"
@@ -148,4 +148,4 @@ def _same(value: object, expected: Value) -> bool:
 
 def _format_value(value: object) -> str:
     text = json.dumps(as_json(value), ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 1]}…"

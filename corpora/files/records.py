@@ -21,7 +21,7 @@ from ragc.records import Passage, Question
 HUB = "hf:"
 """What the address of a data set on the Hub begins with (`hub`)."""
 
-LISTED = 20
+MAX_LISTED = 20
 """The most problems in a message; the error's `problems` has all of them."""
 
 _TABLES = frozenset({".csv", ".tsv"})
@@ -121,11 +121,11 @@ def record_line(record: Passage | Question) -> bytes:
 
 
 def data_error(where: str, problems: Sequence[str]) -> DataError:
-    """Returns the error with all `problems`, whose message spells out the first `LISTED`."""
+    """Returns the error with all `problems`, whose message spells out the first `MAX_LISTED`."""
     error = DataError(where, problems)
-    if len(problems) > LISTED:
-        shown = "\n".join(f"  {problem}" for problem in problems[:LISTED])
-        more = len(problems) - LISTED
+    if len(problems) > MAX_LISTED:
+        shown = "\n".join(f"  {problem}" for problem in problems[:MAX_LISTED])
+        more = len(problems) - MAX_LISTED
         error.args = (f"{where}: {len(problems)} problems\n{shown}\n  and {more} more",)
     return error
 

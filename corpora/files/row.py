@@ -17,7 +17,7 @@ DEEPEST = 100
 """The greatest nesting of lists and objects in one row."""
 
 _FIELDS_COMPARED = 1000
-_LONGEST_SHOWN = 80
+_MAX_SHOWN_CHARS = 80
 _COLUMNS_SHOWN = 12
 _EXAMPLES = ("answers", "text", "question")
 _FIELD_TABLES = {
@@ -132,8 +132,8 @@ def kind(value: object) -> str:
 
 def short_repr(value: object) -> str:
     """Returns the `repr` of a value for a message, truncated."""
-    text = repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    text = repr(value[:_MAX_SHOWN_CHARS] if isinstance(value, str) else value)
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
 class Stop(Exception):

@@ -53,11 +53,11 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
     lines, delimiter, before = detect_delimiter(lines_of(lines), delimiter, usual)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        header = _trim_empty([name.strip() for name in next(filter(_says, reader), [])], 0)
-        if (twice := _twice(header)) is not None:
+        header = _trim_empty([name.strip() for name in next(filter(_has_content, reader), [])], 0)
+        if (twice := _first_duplicate(header)) is not None:
             raise Stop(problem_row(f"the header names the column {short_repr(twice)} twice; rename one"))
         columns = tuple(header)
-        for written in filter(_says, reader):
+        for written in filter(_has_content, reader):
             location = f"line {reader.line_num + before}"
             record = _trim_empty(written, len(header))
             if len(record) == len(header):
@@ -69,12 +69,12 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
         raise Stop(problem_row(f"is no table: {error}", f"line {reader.line_num + before}")) from error
 
 
-def _says(values: list[str]) -> bool:
+def _has_content(values: list[str]) -> bool:
     """Returns whether one of `values` is not blank."""
     return any(map(str.strip, values))
 
 
-def _twice(names: Iterable[str]) -> str | None:
+def _first_duplicate(names: Iterable[str]) -> str | None:
     """Returns the first duplicate of `names`; None if there is none."""
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
@@ -103,7 +103,7 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
         # Parquet is read from its end, so a compressed stream is buffered.
         file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
         names = file.schema_arrow.names
-        if (twice := _twice(names)) is not None:
+        if (twice := _first_duplicate(names)) is not None:
             raise Stop(problem_row(f"has the column {short_repr(twice)} twice; rename one"))
         for batch in file.iter_batches(batch_size=_BATCH):
             for value in batch.to_pylist():
@@ -152,7 +152,7 @@ _SNIFFED_BYTES = 1 << 10
 _SNIFFED = 20
 """The first lines that decide whether a file is one of JSON lines, and whether a list that is no JSON is."""
 
-DENSEST = 200
+MAX_COMPRESSION_RATIO = 200
 """The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -273,7 +273,7 @@ def _unpack(plain: BufferedReader) -> BufferedReader:
     if start[:2] != b"\x1f\x8b" and start != b"BZh":
         return plain
     stream = gzip.GzipFile(fileobj=plain) if start != b"BZh" else bz2.BZ2File(plain)
-    most = max(LONGEST_LINE, DENSEST * os.fstat(plain.fileno()).st_size)
+    most = max(LONGEST_LINE, MAX_COMPRESSION_RATIO * os.fstat(plain.fileno()).st_size)
     return BufferedReader(_UnpackedStream(cast(BinaryIO, stream), most), 2**16)
 
 
@@ -322,7 +322,7 @@ def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
     """
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
-    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _ParseProblem):
         begins_list = text[1 : 1 + _SNIFFED_BYTES].lstrip()[:1] == b"{"
         if not begins_list or _has_json_lines(text):
             return _lines(BytesIO(whole))
@@ -345,7 +345,7 @@ def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
     if not text:
         return
     first, _, rest = text.partition(b"\n")
-    if text[:1] == b"{" and rest.strip() and not isinstance(_decode(first.strip(), 0), _Wrong):
+    if text[:1] == b"{" and rest.strip() and not isinstance(_decode(first.strip(), 0), _ParseProblem):
         yield from _lines(BytesIO(whole))
         return
     value = _decode(text, whole.index(text[:1]))
@@ -359,14 +359,16 @@ def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
         value = [{"id": name} | item for name, item in value.items()]  # objects by id
     if not isinstance(value, list):
         raise Stop(
-            problem_row(value if isinstance(value, _Wrong) else f"holds {kind(value)}, a list is needed")
+            problem_row(
+                value if isinstance(value, _ParseProblem) else f"holds {kind(value)}, a list is needed"
+            )
         )
     escapes = _escapes(text)
     for number, item in enumerate(value, 1):
         yield _row(f"item {number}", item, escapes)
 
 
-class _Wrong(str):
+class _ParseProblem(str):
     """The problem of a text, in place of its value."""
 
     __slots__ = ()
@@ -378,7 +380,7 @@ class _NotFinite(ValueError):
 
 def _row(location: str, value: object, escapes: bool) -> Row:
     """Returns the row of `value`; `escapes` says whether it may hold lone surrogates."""
-    if isinstance(value, _Wrong):
+    if isinstance(value, _ParseProblem):
         return problem_row(value, location)
     if not isinstance(value, dict):
         return problem_row(f"is {kind(value)}, an object is needed", location)
@@ -399,16 +401,16 @@ def _decode(text: bytes, offset: int) -> Any:
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return _Wrong(decoding.unreadable(error, offset))
+        return _ParseProblem(decoding.unreadable(error, offset))
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
-        return _Wrong(f"not JSON: {error.msg} at {at}")
+        return _ParseProblem(f"not JSON: {error.msg} at {at}")
     except RecursionError:
-        return _Wrong(_TOO_DEEP)
+        return _ParseProblem(_TOO_DEEP)
     except _NotFinite as error:
-        return _Wrong(f"not JSON: {error}")
+        return _ParseProblem(f"not JSON: {error}")
     except ValueError:
-        return _Wrong(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
+        return _ParseProblem(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
 
 
 def _missing_message(path: Path) -> str:

@@ -25,11 +25,11 @@ from typing import Any, Final
 from ragc.corpora.files.row import kind
 from ragc.errors import nearest
 
-MOST_KEYS = 8
+MAX_SHOWN_KEYS = 8
 """The most keys in a message."""
 
-_MOST_PATHS = 200
-_LONGEST_NUMBER = 9
+_MAX_PATHS = 200
+_MAX_NUMBER_CHARS = 9
 
 
 class Nowhere(Enum):
@@ -58,7 +58,7 @@ def value_at(value: object, path: str) -> object:
         return NOWHERE
     if head == "*":
         return _each(value, rest) if dot else value
-    if not (head.isdecimal() and len(head) <= _LONGEST_NUMBER and int(head) < len(value)):
+    if not (head.isdecimal() and len(head) <= _MAX_NUMBER_CHARS and int(head) < len(value)):
         return NOWHERE
     item = value[int(head)]
     return value_at(item, rest) if dot else item
@@ -109,7 +109,7 @@ def describe_missing(values: Mapping[str, Any], path: str) -> str:
             break
     else:
         here = f"the row {_describe_value(values)}"
-    return f"{here}.{nearest(path, islice(paths(values), _MOST_PATHS))}"
+    return f"{here}.{nearest(path, islice(paths(values), _MAX_PATHS))}"
 
 
 def _each(items: list[Any], rest: str) -> object:
@@ -123,8 +123,8 @@ def _each(items: list[Any], rest: str) -> object:
 
 def _describe_value(value: object) -> str:
     if isinstance(value, Mapping):
-        keys = ", ".join(repr(key) for key in islice(value, MOST_KEYS))
-        more = f" and {len(value) - MOST_KEYS} more" if len(value) > MOST_KEYS else ""
+        keys = ", ".join(repr(key) for key in islice(value, MAX_SHOWN_KEYS))
+        more = f" and {len(value) - MAX_SHOWN_KEYS} more" if len(value) > MAX_SHOWN_KEYS else ""
         return f"holds {keys}{more}" if value else "is an empty object"
     if isinstance(value, list):
         return "is a list, whose items are reached by a number or `*`" if value else "is an empty list"
@@ -134,7 +134,7 @@ def _describe_value(value: object) -> str:
 _EXACT = 2**53
 """Below this, every integral float is exact."""
 
-_LONGEST_LITERAL = 2**20
+_MAX_LITERAL_CHARS = 2**20
 _NOT_A_NUMBER = ("nan", "NaN")
 
 AS_JSON = "json"
@@ -218,7 +218,7 @@ def _spelled_list(text: str) -> list[Any] | None:
 
 
 def _literal(text: str) -> object:
-    if len(text) > _LONGEST_LITERAL:
+    if len(text) > _MAX_LITERAL_CHARS:
         return None
     try:
         return ast.literal_eval(text)

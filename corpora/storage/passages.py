@@ -112,7 +112,7 @@ def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
     starts, stops = np.concatenate([[0], table[2:-1:3]]), table[0::3]
     text = np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r")
     order = id_order(text, starts, stops)
-    _refuse_twice(text, starts, stops, order)
+    _refuse_duplicates(text, starts, stops, order)
     save_array(folder / "ends.npy", table)
     _save_order(folder, order)
     about = {"n": len(starts), "fingerprint": sha.hexdigest()}
@@ -150,7 +150,7 @@ def _save_order(folder: Path, order: NDArray[np.int64]) -> None:
     save_array(folder / "rank.npy", ranks(order))
 
 
-def _refuse_twice(text: Any, starts: Any, ends: Any, order: Any) -> None:
+def _refuse_duplicates(text: Any, starts: Any, ends: Any, order: Any) -> None:
     """Raises DataError if two neighbours in the order of ids are equal."""
     lengths = (ends - starts)[order]
     twice: list[str] = []

@@ -364,11 +364,11 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
         spare, calls = await asyncio.to_thread(spare_of, task), round(first.lm_calls * len(first.scores))
         each["tokens"], each["usd"] = task.ledger.price_held(calls, longer(task), spare)
     task.ledger.hold(held)
-    await asyncio.to_thread(_say_budget, task, each, progress)
+    await asyncio.to_thread(_report_budget, task, each, progress)
     return first
 
 
-def _say_budget(task: Task, each: Mapping[str, float], progress: Progress) -> None:
+def _report_budget(task: Task, each: Mapping[str, float], progress: Progress) -> None:
     """Says how much of the study the budget pays for, if a call takes `each`."""
     budget = task.recipe.budget
     if (budget.lm_calls, budget.tokens, budget.usd) == (None, None, None):

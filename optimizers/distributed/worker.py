@@ -39,7 +39,7 @@ from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.shared_budget import SharedLedger
 from ragc.task.study_address import facts_differ, read_address
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _KINDS: Mapping[str, type[RagcError]] = {
     kind.__name__: kind
     for kind in (
@@ -99,7 +99,7 @@ def run_job(job: str, number: int, candidate: str, rivals: str, span: str) -> st
     )
     try:
         while not future.done():  # an interrupt from another thread is only seen between two waits
-            concurrent.futures.wait([future], timeout=_LOOK_S)
+            concurrent.futures.wait([future], timeout=_POLL_S)
         return canonical(future.result())
     except BaseException:
         future.cancel()

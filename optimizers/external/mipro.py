@@ -16,7 +16,7 @@ from ragc.optimizers.harness.base import UNLIMITED, Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 
-WHOLE_DEV = 50
+MAX_FULL_DEV = 50
 """The most dev questions for full evaluations. Above it DSPy chooses batches of 35."""
 
 
@@ -67,7 +67,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
         trainset=bench.train,
         valset=bench.dev,
         num_trials=trials,
-        minibatch=len(bench.dev) > WHOLE_DEV,
+        minibatch=len(bench.dev) > MAX_FULL_DEV,
     )
     best: RagProgram = compiled
     return best

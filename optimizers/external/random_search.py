@@ -14,7 +14,7 @@ from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 from ragc.task.base import Task
 
-ALWAYS = 2
+FIXED_PROGRAMS = 2
 """Programs that DSPy tries beside the random ones: labelled and unshuffled bootstrapped demonstrations."""
 
 
@@ -38,7 +38,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
     """
     task = bench.task
     demos = max_shown_demos(task)
-    randoms = max(0, task.trials - ALWAYS)
+    randoms = max(0, task.trials - FIXED_PROGRAMS)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=bench.metric,
         max_bootstrapped_demos=demos,

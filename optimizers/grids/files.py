@@ -29,7 +29,7 @@ from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError
-from ragc.recipe.knobs import MOST_SETTINGS
+from ragc.recipe.knobs import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
@@ -259,8 +259,8 @@ def _read(folder: Path) -> GridFiles:
 
 def too_large(settings: int, questions: int, metrics: int) -> str:
     """Returns which limit a grid of this size exceeds; "" if it fits."""
-    if max(settings, questions) > MOST_SETTINGS:
-        return f"more than {MOST_SETTINGS:,} settings or questions"
+    if max(settings, questions) > MAX_SETTINGS:
+        return f"more than {MAX_SETTINGS:,} settings or questions"
     if settings * questions * (metrics + 3) > MAX_NUMBERS:  # tokens, seconds and failed beside the scores
         return f"{settings:,} settings on {questions:,} questions, more than memory is meant to hold"
     return ""

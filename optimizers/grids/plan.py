@@ -21,7 +21,7 @@ from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
-from ragc.task.prompt_size import BUDGETS, PASSAGE, SHOWN
+from ragc.task.prompt_size import BUDGETS, PASSAGE, PASSAGE_KNOBS
 from ragc.task.requirements import require
 
 
@@ -104,6 +104,6 @@ def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
 def _prompt_tokens(candidate: Candidate) -> int:
     """Estimates the tokens of a setting's prompt: its passages at full chunk size, and demonstrations."""
     chunk = int(candidate.knobs.get("chunk_size", PASSAGE))
-    passages = sum(int(candidate.knobs.get(name, 0)) for name in SHOWN) * chunk
+    passages = sum(int(candidate.knobs.get(name, 0)) for name in PASSAGE_KNOBS) * chunk
     budgets = [int(candidate.knobs[name]) for name in BUDGETS if candidate.knobs.get(name)]
     return min([passages, *budgets]) + candidate.demos * chunk

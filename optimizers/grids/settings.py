@@ -11,7 +11,7 @@ from ragc.errors import UsageError
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, ProgramSpace, search_space
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.knobs import MOST_SETTINGS
+from ragc.recipe.knobs import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
 from ragc.task.base import Task
 from ragc.task.prompts import give_prompts
@@ -30,8 +30,8 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
     `[grid]`, values that contradict each other, and a sample of more settings than there are.
     """
     spec, space = task.recipe.grid, search_space(task.recipe, task.runtime).first
-    if len(spec.settings) + spec.sample > MOST_SETTINGS:
-        raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings at most; lower grid.sample.")
+    if len(spec.settings) + spec.sample > MAX_SETTINGS:
+        raise UsageError(f"A grid holds {MAX_SETTINGS:,} settings at most; lower grid.sample.")
     if not (spec.settings or spec.sample):
         raise UsageError(
             "The recipe lists no settings to evaluate; add a table [grid] with settings, product or sample."

@@ -16,7 +16,7 @@ from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 from ragc.targets.dspy_engine import RagLM, as_lm
 
-LONGEST_REPLY = 1024
+MAX_REPLY_TOKENS = 1024
 """The most tokens of a reply; fewer if the target's context is small."""
 
 CUT = "\n[...]\n"
@@ -53,7 +53,7 @@ def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy
         counters.current.set(charged)  # DSPy's threads start without the caller's context
         return await runtime.gateway.complete(target, trim_to_context(target, request))
 
-    longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
+    longest = max(1, min(MAX_REPLY_TOKENS, target.context_tokens // 4))
     sampling = Sampling(temperature=temperature, max_tokens=longest, seed=seed % 2**31)
     return as_lm(complete, target, sampling=sampling, kind=TeacherLM)
 

@@ -195,7 +195,7 @@ class Objective:
         except optuna.TrialPruned:
             raise
         except BaseException:
-            self._ask_again(trial)
+            self._requeue_baseline(trial)
             raise
         finally:  # a trial that was pruned counts too
             if reason := self._trials_spent(trial, before=False) or self._amounts_spent():
@@ -207,11 +207,11 @@ class Objective:
         if (failures := _count_failures(rows, trial)).all:
             raise optuna.TrialPruned(failures.text)
         values = tuple(self._mean(rows, index) for index in range(len(self.task.objectives)))
-        if self._outdone(trial, failures, values):
+        if self._is_beaten(trial, failures, values):
             raise optuna.TrialPruned(failures.text)
         return values[0] if len(values) == 1 else values
 
-    def _outdone(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
+    def _is_beaten(self, trial: optuna.Trial, failures: Failures, values: tuple[float, ...]) -> bool:
         """Returns whether a complete trial of the study failed much less and was no worse; see `winner`."""
         if not failures.n:
             return False
@@ -222,7 +222,7 @@ class Objective:
             if CANDIDATE in other.user_attrs
         )
 
-    def _ask_again(self, trial: optuna.Trial) -> None:
+    def _requeue_baseline(self, trial: optuna.Trial) -> None:
         """Enqueues the baseline again if `trial` was the baseline and was cut off."""
         if trial.user_attrs.get(BASELINE):
             _enqueue_baseline(trial.study, self.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ragc.optimizers.harness.teacher import LONGEST_REPLY
+from ragc.optimizers.harness.teacher import MAX_REPLY_TOKENS
 from ragc.targets.base import Target
 from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
@@ -51,7 +51,7 @@ def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
 
 def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:
     """Returns the longest reply of any request in tokens, the possible targets, and their limits."""
-    longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
+    longest = max(reply, MAX_REPLY_TOKENS if task.recipe.search.instructions else reply)
     knobs = tuple(task.baseline_knobs.values())
     targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
     return longest, targets, [request_limits(target, longest) for target in targets]

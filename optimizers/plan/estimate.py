@@ -215,9 +215,9 @@ class _Plan:
         )
 
     def _instructions(self, bound: PartBound) -> None:
-        from ragc.optimizers.candidates.instructions.propose import READ
+        from ragc.optimizers.candidates.instructions.propose import MAX_TRAIN_READ
 
-        read = self.task.train[:READ]
+        read = self.task.train[:MAX_TRAIN_READ]
         self.add("instructions", read, 1, bound.baseline)
         self.add("instructions", read, 1, bound.baseline, judged=False)  # with the gold answers
         calls, requests = proposal_calls(

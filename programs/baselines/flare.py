@@ -121,7 +121,7 @@ def _tidy(text: str) -> str:
     return " ".join(text.replace("\ufffd", " ").split())
 
 
-MOST_QUESTIONS = 4
+MAX_SENTENCE_QUESTIONS = 4
 """Questions asked about one sentence."""
 
 
@@ -156,7 +156,7 @@ class Flare(RagProgram):
         knobs, n = self.knobs, self.knobs.sentences
         most = n + (knobs.finish == "short")
         if knobs.flare_theta > 0:
-            lookup = 1 + MOST_QUESTIONS * (knobs.queries == "questions")
+            lookup = 1 + MAX_SENTENCE_QUESTIONS * (knobs.queries == "questions")
             most += n * (knobs.uncertainty == "spans") + min(n, knobs.rounds) * lookup
         return int(most)
 
@@ -239,7 +239,7 @@ class Flare(RagProgram):
         replies = await together(
             *(
                 self.ask.try_call(question=question, sentence=sentence, doubtful=span)
-                for span in spans[:MOST_QUESTIONS]
+                for span in spans[:MAX_SENTENCE_QUESTIONS]
             )
         )
         queries = [" ".join(one.query.split()) for one in replies if one is not None]

@@ -28,7 +28,7 @@ from ragc.records import Passage
 from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.select import RankPassages
 
-FEWEST_WORDS = 20
+MIN_WORDS = 20
 """Passages are not cut below this to make a window fit."""
 
 
@@ -54,13 +54,13 @@ def first_words(text: str, n: int) -> str:
 
 
 def shrink_texts(texts: Sequence[str]) -> list[str]:
-    """Returns `texts` with at most half as many words each, `FEWEST_WORDS` at least; then without the last
+    """Returns `texts` with at most half as many words each, `MIN_WORDS` at least; then without the last
     one.
     """
     most = max(len(text.split()) for text in texts)
-    if most <= FEWEST_WORDS:
+    if most <= MIN_WORDS:
         return list(texts[:-1])
-    return [first_words(text, max(FEWEST_WORDS, most // 2)) for text in texts]
+    return [first_words(text, max(MIN_WORDS, most // 2)) for text in texts]
 
 
 class RankGpt(RagProgram):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragc.programs.calls.predict import RagPredict
     from ragc.targets.base import Message
 
-_LEAST = 40  # characters: a text is not cut shorter
+_MIN_CHARS = 40  # characters: a text is not cut shorter
 
 Place = tuple[str, int | None]
 """An input field, and for lists the item."""
@@ -34,7 +34,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     cut = dict(inputs)
     while (size := call.size(**cut)) > limit:
         slot, text = max(_texts(cut), key=lambda item: len(item[1]), default=(("", None), ""))
-        if len(text) <= _LEAST:
+        if len(text) <= _MIN_CHARS:
             raise UsageError(
                 f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
                 f"and the context of {target.name} holds {limit}; show fewer demonstrations (knob icl_n), or "
@@ -42,7 +42,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
             )
         tokens = max(1, target.count_tokens(text))
         length = int(len(text) * (1 - (size - limit) / tokens)) - 8
-        cut = _replace_text(cut, slot, text[: max(_LEAST, min(length, len(text) - 1))])
+        cut = _replace_text(cut, slot, text[: max(_MIN_CHARS, min(length, len(text) - 1))])
     if cut != inputs:
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))

@@ -78,7 +78,7 @@ VIEWS = 512
 REPEATED = 8000
 """Characters of a reply that is shown again when another is asked for in its place."""
 
-MORE_ROOM, LEAST_ROOM = 4, 2048
+MORE_TOKENS_FACTOR, MIN_MORE_TOKENS = 4, 2048
 """How much longer the second reply may be where the first ran out of tokens: times, and tokens more."""
 
 _MORE_THOUGHTS = "Set thinking_tokens for this target, or have the model think less."
@@ -339,13 +339,14 @@ class TypedPrompt(dspy.Predict):
     def roomier_request(self, request: ChatRequest, reply: Reply) -> ChatRequest | None:
         """Returns the same request with a higher token limit; None if the context has no space.
 
-        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` and the tokens of `reply` more.
+        It gets `MORE_TOKENS_FACTOR` times its limit, and at least `MIN_MORE_TOKENS` and the tokens of
+        `reply` more.
         """
         target, limit = self.target, request.sampling.max_tokens
         if getattr(target, "longest_reply", None) is not None:  # the model's own limit holds
             return None
         prompt = sum(target.count_tokens(message.content) + _AROUND for message in request.messages)
-        more = max(MORE_ROOM * limit, limit + max(LEAST_ROOM, reply.usage.completion))
+        more = max(MORE_TOKENS_FACTOR * limit, limit + max(MIN_MORE_TOKENS, reply.usage.completion))
         more = min(more, target.context_tokens - prompt)
         return replace(request, sampling=replace(request.sampling, max_tokens=more)) if more > limit else None
 

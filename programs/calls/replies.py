@@ -189,7 +189,7 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         unclear = value not in ("", *options) and (
             hedged or lists_options(value, options) or value[:1].isdigit()
         )
-        form = not options and value in _forms(signature)
+        form = not options and value in _unfilled_values(signature)
         if form or (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
@@ -226,7 +226,7 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _forms(signature: Any) -> frozenset[str]:
+def _unfilled_values(signature: Any) -> frozenset[str]:
     """Returns the placeholder texts of the outputs in a form that is not filled in."""
     texts = output_texts(signature)
     blanks = {
@@ -263,7 +263,7 @@ def _read_exact(signature: Any, text: str) -> Reading | None:
     if (
         not _has_shape(fields, value)
         or _refuses(value)
-        or not _forms(signature).isdisjoint(map(str, value.values()))
+        or not _unfilled_values(signature).isdisjoint(map(str, value.values()))
     ):
         return None
     with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
@@ -440,7 +440,7 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             raise ParseFailure(
                 f"A reply does not fit its signature: {missing}: Field required. It {_beginning(text)}."
             )
-        if _flag_for_number(reading_schema(signature), value, signature):
+        if _has_flag_for_number(reading_schema(signature), value, signature):
             raise ParseFailure(f"A reply has a truth value where a number is wanted. It {_beginning(text)}.")
         outputs = model.model_validate(value)
     except ParseFailure:
@@ -462,16 +462,16 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
     return {name: getattr(outputs, name) for name in signature.output_fields}
 
 
-def _flag_for_number(schema: Mapping[str, Any], value: Any, signature: Any) -> bool:
+def _has_flag_for_number(schema: Mapping[str, Any], value: Any, signature: Any) -> bool:
     """Returns whether `value` has a truth value for a number of `schema`, which pydantic would accept."""
     kind = Mender(reading_schema(signature).get("$defs", {}), Tally()).resolve(schema)
     if isinstance(value, bool):
         return kind.get("type") in ("integer", "number")
     if isinstance(value, dict):
         kinds = kind.get("properties", {})
-        return any(_flag_for_number(kinds.get(name, {}), held, signature) for name, held in value.items())
+        return any(_has_flag_for_number(kinds.get(name, {}), held, signature) for name, held in value.items())
     return isinstance(value, list) and any(
-        _flag_for_number(kind.get("items", {}), one, signature) for one in value
+        _has_flag_for_number(kind.get("items", {}), one, signature) for one in value
     )
 
 

@@ -99,14 +99,14 @@ def _count(candidates: Sequence[Candidate], label: Label) -> int:
 SLOTS = (
     "subject", "predicate", "object", "predicative", "attributive", "adverbial", "complement", "apposition",
 )  # fmt: skip
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Components of one question, as many as an alignment can name."""
 
 
 def components_of(reply: Any, question: str) -> tuple[str, ...]:
     """Returns the parts of a SyntacticParse that occur in `question`, each once; else the whole question.
 
-    At most `MOST_PARTS`; further ones, and parts that do not occur, are dropped and counted.
+    At most `MAX_PARTS`; further ones, and parts that do not occur, are dropped and counted.
     """
     components: dict[tuple[str, ...], str] = {}
     dropped = 0
@@ -116,8 +116,8 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
             dropped += wrong
             for one in parts:
                 components[key_of(one)] = one
-    counters.count(dropped=dropped + max(0, len(components) - MOST_PARTS))
-    return tuple(components.values())[:MOST_PARTS] or (question,)
+    counters.count(dropped=dropped + max(0, len(components) - MAX_PARTS))
+    return tuple(components.values())[:MAX_PARTS] or (question,)
 
 
 def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:

@@ -278,7 +278,7 @@ def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
         in_title = before.is_name and before.end == word.start  # the n't of Now You Don't
         if word.key in _NEGATION and not in_title:
             return False
-    if any(word.key in _COMPARING for word in skipped) or _says_of_another(ends[0], skipped):
+    if any(word.key in _COMPARING for word in skipped) or _is_about_other_name(ends[0], skipped):
         return False
     if skipped[0].key in _JOINING:
         return True
@@ -288,7 +288,7 @@ def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
     return not (naming and all(word.is_name and word.key not in _AUXILIARY for word in ends))
 
 
-def _says_of_another(left: Word, skipped: Sequence[Word]) -> bool:
+def _is_about_other_name(left: Word, skipped: Sequence[Word]) -> bool:
     """Returns whether what follows `skipped` is about a name in it instead of the name `left`.
 
     So it is if `skipped` ends the statement about `left`, and starts a new one after `and`: "Canada smaller
@@ -368,7 +368,7 @@ _Cost = tuple[int, int]
 
 def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
     """Returns whether a window of `words` has `piece` in order and little else."""
-    if not piece or not _knows(piece, words):
+    if not piece or not _has_all_facts(piece, words):
         return False
     skips = [_skip_cost(words, j) for j in range(len(words))]
     above: list[_Cost | None] = [None if _is_turned(words, j) else (0, 0) for j in range(len(words) + 1)]
@@ -376,20 +376,20 @@ def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
     for i, word in enumerate(piece):
         row: list[_Cost | None] = [above[0] if word.key in _LIGHT else None]
         for j, other in enumerate(words):
-            ways = [_added(above[j + 1], word), _plus(row[j], skips[j])]
+            ways = [_added(above[j + 1], word), _add_cost(row[j], skips[j])]
             if is_same(word, other):
-                ways.append(_plus(above[j], 0, 1))
+                ways.append(_add_cost(above[j], 0, 1))
             if i and piece[i - 1].key + word.key == other.key:
-                ways.append(_plus(before[j], 0, 1))
+                ways.append(_add_cost(before[j], 0, 1))
             if j and words[j - 1].key + other.key == word.key:
-                ways.append(_plus(above[j - 1], 0, 1))
+                ways.append(_add_cost(above[j - 1], 0, 1))
             row.append(min((way for way in ways if way is not None), default=None))
         before, above = above, row
     best = min((cost for cost in above if cost is not None), default=None)
     return best is not None and -best[1] >= OVERLAP * (best[0] - best[1]) > 0
 
 
-def _knows(piece: Sequence[Word], words: Sequence[Word]) -> bool:
+def _has_all_facts(piece: Sequence[Word], words: Sequence[Word]) -> bool:
     """Returns whether every word of `piece` that carries a fact occurs in `words`; a quick first check."""
     known = {word.stem for word in words} | {word.key for word in words}
     joined = {one.key + other.key for one, other in pairwise(words)}
@@ -416,8 +416,8 @@ def _skip_cost(words: Sequence[Word], at: int) -> int | None:
 
 def _added(cost: _Cost | None, word: Word) -> _Cost | None:
     """Returns the cost of adding `word` to a copy; it is free before the copy begins."""
-    return _plus(cost, 1 if cost and cost[1] else 0) if word.key in _LIGHT else None
+    return _add_cost(cost, 1 if cost and cost[1] else 0) if word.key in _LIGHT else None
 
 
-def _plus(cost: _Cost | None, edits: int | None, shared: int = 0) -> _Cost | None:
+def _add_cost(cost: _Cost | None, edits: int | None, shared: int = 0) -> _Cost | None:
     return None if cost is None or edits is None else (cost[0] + edits, cost[1] - shared)

@@ -163,7 +163,7 @@ class GGatrieval(SelectingProgram):
 
         A candidate that the filter drops, or that is irrelevant, has no text.
         """
-        if self.knobs.crag_filter and not await self._passes(question, candidate):
+        if self.knobs.crag_filter and not await self._passes_filter(question, candidate):
             return replace(candidate, filtered=True)
         aligning = self._align(question, parts, candidate)
         if not self.knobs.doc_condense:
@@ -172,7 +172,7 @@ class GGatrieval(SelectingProgram):
         aligned: Candidate = both[0]
         return replace(aligned, text=both[1])
 
-    async def _passes(self, question: str, candidate: Candidate) -> bool:
+    async def _passes_filter(self, question: str, candidate: Candidate) -> bool:
         """Returns whether CRAG's evaluator gives it at least `crag_keep`; an unreadable grade is 0."""
         reply = await self.grade.try_call(question=question, passage=format_passage(candidate.passage))
         return at_least("crag_keep", 0.0 if reply is None else reply.grade.points / 100, self.knobs.crag_keep)
@@ -221,7 +221,7 @@ class GGatrieval(SelectingProgram):
             text = "" if reply is None else reply.passage
         return f"{query}\n{text[:_QUERY_TEXT]}".strip()
 
-    def _final(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
+    def _final_documents(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
         """Returns the documents to answer from: `chosen`, with those of `drop_label` replaced."""
         final = without_label(chosen, seen, self.knobs.drop_label)
         if final != chosen:
@@ -233,7 +233,7 @@ class GGatrieval(SelectingProgram):
     ) -> dspy.Prediction:
         """Returns the answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
-        final = self._final(chosen, relevant)
+        final = self._final_documents(chosen, relevant)
         prediction = await self.answer_chosen(full_question, [c.passage for c in final])
         filtered = sum(candidate.filtered for candidate in seen)
         more = {"irrelevant": len(seen) - len(relevant) - filtered, "filtered": filtered, "rounds": rounds}

@@ -156,13 +156,13 @@ class OwnPredict(RagPredict):
         if known is not None:
             return known
         inputs, call = self._adapter_call(invocation)
-        return self._settle(invocation, inputs, call, *call.run(inputs))
+        return self._finish_call(invocation, inputs, call, *call.run(inputs))
 
     async def _answer(self, invocation: Invocation) -> dspy.Prediction:
         if self.chosen_adapter is None:
             return await super()._answer(invocation)
         inputs, call = self._adapter_call(invocation)
-        return self._settle(invocation, inputs, call, *await call.arun(inputs))
+        return self._finish_call(invocation, inputs, call, *await call.arun(inputs))
 
     @property
     def chosen_adapter(self) -> Any:
@@ -182,7 +182,7 @@ class OwnPredict(RagPredict):
         if not self.surely_fits(self.messages(**inputs)):
             inputs, _ = cut_to_fit(self, inputs)
         target, shown = invocation.target, list[Any]()
-        ask = self._asking(target, shown)
+        ask = self._make_ask(target, shown)
         call = self._call_for(inputs, target, invocation.sampling, invocation.sample, ask)
         call.shown = shown
         return inputs, call
@@ -202,7 +202,7 @@ class OwnPredict(RagPredict):
             settings=settings_of(target, sampling, self.config),
         )
 
-    def _asking(self, of: Target, shown: list[Any]) -> Callable[[Target, ChatRequest], Any]:
+    def _make_ask(self, of: Target, shown: list[Any]) -> Callable[[Target, ChatRequest], Any]:
         """Returns a function that asks the gateway, and shows replies to `dspy.streamify` as they come.
 
         `shown` lists the replies shown so far. Replies for a user's own adapter come whole.
@@ -218,7 +218,7 @@ class OwnPredict(RagPredict):
 
         return ask
 
-    def _settle(
+    def _finish_call(
         self,
         invocation: Invocation,
         inputs: dict[str, Any],
@@ -251,10 +251,10 @@ class OwnPredict(RagPredict):
         if self.chosen_adapter is None:
             return None
         lm = self.chosen_lm
-        call = self._call_for(inputs, self.target_by(lm), *self.sampling_for(None, lm), self._no_call)
+        call = self._call_for(inputs, self.target_by(lm), *self.sampling_for(None, lm), self._reject_request)
         return call.messages(inputs)
 
-    async def _no_call(self, target: Target, request: ChatRequest) -> Answer:
+    async def _reject_request(self, target: Target, request: ChatRequest) -> Answer:
         raise RuntimeError("a prompt that is only formatted is not sent")
 
     @property

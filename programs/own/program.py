@@ -31,7 +31,7 @@ from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage
 from ragc.targets.base import Sampling
 
-CALLS_EACH = 16
+CALLS_PER_PREDICTOR = 16
 """Calls of each predictor for one question, at most, where a module does not say `most_calls`."""
 
 _OURS = frozenset({"trace", "counters", "tallies", "candidates"})
@@ -173,13 +173,13 @@ class OwnProgram(RagProgram):
         return call
 
     def most_calls(self) -> int:
-        """Returns the module's `most_calls`, else CALLS_EACH for each predictor.
+        """Returns the module's `most_calls`, else CALLS_PER_PREDICTOR for each predictor.
 
         Raises UsageError for no such number.
         """
         most = getattr(self.module, "most_calls", None)
         if most is None:
-            return CALLS_EACH * max(1, len(self.predictors()))
+            return CALLS_PER_PREDICTOR * max(1, len(self.predictors()))
         number = most() if callable(most) else most
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise UsageError(

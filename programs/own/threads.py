@@ -47,10 +47,10 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 async def on_own_loop(work: Coroutine[Any, Any, T]) -> T:
     """Awaits `work` on the loop of users' coroutines; cancelled with its caller."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _get()))
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _get_loop()))
 
 
-def _get() -> asyncio.AbstractEventLoop:
+def _get_loop() -> asyncio.AbstractEventLoop:
     global _loop  # noqa: PLW0603 - one loop a process is the point
     with _lock:
         if _loop is None or _loop.is_closed():

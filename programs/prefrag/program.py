@@ -41,11 +41,11 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.signatures.step import FINISH, ForcedAnswer, Move, Reflect, agent_step, read_move
 
-_BESIDE = 412
+_STEP_TOKENS = 412
 """Tokens of a step's reply beside those of the answer: thought, query and grade."""
 
 
-def _bad(grade: str) -> bool:
+def _is_negative(grade: str) -> bool:
     """Returns whether `grade` is negative; its words may be part of a longer text."""
     return any(word in grade.upper() for word in ("PARTIALLY", "INCORRECT"))
 
@@ -67,7 +67,7 @@ class PrefRag(SourceChoice):
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"
         signature = agent_step(tuple(self.tools), graded=graded, answer_format=knobs.answer_format)
-        self.step = self.answer_call(self.reading(signature), extra_tokens=_BESIDE)
+        self.step = self.answer_call(self.reading(signature), extra_tokens=_STEP_TOKENS)
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
         self.answer = self.answer_call(self.reading(ForcedAnswer))
@@ -146,7 +146,7 @@ class PrefRag(SourceChoice):
         review: Any = move
         if knobs.reflect_mode == "separate":
             review = await self.grade.try_call(**self._inputs(self.grade, run, answer=move.answer))
-        return review if review is not None and _bad(review.grade) else None
+        return review if review is not None and _is_negative(review.grade) else None
 
     async def _supplement(self, run: Run, move: Move, review: Any) -> None:
         """Searches all sources with the question itself; adds two steps unless the budget is strict."""

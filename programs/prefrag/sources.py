@@ -26,8 +26,8 @@ from ragc.programs.trace import Note, above, record
 from ragc.records import Passage
 from ragc.signatures.grade import comparison
 
-_ABOUT = {"local": "a curated collection", "web": "pages of the open web"}
-_COUNTED = ("total_local", "total_web", "switches", "repeats", "supplements")
+_SOURCE_DESCRIPTIONS = {"local": "a curated collection", "web": "pages of the open web"}
+_COUNT_NAMES = ("total_local", "total_web", "switches", "repeats", "supplements")
 
 
 def _source_names(runtime: Runtime, knobs: PrefRagKnobs) -> tuple[str, ...]:
@@ -54,10 +54,12 @@ def _actions(names: Sequence[str], knobs: PrefRagKnobs, *, compares: bool) -> di
     """Returns by action the source that it searches and its description for the model."""
     if len(names) == 1 or (compares and len(names) == 2):
         return {"search": (names[-1], "finds passages for a short query")}
-    descriptions = {name: f"searches {_ABOUT.get(name, name)}" for name in names}
+    descriptions = {name: f"searches {_SOURCE_DESCRIPTIONS.get(name, name)}" for name in names}
     first, *others = names
     if compares:
-        descriptions |= {name: f"finds passages, if need be in {_ABOUT.get(name, name)}" for name in others}
+        descriptions |= {
+            name: f"finds passages, if need be in {_SOURCE_DESCRIPTIONS.get(name, name)}" for name in others
+        }
     elif knobs.pref:
         descriptions[first] += "; prefer this one, use others only for what it does not have"
     return {f"search_{name}": (name, about) for name, about in descriptions.items()}
@@ -88,7 +90,7 @@ class SourceChoice(RagProgram):
         With `no_repeats` a search is not repeated: the first source that was not searched for `query` is
         searched instead. None when all were.
         """
-        unasked = [source for source in self.used if not self._was_made(run, source, query)]
+        unasked = [source for source in self.used if not self._was_searched(run, source, query)]
         if not unasked:
             return None
         first = self.first_source
@@ -99,17 +101,17 @@ class SourceChoice(RagProgram):
             record(Note("repeat", f"{preferred} was searched for this, {other} was not"))
             return await self.search_source(run, other, query)
         passages = await self.search_source(run, preferred, query)
-        if preferred == name or (passages and await self._adds(run, query, passages)):
+        if preferred == name or (passages and await self._adds_information(run, query, passages)):
             return passages
         run.counts["switches"] += 1
         record(Note("switch", f"{first} to {name}"))
         return await self.search_source(run, name, query)
 
-    def _was_made(self, run: Run, name: str, query: str) -> bool:
+    def _was_searched(self, run: Run, name: str, query: str) -> bool:
         """Returns whether a search is skipped as a repetition."""
         return self.knobs.no_repeats and (name, query.casefold()) in run.searches
 
-    async def _adds(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
+    async def _adds_information(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
         """Returns whether `passages` add to known ones; the first do, unless they are compared too."""
         known = collect_passages(run.turns)
         if not known and not self.knobs.compare_first:
@@ -166,7 +168,7 @@ class SourceChoice(RagProgram):
 
     def tallies(self, run: Run) -> dict[str, int]:
         """Returns how often each source was searched, and how often its passages were used."""
-        counts = {name: run.counts[name] for name in _COUNTED}
+        counts = {name: run.counts[name] for name in _COUNT_NAMES}
         unused = counts["switches"] if self.first_source == "local" else 0
         counts["used_local"] = counts["total_local"] - unused
         counts["used"] = counts["total_local"] + counts["total_web"] - counts["switches"]

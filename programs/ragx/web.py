@@ -29,7 +29,7 @@ from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.select import pick_positions, ranking
 
-EVERY = 10_000
+MAX_POOL_CHUNKS = 10_000
 """Chunks that a pool of all of them holds at most."""
 
 
@@ -81,7 +81,7 @@ class WebStages(RagProgram):
         knobs = self.knobs
         depth = knobs.top_k
         if knobs.rerank:
-            depth = EVERY if knobs.pool == ALL else int(knobs.pool)
+            depth = MAX_POOL_CHUNKS if knobs.pool == ALL else int(knobs.pool)
         sparse = round(depth * (1 - knobs.dense_share))
         blocks, dense, plain = await together(
             self._blocks(question),

@@ -145,7 +145,7 @@ class RqRag(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`; `candidates` of the prediction are the answers of all trajectories."""
         tree = self.knobs.mode == "tree"
-        finished = await (self._expand(question, ()) if tree else self._on_demand(question))
+        finished = await (self._expand(question, ()) if tree else self._expand_on_demand(question))
         if not finished:
             raise ParseFailure("No trajectory ended in an answer that could be read.")
         won = self._choose_path(finished) if tree else finished[0]
@@ -204,7 +204,7 @@ class RqRag(RagProgram):
         record(Note("search", f"needed by {chance:g}, threshold {least:g}"))
         return at_least("retrieve_threshold", chance, least)
 
-    async def _on_demand(self, question: str) -> list[FinishedPath]:
+    async def _expand_on_demand(self, question: str) -> list[FinishedPath]:
         """Follows one path whose steps the model chooses; it is answered after `search_limit` searches."""
         path: Path = ()
         while len(path) < self.knobs.search_limit:

@@ -114,7 +114,7 @@ _COSTS = {"calls": "lm_calls", "prompt": "prompt_tokens", "generated": "completi
 
 
 @dataclass(slots=True)
-class _Spent:
+class _QuestionCost:
     """The cost of one question so far, by role, and the number of ranked paragraphs."""
 
     main: Counters = field(default_factory=Counters)
@@ -248,7 +248,7 @@ class SlimPLM(RagProgram):
 
         A run with a given answer, to show how it is read, searches for the question and asks no proxy.
         """
-        spent = _Spent()
+        spent = _QuestionCost()
         taught = forced_values(self.answer.signature.output_fields) is not None
         queries = [question] if taught else await self._plan_queries(spent, question)
         hit_lists = await together(
@@ -262,7 +262,7 @@ class SlimPLM(RagProgram):
                 prediction = await self.chat.acall(question=question)
         return dspy.Prediction(answer=prediction.answer, passages=passages, tallies=spent.tallies())
 
-    async def _plan_queries(self, spent: _Spent, question: str) -> list[str]:
+    async def _plan_queries(self, spent: _QuestionCost, question: str) -> list[str]:
         """Returns the search queries; none when the question counts as known."""
         knobs, draft = self.knobs, ""
         if knobs.use_qj or knobs.use_qr:
@@ -276,7 +276,7 @@ class SlimPLM(RagProgram):
                 return []
         return await self._queries(spent, question, draft) if knobs.use_qr else [question]
 
-    async def _is_known(self, spent: _Spent, call: RagPredict, **inputs: str) -> bool:
+    async def _is_known(self, spent: _QuestionCost, call: RagPredict, **inputs: str) -> bool:
         """Makes one judgement; an unreadable one is not known."""
         reply = await spent.ask(call, **inputs)
         if reply is None:
@@ -287,22 +287,22 @@ class SlimPLM(RagProgram):
         record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
         return above("judge_threshold", sure, self.knobs.judge_threshold)
 
-    async def _queries(self, spent: _Spent, question: str, draft: str) -> list[str]:
+    async def _queries(self, spent: _QuestionCost, question: str, draft: str) -> list[str]:
         """Returns the search queries, without repeats: the question, then its parts, then claims."""
         of_question, of_claims = await together(
-            self._of_question(spent, question), self._of_claims(spent, question, draft)
+            self._question_queries(spent, question), self._claim_queries(spent, question, draft)
         )
         first = [question] if self.knobs.include_original_query else []
         return unique_queries([*first, *of_question, *of_claims])
 
-    async def _of_question(self, spent: _Spent, question: str) -> list[str]:
+    async def _question_queries(self, spent: _QuestionCost, question: str) -> list[str]:
         if not self.knobs.include_question_queries:
             return []
         reply = await spent.ask(self.parts, question=question)
         parts = usable_items(question, reply.questions, "question") if reply else []
         return [part.query.strip() for part in parts if part.need_search == "yes"]
 
-    async def _of_claims(self, spent: _Spent, question: str, draft: str) -> list[str]:
+    async def _claim_queries(self, spent: _QuestionCost, question: str, draft: str) -> list[str]:
         if not draft:
             return []
         reply = await spent.ask(self.claims, question=question, heuristic_answer=draft)
@@ -319,7 +319,7 @@ class SlimPLM(RagProgram):
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
     async def _select_references(
-        self, spent: _Spent, question: str, results: references.Results
+        self, spent: _QuestionCost, question: str, results: references.Results
     ) -> tuple[Passage, ...]:
         """Returns the references dealt, at most `refs_max`, that fit under the cap and in the context."""
         knobs = self.knobs

@@ -108,7 +108,7 @@ def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
         every = (pair for page in scored for pair in page)
         return tuple(paragraph for _, paragraph in sorted(every, key=lambda pair: -pair[0]))
     ranked: list[Page] = [tuple(paragraph for _, paragraph in page) for page in scored]
-    turns = _to_shortest if shortest else _in_turn
+    turns = _round_robin_to_shortest if shortest else _round_robin
     if by == "page":
         return turns(ranked)
     hands = [iter(turns([ranked[at] for at in numbers])) for numbers in results.by_query]
@@ -123,12 +123,12 @@ def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
     return tuple(dealt.values())
 
 
-def _in_turn(pages: Sequence[Page]) -> Page:
+def _round_robin(pages: Sequence[Page]) -> Page:
     """Returns every page's first, then every page's second, and so on until all are dealt."""
     return tuple(p for row in zip_longest(*pages) for p in row if p is not None)
 
 
-def _to_shortest(pages: Sequence[Page]) -> Page:
+def _round_robin_to_shortest(pages: Sequence[Page]) -> Page:
     """Deals in the same way, but ends with the shortest page."""
     return tuple(p for row in zip(*pages, strict=False) for p in row)
 

@@ -60,7 +60,7 @@ class SpanRun(trace.Run):
         self._ended: dict[Place, int] = {}
         self._reranked: list[Span] = []
         self._root = self._tracer.start_span(method)
-        self._tokens = watcher.set(self), _enter(self._root)
+        self._tokens = watcher.set(self), _attach_span(self._root)
 
     def branch(self, path: Place = ()) -> trace.Branch:
         """Returns a position in the call graph that notes when its children begin."""
@@ -75,20 +75,20 @@ class SpanRun(trace.Run):
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
         """Records a reranking as a span, see `Watcher`."""
-        with _Quiet():
+        with _LoggedErrors():
             attributes = reranker(model, query, passages, scores)
             self._reranked.append(Span(f"rerank {model}", begun, time.time_ns(), attributes))
 
     def finish(self, prediction: Any) -> None:
         """Sends the question with its answer."""
-        with _Quiet():
+        with _LoggedErrors():
             self._leave()
             output = {"output.value": str(prediction.answer), "output.mime_type": "text/plain"}
             self._send(output, prediction.get("counters") or {})
 
     def fail(self, error: BaseException) -> None:
         """Sends the question with the error that ended it."""
-        with _Quiet():
+        with _LoggedErrors():
             self._leave()
             kind = type(error).__name__
             self._send({}, {}, f"{kind}: {error}" if str(error) else kind)
@@ -101,7 +101,7 @@ class SpanRun(trace.Run):
     def _send(self, output: Mapping[str, Any], counters: Mapping[str, Any], error: str = "") -> None:
         hiding = Hiding.of_environment()
         for span in sorted([*self._spans(), *self._reranked], key=lambda span: span.begun):
-            part = self._tracer.start_span(span.name, _below(self._root), start_time=span.begun)
+            part = self._tracer.start_span(span.name, _child_context(self._root), start_time=span.begun)
             _fill(part, span.attributes, span.error, hiding)
             part.end(span.ended)
         if not hiding.inputs and not hiding.outputs:
@@ -150,11 +150,11 @@ class _TimedBranch(trace.Branch):
         return path
 
 
-def _enter(span: Any) -> Any:
+def _attach_span(span: Any) -> Any:
     """Makes `span` the present one of this context."""
     from opentelemetry import context
 
-    return context.attach(_below(span))
+    return context.attach(_child_context(span))
 
 
 def _leave(token: Any) -> None:
@@ -163,7 +163,7 @@ def _leave(token: Any) -> None:
     context.detach(token)
 
 
-def _below(span: Any) -> Any:
+def _child_context(span: Any) -> Any:
     """Returns the context of everything inside `span`."""
     from opentelemetry import trace as api
 
@@ -181,7 +181,7 @@ def _fill(span: Any, attributes: Attributes, error: str, hiding: Hiding) -> None
         span.set_status(Status(StatusCode.ERROR, text))
 
 
-class _Quiet:
+class _LoggedErrors:
     """Keeps errors of telemetry from the question, and logs them."""
 
     def __enter__(self) -> None:

@@ -18,7 +18,7 @@ from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
 from ragc.compiled.evaluate import (
-    FLATTERED,
+    OPTIMISM_NOTE,
     Evaluation,
     measure_score_shift,
     open_program,
@@ -152,7 +152,7 @@ def test_a_program_is_not_tested_on_what_chose_it_after_a_new_split(run: Run, fo
     assert "so these scores flatter" in every.remark
     assert every.rows[0].to_json().get("seen", "") == every.rows[0].seen
     on_dev = evaluated(folder, "out", split="dev")
-    assert on_dev.remark == FLATTERED
+    assert on_dev.remark == OPTIMISM_NOTE
     assert all(row.seen == "dev" for row in on_dev.rows)
     part = evaluated(folder, "out", "seed=2", split="dev").remark
     assert "of these 12 questions taught or chose the program" in part

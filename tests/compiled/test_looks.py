@@ -25,7 +25,7 @@ from ragc.errors import StoreError
 from ragc.optimizers import compile as compiling
 from ragc.store import looks
 from ragc.store.call_store import CallStore
-from ragc.store.looks import SKETCH, Look, old_file, read
+from ragc.store.looks import MAX_SKETCH_MARKS, Look, old_file, read
 from ragc.store.uses import ledger_file
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -383,8 +383,8 @@ def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_overlaps_with_large_sets_of_earlier_versions_are_estimated(folder: Path) -> None:
-    size = 3 * SKETCH
-    put_old_look(questions(*range(size)), ["one"], most=SKETCH)
+    size = 3 * MAX_SKETCH_MARKS
+    put_old_look(questions(*range(size)), ["one"], most=MAX_SKETCH_MARKS)
     look = count_look(questions(*range(size // 2, size + size // 2)), ["other"])
     assert (look.number, look.estimated) == (2, True)
     assert look.seen == pytest.approx(size / 2, rel=0.1)

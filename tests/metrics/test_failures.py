@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.metrics.failures import REASONS, WIDEST, Failures
+from ragc.metrics.failures import MAX_REASON_CHARS, REASONS, Failures
 
 
 def test_reasons_that_differ_in_what_the_reply_began_with_are_one() -> None:
@@ -31,7 +31,7 @@ def test_where_everything_failed_that_is_said_and_where_nothing_did_nothing_is()
 def test_a_reason_is_one_line_that_a_terminal_can_show() -> None:
     reason = Failures.among(["bad\n\treply \x1b[31m" + "x" * 500]).reason
     assert reason.startswith("bad reply \N{REPLACEMENT CHARACTER}[31mxx")
-    assert len(reason) == WIDEST
+    assert len(reason) == MAX_REASON_CHARS
     assert reason.isprintable()
 
 

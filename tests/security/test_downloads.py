@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragc.downloads.package_index import LARGEST_PAGE, PipSettings, find_wheel, pip_settings
+from ragc.downloads.package_index import MAX_PAGE_BYTES, PipSettings, find_wheel, pip_settings
 from ragc.downloads.wheels import LIMIT_ENV, Unfit, WheelFile, fetch_part
 from tests.examples import thorough
 
@@ -244,8 +244,8 @@ def test_hashes_of_another_type_are_those_of_an_index_that_says_none(server: Ser
 
 def test_a_page_without_end_is_left_when_it_is_too_large(server: Server, tmp_path: Path) -> None:
     server.page = endless(server, b"{")
-    assert f"more than {LARGEST_PAGE >> 20} MiB" in problem(server, tmp_path)
-    assert server.sent < LARGEST_PAGE + (32 << 20)
+    assert f"more than {MAX_PAGE_BYTES >> 20} MiB" in problem(server, tmp_path)
+    assert server.sent < MAX_PAGE_BYTES + (32 << 20)
 
 
 @pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher:x"])

@@ -21,7 +21,7 @@ from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.corpora.sources.web.engine import WebResult, results
 from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
-from ragc.corpora.sources.web.source import LONGEST_TITLE, WebSource
+from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebSource
 from ragc.errors import SourceError
 from ragc.records import Question
 from ragc.store.call_store import CallStore
@@ -86,7 +86,7 @@ def test_what_an_engine_says_is_cleaned_and_bounded(tmp_path: Any) -> None:
     for _ in range(2):
         first, second = searched(odd, GOOD, store=store)
         assert first.passage.id.startswith("http://b.example/x#")
-        assert len(first.passage.title) == LONGEST_TITLE
+        assert len(first.passage.title) == MAX_TITLE_CHARS
         assert len(first.passage.text) <= 4000
         (first.passage.id + first.passage.title + first.passage.text).encode()
         assert "\x1b" not in first.passage.title

@@ -26,7 +26,7 @@ from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
 from ragc.targets.probe import GENEROUS, probe, thought_tokens
-from ragc.targets.thinking import ROOM, ROOMS, room_of
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
@@ -184,29 +184,32 @@ def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
     ("target", "tokens"),
     [
         (vllm(), 0),
-        (vllm(reasoning_effort="low"), ROOMS["low"]),
+        (vllm(reasoning_effort="low"), THINKING_TOKENS_BY_EFFORT["low"]),
         (vllm(reasoning_effort="none"), 0),
-        (vllm(chat_template_kwargs={"enable_thinking": True}), ROOM),
+        (vllm(chat_template_kwargs={"enable_thinking": True}), DEFAULT_THINKING_TOKENS),
         (vllm(chat_template_kwargs={"enable_thinking": False}, thinking_tokens="auto"), 0),
-        (vllm(chat_template_kwargs={"reasoning_effort": "high"}), ROOMS["high"]),
-        (vllm(body={"reasoning_effort": "high"}), ROOMS["high"]),
+        (vllm(chat_template_kwargs={"reasoning_effort": "high"}), THINKING_TOKENS_BY_EFFORT["high"]),
+        (vllm(body={"reasoning_effort": "high"}), THINKING_TOKENS_BY_EFFORT["high"]),
         (vllm(body={"thinking": {"type": "enabled", "budget_tokens": 3000}}), 3000),
-        (vllm(thinking_tokens="auto"), ROOM),
+        (vllm(thinking_tokens="auto"), DEFAULT_THINKING_TOKENS),
         (vllm(thinking_tokens="auto", context_tokens=4096), 2048),
         (vllm(thinking_tokens=7, reasoning_effort="high"), 7),
-        (vllm("openai/gpt-oss-20b"), ROOM),
-        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), ROOM),
-        (hosted("openai/o3-mini"), ROOM),
-        (hosted("openai/o3-mini", reasoning_effort="low"), ROOMS["low"]),
+        (vllm("openai/gpt-oss-20b"), DEFAULT_THINKING_TOKENS),
+        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), DEFAULT_THINKING_TOKENS),
+        (hosted("openai/o3-mini"), DEFAULT_THINKING_TOKENS),
+        (hosted("openai/o3-mini", reasoning_effort="low"), THINKING_TOKENS_BY_EFFORT["low"]),
         (hosted("openai/gpt-4o-mini"), 0),
         (hosted("anthropic/claude-sonnet-4-20250514"), 0),
-        (hosted("anthropic/claude-sonnet-4-20250514", reasoning_effort="medium"), ROOMS["medium"]),
+        (
+            hosted("anthropic/claude-sonnet-4-20250514", reasoning_effort="medium"),
+            THINKING_TOKENS_BY_EFFORT["medium"],
+        ),
     ],
     ids=str,
 )
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
     assert room_of(target) == tokens
-    assert ROOMS.keys() == set(EFFORTS)
+    assert THINKING_TOKENS_BY_EFFORT.keys() == set(EFFORTS)
 
 
 def test_a_server_that_ragc_starts_has_room_too() -> None:
@@ -236,7 +239,7 @@ def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict
 def test_embedded_room_is_declared_by_the_template() -> None:
     assert room_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
-    assert room_of(target) == ROOM
+    assert room_of(target) == DEFAULT_THINKING_TOKENS
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity
 
@@ -326,7 +329,7 @@ def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], ho
             options = {"thinking_tokens": "auto"}
             return build(TargetSpec(kind="vllm", model=MODEL, base_url=server.url, options=options))
 
-        assert room_of(target_now()) == ROOM
+        assert room_of(target_now()) == DEFAULT_THINKING_TOKENS
         text = RECIPE.format(url=server.url, model=MODEL, options="")
         (without,) = examine_targets(parse(text))
         request = len(server.prompts)

@@ -29,7 +29,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
 from ragc.targets.probe import ProbeResult, _write, probe_file
-from ragc.targets.thinking import ROOM, ROOMS
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
@@ -141,7 +141,7 @@ def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, serve
     with pytest.raises(ZeroDivisionError), compiling.prepare(recipe, folder / "out"):
         raise ZeroDivisionError
     directory = study_directory(folder / "out")
-    assert kept_rooms(directory, ["main", "judge"]) == {"main": ROOM, "judge": 0}
+    assert kept_rooms(directory, ["main", "judge"]) == {"main": DEFAULT_THINKING_TOKENS, "judge": 0}
     from ragc.task.study_address import write_address
 
     write_address(directory, thinking=UNDECIDED)
@@ -165,7 +165,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
-    assert f"has room for {ROOM:,} tokens of thoughts" in capsys.readouterr().out
+    assert f"has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts" in capsys.readouterr().out
 
 
 def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: FaultServer) -> None:
@@ -219,7 +219,10 @@ def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultS
     compiled(folder)
     efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
     assert efforts.keys() == {"low", "high"}
-    assert efforts["high"] - efforts["low"] == ROOMS["high"] - ROOMS["low"]
+    assert (
+        efforts["high"] - efforts["low"]
+        == THINKING_TOKENS_BY_EFFORT["high"] - THINKING_TOKENS_BY_EFFORT["low"]
+    )
 
 
 def test_effort_is_set_from_the_command_line(folder: Path) -> None:
@@ -284,7 +287,10 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
         targets='[targets.main]\nkind = "hosted"\nmodel = "openai/o3-mini"\n',
     )
     note = estimate(parse(text, base=folder))["note"]
-    assert f"main (hosted openai/o3-mini) has room for {ROOM:,} tokens of thoughts in every call." in note
+    assert (
+        f"main (hosted openai/o3-mini) has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts "
+        "in every call." in note
+    )
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
 
 
@@ -297,8 +303,14 @@ def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server:
     compiled(folder, *low)
     efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
     assert efforts.keys() == {"low", "high"}
-    assert efforts["high"] - efforts["low"] == ROOMS["high"] - ROOMS["low"]
-    assert estimate(recipe)["thinking_tokens"] == {"main": ROOMS["low"], "main-high": ROOMS["high"]}
+    assert (
+        efforts["high"] - efforts["low"]
+        == THINKING_TOKENS_BY_EFFORT["high"] - THINKING_TOKENS_BY_EFFORT["low"]
+    )
+    assert estimate(recipe)["thinking_tokens"] == {
+        "main": THINKING_TOKENS_BY_EFFORT["low"],
+        "main-high": THINKING_TOKENS_BY_EFFORT["high"],
+    }
     for wrong, sentence in (
         ('search.efforts.main=["hgh"]', r"hgh.*high"),
         (

@@ -21,7 +21,7 @@ from ragc.core.event_loop import closes
 from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retry_after, with_retries
 from ragc.errors import SourceError, UsageError
 
-LARGEST_REPLY = 16 * 1024 * 1024
+MAX_REPLY_BYTES = 16 * 1024 * 1024
 """Bytes of one reply."""
 
 DEEPEST = 50
@@ -140,8 +140,8 @@ class ApiClient:
                 read = bytearray()
                 async for part in response.aiter_bytes():
                     read += part
-                    if len(read) > LARGEST_REPLY:
-                        raise SourceError(f"{self.endpoint}{path} sent over {LARGEST_REPLY} bytes.")
+                    if len(read) > MAX_REPLY_BYTES:
+                        raise SourceError(f"{self.endpoint}{path} sent over {MAX_REPLY_BYTES} bytes.")
                 return bytes(read)
         except httpx.TimeoutException:
             raise RetryableError(f"does not answer within {self.limits.timeout_s:g} s") from None

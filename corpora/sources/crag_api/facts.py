@@ -77,13 +77,13 @@ def slug(name: str) -> str:
 
 UNKNOWN = "Unknown"
 
-LONGEST_VALUE = 600
+MAX_VALUE_CHARS = 600
 """Characters of one value."""
 
-MOST_ROWS = 20
+MAX_TABLE_ROWS = 20
 """Rows of a table."""
 
-MOST_ITEMS = 30
+MAX_LIST_ITEMS = 30
 """Items of a list inside a line."""
 
 
@@ -100,13 +100,13 @@ def format_value(json_value: object) -> str:
     if isinstance(json_value, Mapping):
         return clip("; ".join(f"{name}: {format_value(inner)}" for name, inner in json_value.items()))
     if isinstance(json_value, list | tuple):
-        shown = ", ".join(format_value(item) for item in json_value[:MOST_ITEMS])
-        more = len(json_value) - MOST_ITEMS
+        shown = ", ".join(format_value(item) for item in json_value[:MAX_LIST_ITEMS])
+        more = len(json_value) - MAX_LIST_ITEMS
         return clip(f"{shown} and {more} more" if more > 0 else shown)
     return clip(" ".join(str(json_value).split()))
 
 
-def clip(text: str, most: int = LONGEST_VALUE) -> str:
+def clip(text: str, most: int = MAX_VALUE_CHARS) -> str:
     """Returns `text`, or its first `most - 1` characters and an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -117,13 +117,14 @@ def format_list(values: Mapping[str, object]) -> str:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Returns a markdown table of the first MOST_ROWS rows, and how many more there were."""
+    """Returns a markdown table of the first MAX_TABLE_ROWS rows, and how many more there were."""
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
     lines += [
-        f"| {' | '.join(format_value(cell).replace('|', '/') for cell in row)} |" for row in rows[:MOST_ROWS]
+        f"| {' | '.join(format_value(cell).replace('|', '/') for cell in row)} |"
+        for row in rows[:MAX_TABLE_ROWS]
     ]
-    if len(rows) > MOST_ROWS:
-        lines.append(f"\n{len(rows) - MOST_ROWS} more rows are left out.")
+    if len(rows) > MAX_TABLE_ROWS:
+        lines.append(f"\n{len(rows) - MAX_TABLE_ROWS} more rows are left out.")
     return "\n".join(lines)
 
 
@@ -141,10 +142,10 @@ def awards(entries: Iterable[object]) -> list[str]:
     ]
 
 
-LONGEST_SUMMARY = 2000
+MAX_SUMMARY_CHARS = 2000
 """Characters of an entity's summary."""
 
-MOST_FIELDS = 30
+MAX_FIELDS = 30
 """Fields of an entity's box of facts, the first that it lists."""
 
 
@@ -156,8 +157,8 @@ async def find_facts(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact
     if fit is None or not isinstance(entity, Mapping):
         return []
     summary, box = entity.get("summary_text"), entity.get("summary_structured")
-    parts = [clip(summary.strip(), LONGEST_SUMMARY)] if isinstance(summary, str) else []
+    parts = [clip(summary.strip(), MAX_SUMMARY_CHARS)] if isinstance(summary, str) else []
     if isinstance(box, Mapping):
-        parts.append(format_list(dict(list(box.items())[:MOST_FIELDS])))
+        parts.append(format_list(dict(list(box.items())[:MAX_FIELDS])))
     text = "\n\n".join(part for part in parts if part)
     return [Fact(f"open/{slug(fit.name)}", fit.name, text, fit.score)] if text else []

@@ -11,7 +11,7 @@ from ragc.corpora.sources.crag_api import names
 from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, table, texts
 from ragc.corpora.sources.crag_api.question import ParsedQuestion
 
-LATEST = 5
+LATEST_DAYS = 5
 """Days of prices, or payments of dividends, that are shown when the question names no date."""
 
 PARTS = ("Open", "High", "Low", "Close", "Volume")
@@ -125,7 +125,7 @@ def _select_times(history: Any, question: ParsedQuestion) -> list[str]:
     if named := [time for time in times if question.within(time)]:
         return named
     last = question.day.isoformat() if question.day else "9999"
-    return [time for time in times if time[:10] <= last][-LATEST:]
+    return [time for time in times if time[:10] <= last][-LATEST_DAYS:]
 
 
 def _filter_by_clock(times: list[str], question: ParsedQuestion) -> list[str]:

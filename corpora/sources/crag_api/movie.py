@@ -9,7 +9,7 @@ from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names
 from ragc.corpora.sources.crag_api.facts import (
     ASKED,
-    MOST_ITEMS,
+    MAX_LIST_ITEMS,
     Ask,
     Fact,
     awards,
@@ -20,13 +20,13 @@ from ragc.corpora.sources.crag_api.facts import (
 )
 from ragc.corpora.sources.crag_api.question import OSCAR_YEARS, ParsedQuestion
 
-MOST_CAST = 10
+MAX_CAST = 10
 """Members of a cast that are shown, main roles first."""
 
-MOST_TITLES = 20
+MAX_TITLES = 20
 """Movies of a person that are looked up in each role, the first that the API lists."""
 
-MOST_YEARS = 5
+MAX_YEARS = 5
 """Years whose Oscars are looked up, the first that the question names."""
 
 
@@ -44,7 +44,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     if match := _fit(name, persons, "name", "person"):
         facts.append(await _person(ask, *match, question))
     if question.wants("oscar"):
-        years = question.years(OSCAR_YEARS)[:MOST_YEARS]
+        years = question.years(OSCAR_YEARS)[:MAX_YEARS]
         facts += [fact for fact in await gather_or_cancel(_oscars(ask, year) for year in years) if fact]
     return facts
 
@@ -71,7 +71,7 @@ def _movie(movie: dict[str, Any], score: float) -> Fact:
         "rating out of 10": movie.get("rating"),
         "cast": [
             f"{format_value(one.get('name'))} as {format_value(one.get('character'))}"
-            for one in main[:MOST_CAST]
+            for one in main[:MAX_CAST]
         ],
         "Oscars": awards(objects(movie.get("oscar_awards"))),
     }
@@ -98,15 +98,15 @@ async def _person(ask: Ask, person: dict[str, Any], score: float, question: Pars
     name = str(person["name"])
     about = ("/movies" if titled else "") + (f"/oscars-{'-'.join(map(str, years))}" if of_years else "")
     text = format_list(shown)
-    if titled and max(len(acted), len(directed)) > MOST_TITLES:
-        text += f"\n\nOnly the first {MOST_TITLES} movies in each role were looked up."
+    if titled and max(len(acted), len(directed)) > MAX_TITLES:
+        text += f"\n\nOnly the first {MAX_TITLES} movies in each role were looked up."
     return Fact(_key("person", person, name) + about, f"{name}: person", text, score + ASKED * titled)
 
 
 async def _titles(ask: Ask, ids: list[int]) -> list[str]:
-    """Returns the titles of the first MOST_TITLES movies, with years, those without a title left out."""
+    """Returns the titles of the first MAX_TITLES movies, with years, those without a title left out."""
     replies = await gather_or_cancel(
-        ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES]
+        ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MAX_TITLES]
     )
     movies = [movie for movie in replies if isinstance(movie, Mapping) and movie.get("title")]
     return [f"{movie['title']} ({str(movie.get('release_date') or 'Unknown')[:4]})" for movie in movies]
@@ -118,7 +118,7 @@ async def _oscars(ask: Ask, year: int) -> Fact | None:
     won = awards(entry for entry in entries if entry.get("winner") is True)
     if not won:
         return None
-    text = "\n".join(f"- {line}" for line in won[:MOST_ITEMS])
+    text = "\n".join(f"- {line}" for line in won[:MAX_LIST_ITEMS])
     return Fact(f"movie/oscars/{year}", f"Oscar winners of {year}", text, ASKED)
 
 

@@ -19,10 +19,10 @@ from ragc.corpora.sources.crag_api.facts import (
 from ragc.corpora.sources.crag_api.names import Match
 from ragc.corpora.sources.crag_api.question import GRAMMY_YEARS, ParsedQuestion
 
-MOST_DATED = 20
+MAX_DATED_WORKS = 20
 """Works whose release date is looked up, the first that the API lists."""
 
-MOST_YEARS = 5
+MAX_YEARS = 5
 """Years whose Grammys are looked up, the first that the question names."""
 
 CHART = ("rank", "weeks_in_chart", "top_position", "rank_last_week")
@@ -58,7 +58,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
         if question.wants("chart"):
             calls.append(_chart(ask, song, question))
     if question.wants("grammy"):
-        calls += [_grammys(ask, year) for year in question.years(GRAMMY_YEARS)[:MOST_YEARS]]
+        calls += [_grammys(ask, year) for year in question.years(GRAMMY_YEARS)[:MAX_YEARS]]
     return [fact for fact in await gather_or_cancel(calls) if fact]
 
 
@@ -98,14 +98,14 @@ async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | No
     key, title = f"music/artist/{slug(artist.name)}/works", f"{artist.name}: works"
     if not (question.spans or question.wants("order")):
         return Fact(key, title, format_list({"works": works}), artist.score + ASKED)
-    first = works[:MOST_DATED]
+    first = works[:MAX_DATED_WORKS]
     dates = await gather_or_cancel(ask("/music/get_song_release_date", query=work) for work in first)
     dated = [(date if isinstance(date, str) else "", work) for date, work in zip(dates, first, strict=True)]
     named = [(date, work) for date, work in dated if question.within(date)]
     rows = sorted(named or dated, key=lambda row: (not row[0], row))
     text = table(("released", "work"), rows)
-    if len(works) > MOST_DATED:
-        text += f"\n\nOnly the first {MOST_DATED} of {len(works)} works were looked up."
+    if len(works) > MAX_DATED_WORKS:
+        text += f"\n\nOnly the first {MAX_DATED_WORKS} of {len(works)} works were looked up."
     days = ",".join(map(str, question.spans)).replace(" ", "-") if named else "all"
     return Fact(f"{key}/dated/{days}", f"{title} by release date", text, artist.score + ASKED)
 

@@ -35,7 +35,7 @@ LEAST: Mapping[str, float] = {
 }
 """The least score of a match, by what the name is of. Companies and movies may be cut short, see above."""
 
-LONGEST_NAME = 300
+MAX_NAME_CHARS = 300
 """Characters of a name; comparing longer texts takes time with their product."""
 
 SHORT_NAME = 3
@@ -47,7 +47,7 @@ LONG_WORD = 6
 CLUB = frozenset({"fc", "afc", "cf", "sc"})
 """What says that a name is a club's."""
 
-LONGEST_TEAM = 4
+MAX_TEAM_WORDS = 4
 """Words of the longest name of a team, `brighton and hove albion`."""
 
 _COMMON = """
@@ -99,7 +99,7 @@ def score(name: str, candidate: str, kind: str) -> float:
     """Returns how well `candidate` fits `name`, both of `kind`, 0 to 100; 100 for equal plain forms."""
     from rapidfuzz import fuzz
 
-    if len(candidate) > LONGEST_NAME:
+    if len(candidate) > MAX_NAME_CHARS:
         return 0.0
     name_words, known = plain(name, kind), plain(candidate, kind)
     if not name_words or not known:
@@ -119,7 +119,7 @@ def stands_in(name: str, text: str, kind: str) -> bool:
     error. Names of up to three letters must occur unchanged.
     """
     name_words, words = plain(name, kind).split(), plain(text).split()
-    if not name_words or len(name) > LONGEST_NAME:
+    if not name_words or len(name) > MAX_NAME_CHARS:
         return False
     joined, size = "".join(name_words), len(name_words)
     runs = {
@@ -147,10 +147,10 @@ def _is_same(word: str, other: str) -> bool:
     """Returns whether `other` is `word`, its possessive or plural, or a long one with one typing error."""
     if other in (word, f"{word}s"):
         return True
-    return min(len(word), len(other)) >= LONG_WORD and _is_one_slip(word, other)
+    return min(len(word), len(other)) >= LONG_WORD and _is_one_edit(word, other)
 
 
-def _is_one_slip(word: str, other: str) -> bool:
+def _is_one_edit(word: str, other: str) -> bool:
     """Returns whether one letter changed, added or left out, or two neighbours swapped, makes `other` of
     `word`.
     """
@@ -192,7 +192,7 @@ def teams_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
     teams: list[str] = []
     at = 0
     while at < len(words):
-        for n in range(min(LONGEST_TEAM, len(words) - at), 0, -1):
+        for n in range(min(MAX_TEAM_WORDS, len(words) - at), 0, -1):
             team = known.get(" ".join(words[at : at + n]))
             if team is None and n == 1:
                 team = known.get(words[at].removesuffix("s"))

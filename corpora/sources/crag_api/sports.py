@@ -15,10 +15,10 @@ from ragc.corpora.sources.crag_api import names as api_teams
 from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, rows, slug, table
 from ragc.corpora.sources.crag_api.question import ParsedQuestion, Span
 
-MOST_TEAMS = 2
+MAX_TEAMS = 2
 """Teams that are looked up for a question without a name: a game has two."""
 
-MOST_KEYS = 14
+MAX_DATES = 14
 """Dates (days, months or years) that are asked for, the first that the question names."""
 
 NBA, SOCCER = "/sports/nba/get_games_on_date", "/sports/soccer/get_games_on_date"
@@ -34,7 +34,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     SourceError.
     """
     spans = question.spans or _this_year(question)
-    keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MOST_KEYS]
+    keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MAX_DATES]
     if not keys:
         return []
     score = ASKED if question.spans else 0.0
@@ -46,7 +46,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
 def _teams_named(question: ParsedQuestion) -> tuple[str, ...]:
     """Returns the first teams named in the text of `question`, all of one league."""
     nba = () if question.wants("soccer") else api_teams.teams_in(question.text, api_teams.NBA)
-    return (nba or api_teams.teams_in(question.text, api_teams.SOCCER))[:MOST_TEAMS]
+    return (nba or api_teams.teams_in(question.text, api_teams.SOCCER))[:MAX_TEAMS]
 
 
 async def _games_of(

@@ -28,7 +28,7 @@ and Lucene's stop words. `standard`: Lucene's, words in lower case. The last two
 does by default."""
 
 _LUCENE = "org.apache.lucene."
-_MOST_TERMS = 1_000_000
+_MAX_TERMS = 1_000_000
 _BATCH = 200  # passages written at once; searches wait meanwhile
 
 
@@ -76,7 +76,7 @@ class LuceneIndex:
         directory = _directory(folder)
         reader = java(_LUCENE + "index.DirectoryReader").open(directory)
         kind = java(_LUCENE + "search.IndexSearcher")
-        kind.setMaxClauseCount(_MOST_TERMS)
+        kind.setMaxClauseCount(_MAX_TERMS)
         searcher = kind(cast(_LUCENE + "index.IndexReader", reader))
         searcher.setSimilarity(_similarity(self.analyzer, k1, b))
         self._java.update(

@@ -152,7 +152,7 @@ HTML_TYPES = ("text/html", "application/xhtml+xml")
 CONTENT_TYPES = (*HTML_TYPES, "text/plain", "text/markdown")
 """Media types of pages that can be read."""
 
-LONGEST_URL = 4096
+MAX_URL_CHARS = 4096
 
 # Python codecs that are no page encodings; some are slow on crafted input.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "utf_7"})
@@ -204,8 +204,8 @@ async def fetch(
 
 def check_url(url: str) -> httpx.URL:
     """Returns the parsed `url`. Raises SourceError unless it is http or https with a host and no password."""
-    if len(url) > LONGEST_URL:
-        raise SourceError(f"{_redact_url(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
+    if len(url) > MAX_URL_CHARS:
+        raise SourceError(f"{_redact_url(url)} has {len(url)} characters; {MAX_URL_CHARS} at most are taken.")
     try:
         parsed = httpx.URL(url)
         host, port = parsed.host, parsed.port  # a host in Punycode is only read here

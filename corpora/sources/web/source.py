@@ -36,10 +36,10 @@ log = logging.getLogger("ragc.corpora")
 VERSION = 1
 """Increased whenever the same page or result would give other passages."""
 
-LONGEST_TITLE, LONGEST_SNIPPET = 300, 4000
+MAX_TITLE_CHARS, MAX_SNIPPET_CHARS = 300, 4000
 """The most characters of an engine's title and snippet; longer ones are cut."""
 
-LONGEST_QUERY = 400
+MAX_QUERY_CHARS = 400
 """The most characters of a query sent to the engine; engines refuse longer ones."""
 
 
@@ -108,7 +108,7 @@ class WebSource:
 
         Raises SourceError if the engine failed, refused every try or timed out.
         """
-        query = " ".join(html.clean(query).split())[:LONGEST_QUERY]
+        query = " ".join(html.clean(query).split())[:MAX_QUERY_CHARS]
         if not query or k < 1:
             return ()
         key = digest(["search", self._kept_by, query])
@@ -233,7 +233,7 @@ def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
             url = html.clean(result.url).strip().partition("#")[0]
             fetching.check_url(url)
             clean_result = WebResult(
-                url, _line(result.title, LONGEST_TITLE), _line(result.snippet, LONGEST_SNIPPET)
+                url, _line(result.title, MAX_TITLE_CHARS), _line(result.snippet, MAX_SNIPPET_CHARS)
             )
         except (SourceError, TypeError, AttributeError):
             dropped += 1

@@ -13,7 +13,7 @@ from ragc.metrics.short_answer import normalise
 from ragc.programs.trace import Call, Event, Search
 from ragc.records import Passage, Question
 
-QUOTED = 200
+MAX_QUOTED_CHARS = 200
 """The most characters of a quoted text."""
 
 
@@ -51,7 +51,7 @@ def feedback(
 
 def _quote(text: str) -> str:
     plain = " ".join(escape_markers(text).split())
-    return f'"{plain[:QUOTED]}…"' if len(plain) > QUOTED else f'"{plain}"'
+    return f'"{plain[:MAX_QUOTED_CHARS]}…"' if len(plain) > MAX_QUOTED_CHARS else f'"{plain}"'
 
 
 def _answer_feedback(question: Question, prediction: str, *, right: bool) -> str:
@@ -82,7 +82,7 @@ def _passage_feedback(question: Question, passages: Sequence[Passage], *, right:
         missing = len(gold - {name for p in passages for name in (p.id, p.parent)})
         shown = f"Supporting passages shown: {', '.join(supporting) or 'none'} of {len(passages)}."
         lines.append(f"{shown} {missing} of {len(gold)} supporting passages were not found.")
-    holds = [n for n, passage in enumerate(passages, 1) if _holds(passage, question.answers)]
+    holds = [n for n, passage in enumerate(passages, 1) if _contains_answer(passage, question.answers)]
     if holds:
         where = ", ".join(f"[{n}] {_quote(passages[n - 1].title)}" for n in holds[:3])
         rest = "" if right else " It had to be read from there."
@@ -92,7 +92,7 @@ def _passage_feedback(question: Question, passages: Sequence[Passage], *, right:
     return lines
 
 
-def _holds(passage: Passage, answers: Iterable[str]) -> bool:
+def _contains_answer(passage: Passage, answers: Iterable[str]) -> bool:
     text = f" {normalise(f'{passage.title} {passage.text}')} "
     return any(f" {answer_text} " in text for answer in answers if (answer_text := normalise(answer)))
 

@@ -15,16 +15,16 @@ from ragc.task.answering import Row
 MAX_CHARACTERS = 1200
 """The most characters of an instruction; a longer one is cut at the end of a sentence or line."""
 
-SHORTEST = 12
+MIN_INSTRUCTION_CHARS = 12
 """The least characters of an instruction."""
 
-QUOTED = 12
+QUOTED_ANSWER_CHARS = 12
 """The length in characters from which a gold answer inside an instruction counts as quoted."""
 
-LISTED = 3
+LISTED_ANSWERS = 3
 """The number of different shorter answers, of at least four characters, that count as a list of answers."""
 
-COPIED = 8
+COPIED_WORDS = 8
 """The number of consecutive words that count as copied, case and punctuation ignored.
 
 Instructions in general English share up to 6 words in a row with questions and passages that they were not
@@ -33,7 +33,7 @@ passages of seven corpora and none shared 7, with the passages or with 9,300 que
 """
 
 SHORT_TEXT = 5
-"""The least words of a question or an answer of fewer than COPIED words that counts as copied whole."""
+"""The least words of a question or an answer of fewer than COPIED_WORDS words that counts as copied whole."""
 
 QUOTES = ('""', "''", "``", "“”", "”“", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』", "《》")
 """Marks that a model puts around a whole instruction, of several languages; an opening and a closing one."""
@@ -84,18 +84,21 @@ def usable(text: str, answers: Iterable[str]) -> bool:
     """Returns whether `text` may be an instruction.
 
     It is long enough, has no marker of an adapter or a chat template, and does not reveal `answers`: it
-    quotes none of QUOTED or more characters, and fewer than LISTED different shorter ones.
+    quotes none of QUOTED_ANSWER_CHARS or more characters, and fewer than LISTED_ANSWERS different shorter
+    ones.
     """
-    if len(text) < SHORTEST or escape_markers(text) != text or "[[ ##" in text:
+    if len(text) < MIN_INSTRUCTION_CHARS or escape_markers(text) != text or "[[ ##" in text:
         return False
     folded_text = _fold(text)
     known = {folded for answer in answers if (folded := _fold(answer))}
-    if any(len(answer) >= QUOTED and answer in folded_text for answer in known):
+    if any(len(answer) >= QUOTED_ANSWER_CHARS and answer in folded_text for answer in known):
         return False
     short = {
-        a for a in known if 4 <= len(a) < QUOTED and re.search(rf"(?<!\w){re.escape(a)}(?!\w)", folded_text)
+        a
+        for a in known
+        if 4 <= len(a) < QUOTED_ANSWER_CHARS and re.search(rf"(?<!\w){re.escape(a)}(?!\w)", folded_text)
     }
-    return len(short) < LISTED
+    return len(short) < LISTED_ANSWERS
 
 
 Words = tuple[str, ...]
@@ -105,7 +108,8 @@ Words = tuple[str, ...]
 class TrainTexts:
     """The runs of words of train questions, their answers and passages, which no prompt may repeat.
 
-    `runs` are those of COPIED words; `whole` are shorter questions and answers, by their number of words.
+    `runs` are those of COPIED_WORDS words; `whole` are shorter questions and answers, by their number of
+    words.
     """
 
     runs: Collection[Words] = frozenset()
@@ -117,13 +121,13 @@ class TrainTexts:
         texts = {w for q in questions for text in (q.question, *q.answers) for w in _both(text)}
         shown = {passage.text for row in rows for passage in _passages(row)}
         passages = {words for text in shown for words in _both(text)}
-        runs = {run for text in (*texts, *passages) for run in _runs(text, COPIED)}
-        return cls(runs, {text for text in texts if SHORT_TEXT <= len(text) < COPIED})
+        runs = {run for text in (*texts, *passages) for run in _runs(text, COPIED_WORDS)}
+        return cls(runs, {text for text in texts if SHORT_TEXT <= len(text) < COPIED_WORDS})
 
     def copied_in(self, text: str) -> str:
         """Returns the first words of `text` that repeat one of these texts, folded; "" for none."""
         words = _words(text)
-        known = ((COPIED, self.runs), *((n, self.whole) for n in range(SHORT_TEXT, COPIED)))
+        known = ((COPIED_WORDS, self.runs), *((n, self.whole) for n in range(SHORT_TEXT, COPIED_WORDS)))
         repeated = (run for n, texts in known for run in _runs(words, n) if run in texts)
         return " ".join(next(repeated, ()))
 

@@ -36,13 +36,13 @@ from ragc.programs.base import RagProgram
 from ragc.task.answering import Row
 from ragc.task.base import Task
 
-READ = 48
+MAX_TRAIN_READ = 48
 """The most train questions that are answered to find failures, and shown to the proposer."""
 
-REFLECTED = 3
+REFLECTED_FAILURES = 3
 """The failed questions in one reflection, as in GEPA's minibatches."""
 
-SPARE = 2
+SPARE_PROPOSALS = 2
 """Extra proposals from each source, because some are filtered out."""
 
 
@@ -63,19 +63,19 @@ async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> di
         raise UsageError("Proposing instructions needs train questions, found none; set data.train.")
     bench = Harness(task, asyncio.Semaphore(task.in_flight), Silent())
     plain = program.deepcopy()
-    rows = await bench.rows(plain, task.train[:READ])
-    grounded = await _propose_grounded(bench, plain, n // 2 + SPARE)
-    reflected = await _propose_reflected(bench, plain, rows, (n - 1) // 2 + SPARE)
+    rows = await bench.rows(plain, task.train[:MAX_TRAIN_READ])
+    grounded = await _propose_grounded(bench, plain, n // 2 + SPARE_PROPOSALS)
+    reflected = await _propose_reflected(bench, plain, rows, (n - 1) // 2 + SPARE_PROPOSALS)
     texts = TrainTexts.of(task.train, rows)
     answers = [answer for question in task.train for answer in question.answers]
     by_predictor = {}
     for name, text in present.items():
-        mixed = _alternating(grounded.get(name, []), reflected.get(name, []))
+        mixed = _interleave(grounded.get(name, []), reflected.get(name, []))
         by_predictor[name] = candidates(text, mixed, answers, n, train=texts)
     return by_predictor
 
 
-def _alternating(first: Sequence[str], other: Sequence[str]) -> list[str]:
+def _interleave(first: Sequence[str], other: Sequence[str]) -> list[str]:
     longest = max(len(first), len(other))
     return [part[at] for at in range(longest) for part in (first, other) if at < len(part)]
 
@@ -85,10 +85,10 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
     task = bench.task
     pool = await collect(
         program,
-        task.train[:READ],
+        task.train[:MAX_TRAIN_READ],
         task.scorer.only([task.demo_metric]),
-        n_demos=REFLECTED,
-        filled=REFLECTED,
+        n_demos=REFLECTED_FAILURES,
+        filled=REFLECTED_FAILURES,
         threshold=task.demo_threshold,
         limit=bench.limit,
     )
@@ -97,7 +97,7 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
 
     def propose() -> dict[str, list[str]]:
         rng = random.Random(f"instructions {task.seed}")
-        proposer = build_proposer(bench.teacher, program, bench.train[:READ], rng=rng)
+        proposer = build_proposer(bench.teacher, program, bench.train[:MAX_TRAIN_READ], rng=rng)
         proposer.use_task_demos = shown is not None
         jobs = [
             partial(_propose_one, proposer, program, at, shown, number, task.seed)
@@ -117,7 +117,7 @@ def _demo_sets(
     """Returns demonstrations in the proposer's form, a set for each proposal; None if there are none."""
     if not pool.size:
         return None
-    sets = pool.sets(count, REFLECTED, seed)
+    sets = pool.sets(count, REFLECTED_FAILURES, seed)
     return {
         at: [[dspy.Example(augmented=True, **demo) for demo in chosen.get(name, [])] for chosen in sets]
         for at, name in enumerate(names)
@@ -174,4 +174,4 @@ async def _propose_reflected(
 def _pick(bench: Harness, name: str, seen: Sequence[Example], number: int) -> list[Example]:
     """Returns the examples of reflection `number` on the predictor `name`."""
     rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
-    return rng.sample(list(seen), min(REFLECTED, len(seen)))
+    return rng.sample(list(seen), min(REFLECTED_FAILURES, len(seen)))

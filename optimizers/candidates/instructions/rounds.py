@@ -57,7 +57,7 @@ An answer to a train question costs a fraction of a trial on dev, and a text may
 any of them shows in a score.
 """
 
-ANSWERED = 12
+ANSWERS_PER_REFLECTION = 12
 """The most train questions that are answered for one reflection."""
 
 BLOCK = 6
@@ -69,7 +69,7 @@ FAILURES = 6
 DRAWS = 2
 """The most replies of the teacher in one reflection, when the first cannot be used."""
 
-REFLECTION = ANSWERED + FAILURES
+REFLECTION = ANSWERS_PER_REFLECTION + FAILURES
 """The cost of a reflection in answers to questions: the teacher reads so many again."""
 
 _UNITE = (
@@ -259,7 +259,7 @@ class InstructionRounds:
         order = list(self._task.train)
         random.Random(f"rounds {self._task.seed}").shuffle(order)
         start %= len(order)
-        order = (order[start:] + order[:start])[:ANSWERED]
+        order = (order[start:] + order[:start])[:ANSWERS_PER_REFLECTION]
         rows = list[Row]()
         while len(rows) < len(order) and sum(bench.value(row) < bench.best for row in rows) < FAILURES:
             rows += await bench.rows(program, order[len(rows) : len(rows) + BLOCK])

@@ -29,7 +29,7 @@ from ragc.core.digest import digest
 POINTS = 8
 """The most thresholds tried for a gate that questions pass several times, without the ends of the range."""
 
-_SAME = 9  # decimals to which means are compared
+_MEAN_DECIMALS = 9  # decimals to which means are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Curve:
         The present point wins ties. Otherwise it is the point whose interval contains the middle of the
         longest run of best points, the first of equally long runs.
         """
-        means = [round(mean, _SAME) for mean in self.means(ids)]
+        means = [round(mean, _MEAN_DECIMALS) for mean in self.means(ids)]
         top, now = max(means), self.points.index(self.present)
         if means[now] == top:
             return now
@@ -91,7 +91,7 @@ class Curve:
         point = self.points[index]
         if not self.exact or point == self.present:
             return point
-        means = [round(mean, _SAME) for mean in self.means()]
+        means = [round(mean, _MEAN_DECIMALS) for mean in self.means()]
         first, last = next(run for run in _runs(means, means[index]) if run[0] <= index <= run[1])
         half = middle(self.edges[first], self.edges[last + 1])
         return half if self.edges[index] < half < self.edges[index + 1] else point

@@ -16,7 +16,7 @@ from ragc.recipe.load import set_keys
 _SETTINGS = ("knobs", "sources", "search", "seed")
 """First keys of overrides that change what a row measures."""
 
-FEW = 100
+FEW_QUESTIONS = 100
 """Questions below which a sentence warns that a difference of a few points cannot be seen."""
 
 
@@ -47,7 +47,7 @@ def sentences(
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
         *_programs(table, done),
         *table.notes,
-        *(f"{row.id}: {row.note}" for row in table.rows if row.note and _ran(row.id, done)),
+        *(f"{row.id}: {row.note}" for row in table.rows if row.note and _has_run(row.id, done)),
     )
 
 
@@ -59,7 +59,7 @@ def _programs(table: Table, cells: list[Cell]) -> Iterator[str]:
             yield from (f"{own}: {part.rstrip('.')}." for part in clauses(text, semicolons=False))
 
 
-def _ran(row: str, cells: list[Cell]) -> bool:
+def _has_run(row: str, cells: list[Cell]) -> bool:
     return any(cell.row == row for cell in cells)
 
 
@@ -67,7 +67,7 @@ def _models(table: Table, beside: str, cells: list[Cell], targets: Mapping[str, 
     yield f"Model: {targets.get('main', 'none')} here, {beside} in the paper's figures."
     others: dict[str, list[str]] = {}
     for row in table.rows:
-        if _ran(row.id, cells) and row.figures and (model := row.model_beside(beside)) != beside:
+        if _has_run(row.id, cells) and row.figures and (model := row.model_beside(beside)) != beside:
             others.setdefault(model, []).append(row.id)
     for model, rows in others.items():
         yield f"The figures of {', '.join(rows)} are of {model}; the paper has none of {beside} there."
@@ -101,7 +101,7 @@ def _samples(table: Table, cells: list[Cell]) -> Iterator[str]:
         yield f"Sample of {data}: {answered} of {there}{sample}."
         if cell.passages and use.corpus:
             yield f"Corpus of {data}: {quantity(cell.passages, 'passage')} here; {use.corpus} in the paper."
-    if cells and min(cell.n for cell in cells) < FEW:
+    if cells and min(cell.n for cell in cells) < FEW_QUESTIONS:
         yield "So few questions bear no claim on a difference of a few points: read the intervals."
 
 

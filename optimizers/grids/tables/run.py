@@ -53,7 +53,7 @@ def reproduce(
     anything is sent, DataError where the data is absent, BudgetExhausted, and TargetError.
     """
     chosen = load(table) if isinstance(table, str) else table
-    model = _beside(chosen, beside)
+    model = _check_model(chosen, beside)
     chosen = chosen.with_model(model)
     folder, plan, cells = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     with locked(folder):
@@ -82,7 +82,7 @@ def estimate(
     in program, settings and sources. Raises what `reproduce` raises before it sends anything.
     """
     chosen = load(table) if isinstance(table, str) else table
-    chosen = chosen.with_model(_beside(chosen, beside))
+    chosen = chosen.with_model(_check_model(chosen, beside))
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     run = TableRun(chosen, folder, limit, progress, plan, targets)
     cells = run.bound(planned)
@@ -119,18 +119,18 @@ def _planned(
     if limit is not None and limit < 1:
         raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
     folder = outputs.resolve_out(out if out is not None else Path("reproduced") / table.id)
-    _check_out(folder, table)
+    _check_folder(folder, table)
     plan = TablePlan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
     return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
 
 
-def _beside(table: Table, model: str) -> str:
+def _check_model(table: Table, model: str) -> str:
     if model and model not in table.models:
         raise UnknownName(f"model of {table.id}", model, table.models)
     return model or table.model
 
 
-def _check_out(folder: Path, table: Table) -> None:
+def _check_folder(folder: Path, table: Table) -> None:
     """Raises UsageError unless `folder` may hold the results of `table`."""
     outputs.check_writable(folder)
     if folder.exists() and not folder.is_dir():

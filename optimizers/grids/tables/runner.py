@@ -157,13 +157,13 @@ class TableRun:
         for one in planned:
             groups.setdefault(one.group, []).append(one)
         results = [
-            result for group in groups.values() for result in self._each_of(group, calls, ledger, work)
+            result for group in groups.values() for result in self._run_group(group, calls, ledger, work)
         ]
         if not results and self._first is not None:
             raise self._first
         return results
 
-    def _each_of(
+    def _run_group(
         self,
         group: Sequence[Planned],
         calls: CallStore,
@@ -220,7 +220,7 @@ class TableRun:
 
     def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
         """Notes why `cells` have no figures; raises `error` if the user named their rows."""
-        if self.plan.named or _ends_all(error):
+        if self.plan.named or _is_fatal(error):
             raise error
         self._first = self._first or error
         self.plan.left_out += [f"{one.row.id} on {one.use.id}: {error}" for one in cells]
@@ -356,7 +356,7 @@ class TableRun:
         return result
 
 
-def _ends_all(error: RagcError) -> bool:
+def _is_fatal(error: RagcError) -> bool:
     """Returns whether `error` would fail every other cell too, so that the run ends."""
     if isinstance(error, CapabilityMissing):
         return False

@@ -70,13 +70,13 @@ def make_design(task: Task, calls: int) -> Design:
     each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
     left = calls - (pool if demos else 0)
     size = questions_for(left, each, len(task.dev))
-    least = estimates.LEAST_SETTINGS * estimates.LEAST_QUESTIONS
+    least = estimates.MIN_SETTINGS * estimates.MIN_QUESTIONS
     if least > calls:
         known = task.recipe.budget.lm_calls
         where = "--calls and budget.lm_calls" if known and known < least else "--calls"
         raise UsageError(
-            f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on "
-            f"{estimates.LEAST_QUESTIONS} dev questions take {least} at least; raise {where}."
+            f"{calls} LM calls are too few: {estimates.MIN_SETTINGS} settings on "
+            f"{estimates.MIN_QUESTIONS} dev questions take {least} at least; raise {where}."
         )
     repeats = min(size, size if needs.sampled else GREEDY_REPEATS)
     fitting, total, pools = 0, needs.most(candidates[0], repeats), set[str]()
@@ -102,7 +102,7 @@ def make_design(task: Task, calls: int) -> Design:
 
 def questions_for(calls: float, each: float, dev: int) -> int:
     """Returns the dev questions of a probe of SETTINGS settings with `calls` LM calls, `each` a question."""
-    return max(estimates.LEAST_QUESTIONS, min(dev, int(calls / each) // (SETTINGS + 2)))
+    return max(estimates.MIN_QUESTIONS, min(dev, int(calls / each) // (SETTINGS + 2)))
 
 
 class Needs:

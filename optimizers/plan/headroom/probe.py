@@ -33,7 +33,7 @@ from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, ProbedSetting
-from ragc.optimizers.plan.headroom.second_run import built_anew
+from ragc.optimizers.plan.headroom.second_run import rebuild_baseline
 from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
@@ -141,9 +141,9 @@ def _open(
 
 def _check_measurable(task: Task) -> None:
     """Raises UsageError if settings of `task` cannot be told apart, or if it has only one."""
-    if len(task.dev) < estimates.LEAST_QUESTIONS:
+    if len(task.dev) < estimates.MIN_QUESTIONS:
         raise UsageError(
-            f"Headroom needs at least {estimates.LEAST_QUESTIONS} dev questions to tell settings apart, "
+            f"Headroom needs at least {estimates.MIN_QUESTIONS} dev questions to tell settings apart, "
             f"found {len(task.dev)}; raise data.dev."
         )
     metric = task.objectives[0].metric
@@ -229,17 +229,17 @@ class _Probe:
         Raises UsageError if a question takes so many calls that too few questions remain.
         """
         task, design = self._task, self._design
-        first = self._order[: self._whole(estimates.LEAST_QUESTIONS)]
+        first = self._order[: self._whole(estimates.MIN_QUESTIONS)]
         self._progress.phase("baseline, its first questions", len(first))
         program = await self._builder.program(design.candidates[0])
         rows = await self._run.answer(program, first)
         self._note_calls(rows)
         self._begun = rows
-        least = math.ceil(estimates.LEAST_SETTINGS * len(first) * self._each)
+        least = math.ceil(estimates.MIN_SETTINGS * len(first) * self._each)
         if least > design.calls:
             raise UsageError(
                 f"{design.calls} LM calls are too few: the baseline takes {self._each:.3g} a question, so "
-                f"that {estimates.LEAST_SETTINGS} settings on {len(first)} dev questions take {least}; raise "
+                f"that {estimates.MIN_SETTINGS} settings on {len(first)} dev questions take {least}; raise "
                 "--calls."
             )
         size = questions_for(design.calls - design.pool, self._each, len(task.dev))
@@ -271,7 +271,7 @@ class _Probe:
         baseline = self._design.candidates[0]
         if self._task.ledger.calls + self._expected(baseline, repeats) > self._design.calls:
             return None
-        again = await asyncio.to_thread(built_anew, self._task, program)
+        again = await asyncio.to_thread(rebuild_baseline, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
         rows = await self._run.answer(again, self._questions[:repeats])
         labels = [question.group for question in self._questions[:repeats]]
@@ -317,7 +317,7 @@ class _Probe:
         labels = [self._questions[at].group for at in measured]
         share = estimates.independent_share(scores, labels) if changes is not None else 1.0
         spread = gain = None
-        enough = len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS
+        enough = len(scores) >= estimates.MIN_SETTINGS and len(measured) >= estimates.MIN_QUESTIONS
         if changes is not None and enough and count_groups(labels) > 1:
             spread = estimates.spread(scores, seed=task.seed, groups=labels)
             limit = math.inf if objective.best is None else objective.best - base
@@ -369,16 +369,16 @@ def _independent(task: Task, labels: Sequence[str], share: float) -> dict[str, i
     is applied to the splits.
     """
     sizes = {name: list(Counter(held).values()) for name in _groups(task) if (held := _labels(task, name))}
-    seen = _inflation(list(Counter(_apart(labels)).values()))
+    seen = _inflation(list(Counter(_unique_labels(labels)).values()))
     rho = min(1.0, max(0.0, (1 / share - 1) / seen)) if seen else 0.0
     return {name: max(1, round(sum(held) / (1 + rho * _inflation(held)))) for name, held in sizes.items()}
 
 
 def _labels(task: Task, split: str) -> list[str]:
-    return _apart([question.group for question in task.splits.get(split, ())])
+    return _unique_labels([question.group for question in task.splits.get(split, ())])
 
 
-def _apart(labels: Sequence[str]) -> list[str]:
+def _unique_labels(labels: Sequence[str]) -> list[str]:
     """Returns `labels` with a unique label for each question that is a group of its own."""
     return [label or f"\0{index}" for index, label in enumerate(labels)]
 

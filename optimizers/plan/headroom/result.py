@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ragc.core.display import describe, dollars, quantity
-from ragc.metrics.stats.headroom import LEAST_SETTINGS, Gain, Noise, Solved, Spread
+from ragc.metrics.stats.headroom import MIN_SETTINGS, Gain, Noise, Solved, Spread
 from ragc.metrics.stats.intervals import Interval, groups_json, in_groups, too_few
 from ragc.metrics.stats.power import POWER, Changes, careful_changes, questions_needed, smallest_gain
 from ragc.optimizers.plan.budget_share import BudgetShare
@@ -22,13 +22,13 @@ Outcome = Literal["worth it", "not worth it", "change it first", "not known"]
     not known        the settings tried cannot be told apart
 """
 
-HOPELESS = 0.6
+MAX_UNSOLVED_SHARE = 0.6
 """A greater share of questions that no setting solves leaves too few to choose by."""
 
-CEILING = 0.9
+MAX_SOLVED_SHARE = 0.9
 """A greater share of questions that every setting solves leaves nothing to gain."""
 
-LUCKY = 0.5
+MAX_LUCK_SHARE = 0.5
 """If dev questions cost more than this share of the gain, more of them are advised."""
 
 
@@ -120,7 +120,7 @@ class Headroom:
     @cached_property
     def _decision(self) -> tuple[Outcome, str]:
         gain, solved, shows = self.gain, self.solved, self.shows["test"]
-        hopeless = solved is not None and solved.never.mean >= HOPELESS
+        hopeless = solved is not None and solved.never.mean >= MAX_UNSOLVED_SHARE
         if solved and hopeless and not (gain and gain.shown and shows and gain.value >= shows):
             return "change it first", (
                 f"{solved.never.mean:.0%} of the questions are solved by no setting; a stronger model, or "
@@ -167,7 +167,7 @@ class Headroom:
 
     @property
     def _all_solved(self) -> bool:
-        return self.solved is not None and self.solved.always.mean >= CEILING
+        return self.solved is not None and self.solved.always.mean >= MAX_SOLVED_SHARE
 
     def _unseen(self, gain: Gain) -> str:
         """Returns why test questions would not show the expected gain, and how many would."""
@@ -177,7 +177,7 @@ class Headroom:
         return f"A gain of {gain.value:.3f} is expected, and {has}; {enough}.{self._more_dev(gain)}"
 
     def _more_dev(self, gain: Gain) -> str:
-        if gain.without_luck - gain.value <= LUCKY * gain.without_luck:
+        if gain.without_luck - gain.value <= MAX_LUCK_SHARE * gain.without_luck:
             return ""
         return (
             f" With {self.dev} dev questions luck decides much of the choice; with many more the gain would "
@@ -299,7 +299,7 @@ class Headroom:
     def _gain(self) -> str:
         gain, spread = self.gain, self.spread
         if gain is None or spread is None:
-            few = len(self.settings) < LEAST_SETTINGS
+            few = len(self.settings) < MIN_SETTINGS
             return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (

@@ -12,7 +12,7 @@ from ragc.targets.token_price import Price, table_price
 from ragc.task.base import Task
 from ragc.task.prompts import give_prompts
 
-SHIFT = 1 << 20
+SAMPLE_SHIFT = 1 << 20
 """Added to the number of a sample, so that a seeded target draws another reply."""
 
 
@@ -65,7 +65,7 @@ class SecondTarget:
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the target's reply to `request`, drawn again if it is sampled."""
         if request.sampling.temperature > 0:
-            request = replace(request, sample=request.sample + SHIFT)
+            request = replace(request, sample=request.sample + SAMPLE_SHIFT)
         return await self._target.complete(request)
 
     def count_tokens(self, text: str) -> int:
@@ -76,7 +76,7 @@ class SecondTarget:
         """Does nothing: the target is open for the first run too."""
 
 
-def built_anew(task: Task, program: RagProgram) -> RagProgram:
+def rebuild_baseline(task: Task, program: RagProgram) -> RagProgram:
     """Builds the baseline of `task` for a second run, with what `program`, its first run, learned.
 
     The judge stays the same: it judges equal answers equally.

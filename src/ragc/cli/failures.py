@@ -33,7 +33,7 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "use a shorter path",
     errno.EMFILE: "allow more open files (ulimit -n)",
 }
-_LONGEST = 300
+_MAX_CHARS = 300
 
 
 def sentence(error: BaseException, command: str, *, resumable: bool = False) -> str:
@@ -111,7 +111,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
 def _one_line(text: str) -> str:
     """Returns `text` on one line, shortened."""
     line = " ".join(text.split())
-    return line if len(line) <= 2 * _LONGEST else f"{line[:_LONGEST]} … {line[-_LONGEST:]}"
+    return line if len(line) <= 2 * _MAX_CHARS else f"{line[:_MAX_CHARS]} … {line[-_MAX_CHARS:]}"
 
 
 def _traceback_text(error: BaseException) -> str:

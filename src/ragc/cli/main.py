@@ -85,7 +85,7 @@ def _main(argv: Sequence[str] | None) -> int:
 def _run(args: argparse.Namespace) -> int:
     """Runs a command; returns its exit code, whatever it raises."""
     try:
-        with _saying_losses(args):
+        with _reporting_losses(args):
             status: int = args.run(args)
         return status
     except RagcError as error:
@@ -104,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
         return 1
 
 
-def _saying_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
+def _reporting_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
     """Prints on stderr what prompts lose, for a command that allows it."""
     if not getattr(args, "allow_loss", False):
         return nullcontext()

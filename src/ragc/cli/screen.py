@@ -22,7 +22,7 @@ from ragc.core.text import visible
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WIDE = 120
+DEFAULT_WIDTH = 120
 """The width of a table without a terminal and without `COLUMNS`."""
 
 LEAST = 40
@@ -73,8 +73,8 @@ def escape_output(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def width(stream: TextIO | None = None) -> int:
-    """Returns the columns of the terminal `stream`, standard output by default; WIDE for no terminal."""
-    return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else WIDE, 24)).columns)
+    """Returns the columns of the terminal `stream`, standard output by default; DEFAULT_WIDTH for none."""
+    return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else DEFAULT_WIDTH, 24)).columns)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 """Default line width in characters."""
 
-_MOST = 4  # maximum lines of a text
+_MAX_LINES = 4  # maximum lines of a text
 
 
 def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _format_output(name: str, value: Any, width: int) -> list[str]:
         return [f"{name}: {'none' if not value else ''}".rstrip(), *(f"  {item}" for item in items)]
     text = " ".join(str(value).split())
     first, *more = textwrap.wrap(f"{name}: {text}", width, break_on_hyphens=False) or [f"{name}:"]
-    cut = more[: _MOST - 1]
+    cut = more[: _MAX_LINES - 1]
     return [first, *(f"  {line}" for line in cut), *(["  …"] if len(more) > len(cut) else [])]
 
 

@@ -434,7 +434,7 @@ def state_of(program: RagProgram) -> ProgramState:
     )
 
 
-def shown_as(program: RagProgram, facts: Mapping[str, Any]) -> str:
+def program_digest(program: RagProgram, facts: Mapping[str, Any]) -> str:
     """Returns the digest of `program` in the ledger of looks, over its state, targets and sources.
 
     `facts` are those of its task.

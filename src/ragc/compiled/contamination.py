@@ -163,7 +163,7 @@ def check_compile(
     index = QuestionIndex([question.question for question in task.test])
     marks = marks_of_task(task)
 
-    def checked(earlier: _Earlier) -> Contamination:
+    def checked(earlier: _EarlierUses) -> Contamination:
         roles = _roles(task.test, index, marks, earlier.roles)
         others = [*_train(task), *task.dev]
         return _contamination_of(task, roles, earlier.unchecked, others, include_seen)
@@ -171,7 +171,7 @@ def check_compile(
     if directory is None:
         contamination = checked(earlier := _look_up(task, index, own))
     else:
-        earlier, contamination = _of_study(task, index, own, directory, checked)
+        earlier, contamination = _study_contamination(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
     if task.recipe.study.keep:
         known = [q.question for q in task.test if _earlier_role(q, earlier.roles)]
@@ -276,7 +276,7 @@ def recipe_digest(task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Earlier:
+class _EarlierUses:
     """The ledger's record on test questions: roles in earlier searches by mark, and what is unknown."""
 
     roles: Mapping[str, str]
@@ -301,7 +301,7 @@ def _uses_of(task: Task, work: str) -> list[Use]:
     return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
 
 
-def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -> _Earlier:
+def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -> _EarlierUses:
     """Looks up the questions of `index` in the ledger of uses. Raises StoreError if it cannot be read."""
     path = uses.ledger_file()
     try:
@@ -312,7 +312,7 @@ def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -
 
 def _read_from(
     ledger: UseLedger, task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]
-) -> _Earlier:
+) -> _EarlierUses:
     """Returns the uses of the questions of `index` in `ledger`, except uses of this task's own sets.
 
     Those are uses by the same study, or by one that adds no risk: this task's own check finds them.
@@ -334,28 +334,28 @@ def _read_from(
         searches = "search" if unknown == 1 else "searches"
         gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
     by_mark = {marks_of(task.test[position].question)[0]: _joined(names) for position, names in roles.items()}
-    return _Earlier(dict(sorted(by_mark.items())), " and ".join(gaps))
+    return _EarlierUses(dict(sorted(by_mark.items())), " and ".join(gaps))
 
 
-def _of_study(
+def _study_contamination(
     task: Task,
     index: QuestionIndex,
     own: Mapping[str, QuestionSet],
     directory: Path,
-    checked: Callable[[_Earlier], Contamination],
-) -> tuple[_Earlier, Contamination]:
+    checked: Callable[[_EarlierUses], Contamination],
+) -> tuple[_EarlierUses, Contamination]:
     """Returns the uses known when the study in `directory` began; a new study reads and is recorded.
 
     A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
     is appended: after a kill between them the resumed study appends it.
     """
     path, keep = directory / SEEN, task.recipe.study.keep
-    stored = _record_in(path, task.facts["data"])
+    stored = _read_record(path, task.facts["data"])
     with uses.opened() as ledger:
         if stored is not None:
             earlier = stored
         elif (directory / DEV).exists():  # the study began, and without a record
-            earlier = _Earlier({}, BEGUN_BEFORE)
+            earlier = _EarlierUses({}, BEGUN_BEFORE)
         else:
             earlier = _read_from(ledger.content, task, index, own)
         contamination = checked(earlier)
@@ -371,7 +371,7 @@ def _of_study(
     return earlier, contamination
 
 
-def _record_in(path: Path, data: object) -> _Earlier | None:
+def _read_record(path: Path, data: object) -> _EarlierUses | None:
     """Returns the record of a study in the file `path`; None if there is none.
 
     Raises ArtefactError for damage, UsageError if the study began with other questions than `data` describes.
@@ -381,7 +381,7 @@ def _record_in(path: Path, data: object) -> _Earlier | None:
         if held is None:
             raise ValueError
         roles = {str(mark): str(role) for mark, role in held["roles"].items()}
-        earlier = _Earlier(roles, str(held["unchecked"]))
+        earlier = _EarlierUses(roles, str(held["unchecked"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from ragc import recipe
 from ragc.compiled.access import Access
-from ragc.compiled.base import PACKED, CompiledProgram, load, shown_as
+from ragc.compiled.base import PACKED, CompiledProgram, load, program_digest
 from ragc.compiled.contamination import (
     CLEAN,
     Contamination,
@@ -107,7 +107,7 @@ def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-FLATTERED = "The program was chosen by its scores on these questions, so they flatter it."
+OPTIMISM_NOTE = "The program was chosen by its scores on these questions, so they flatter it."
 """The remark on the scores of a compiled program on its dev questions."""
 
 
@@ -375,7 +375,11 @@ def showing_of(
     return Showing(
         tuple(question.question for question in task.test),
         tuple(
-            Shown(shown_as(program, task.facts), _replies_of(rows), any(row.total_cost.sent for row in rows))
+            Shown(
+                program_digest(program, task.facts),
+                _replies_of(rows),
+                any(row.total_cost.sent for row in rows),
+            )
             for program, rows in answered
         ),
         older=normalise,
@@ -408,7 +412,7 @@ def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> l
     provenance, facts = opened.compiled.provenance, opened.task.facts
     data = [_table(held, "data").get(split) for held in (provenance, facts)]
     if split == "dev" and (data[0] == data[1] or len(contamination.used) == contamination.questions > 0):
-        return [FLATTERED]
+        return [OPTIMISM_NOTE]
     if not contamination.used:
         return []
     part = f"{len(contamination.used):,} of these {contamination.questions:,} questions"

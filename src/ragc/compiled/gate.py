@@ -306,7 +306,7 @@ def gate(
     expected = plan(path, against, asking, allow=allow)
     for line in expected.lines():
         asking.progress.note(line)
-    itself = _itself(path, against, asking, metric, allow, seed) if twice else None
+    itself = _self_margin(path, against, asking, metric, allow, seed) if twice else None
     compared = comparison.compare(against, path, asking.evaluate, by=metric, seed=seed)
     decisive, alpha = get(compared.by), ALPHA / (1 + len(least or {}))
     result, differences = _margin(compared.a, compared.b, decisive, allow, seed)
@@ -386,7 +386,7 @@ def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> 
     return Minimum(name, least, sum(values) / len(values), reached, missed, state, needed)
 
 
-def _itself(path: Path, against: Path, asking: Asking, metric: str, allow: float, seed: int) -> Margin:
+def _self_margin(path: Path, against: Path, asking: Asking, metric: str, allow: float, seed: int) -> Margin:
     """Returns the margin between two runs of the program at `path`, or else `against`."""
     program = next((one for one in (path, against) if one.suffix != comparison.ROWS), None)
     if program is None:

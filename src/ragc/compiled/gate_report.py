@@ -22,7 +22,7 @@ XML_HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="ragc gate"
 
 MARKS = {PASSED: "✅", DROPPED: "❌", UNCLEAR: "⚠️"}
 
-SHOWN = 10
+MAX_SHOWN_CHANGES = 10
 """Changed questions that are listed, at most."""
 
 LONGEST = 200
@@ -36,7 +36,7 @@ def markdown(gate: Gate) -> str:
     """Returns a comment for a pull request."""
     lines = [HEADING, f"### {MARKS[gate.exit_code]} ragc gate: {escape(gate.headline)}", ""]
     lines += [f"- {escape(line)}" for line in gate.lines()[1:]]
-    if changed := gate.comparison.changed[:SHOWN]:
+    if changed := gate.comparison.changed[:MAX_SHOWN_CHANGES]:
         lines += ["", f"| question | {escape(gate.against)} | {escape(gate.name)} |", "| --- | --- | --- |"]
         lines += [
             f"| {escape(one.a.question or one.a.id)} | {one.before:.3f} | {one.after:.3f} |"

@@ -53,8 +53,8 @@ FORMAT = "ragc.pack/1"
 WEIGHTS = f".weights/{SMOLLM2.name}"
 """Where the default weights stand in a pack; they go to the cache of weights."""
 
-MOST_FILES = 10_000
-MOST_MANIFEST = 16 * 2**20
+MAX_FILES = 10_000
+MAX_MANIFEST_BYTES = 16 * 2**20
 """Bytes of the manifest."""
 RATIO, FREE = 100, 64 * 2**20
 """A pack of n bytes holds at most RATIO * n + FREE bytes: text shrinks to a tenth, bombs to a thousandth."""
@@ -267,13 +267,13 @@ def _declared(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, tupl
     entries = archive.infolist()
     if not entries or entries[0].filename != MANIFEST:
         raise ArtefactError(f"{path} is no pack of ragc: it does not begin with {MANIFEST}.")
-    if len(entries) > MOST_FILES:
-        raise ArtefactError(f"The pack {path} holds more than {MOST_FILES:,} files; pack fewer.")
+    if len(entries) > MAX_FILES:
+        raise ArtefactError(f"The pack {path} holds more than {MAX_FILES:,} files; pack fewer.")
     for entry in entries:
         _check_entry(entry, path)
     with archive.open(entries[0]) as read:
-        content = read.read(MOST_MANIFEST + 1)
-    manifest = json.loads(content) if len(content) <= MOST_MANIFEST else {}
+        content = read.read(MAX_MANIFEST_BYTES + 1)
+    manifest = json.loads(content) if len(content) <= MAX_MANIFEST_BYTES else {}
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtefactError(
             f"The pack {path} has no {MANIFEST} of the format {FORMAT}; pack the program again."

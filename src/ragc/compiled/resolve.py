@@ -139,7 +139,7 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
     is_unaltered: bool | None = None
     typed = ("program",) in set_keys(how.sets)
     if not outside and root == folder.resolve() and not typed:
-        is_unaltered = _import_kept(compiled, folder)
+        is_unaltered = _import_stored(compiled, folder)
         outside = is_unaltered is False
     if typed and outside and not how.access.code and root == folder.resolve() and code_files(folder):
         # The name that the user typed is the user's word; what the directory laid under it is not.
@@ -154,7 +154,7 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
     return recipe, folder, root, outside
 
 
-def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
+def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
     """Imports the module stored in `compiled`, that file alone; returns False if its digest differs.
 
     None if it stores none; its program is then imported from Python's path.

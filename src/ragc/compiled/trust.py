@@ -45,7 +45,7 @@ DATA_REVIEWED = frozenset({"dataset", "corpus", *DATA_PATHS})
 ASSESSING_PLAIN = frozenset({"crag_judge", "alternatives"})
 STUDY_ADDRESSES = ("storage", "store")
 
-_MOST_ENTRIES = 10_000
+_MAX_ENTRIES = 10_000
 
 
 def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
@@ -178,7 +178,7 @@ def refuse(
     for want in list_accesses(recipe):
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link that the directory laid.
-            laid = not own_root and _stays(root, want.path) and _exists(root, want.path)
+            laid = not own_root and _stays_inside(root, want.path) and _exists(root, want.path)
             if (is_typed(want.keys, typed, recipe) and not laid) or is_inside(root, want):
                 continue
         elif (
@@ -207,7 +207,7 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
     return spec.corpus == recipe.data.corpus and is_typed(("data", "corpus"), typed)
 
 
-def _stays(root: Path, text: str) -> bool:
+def _stays_inside(root: Path, text: str) -> bool:
     """Returns whether the path `text` stays in `root`, as written or with links before its end followed."""
     home = Path(os.path.normpath(root))
     try:
@@ -256,7 +256,7 @@ def _is_self_contained(folder: Path, home: Path) -> bool:
     for number, path in enumerate(folder.rglob("*")):
         real = path.resolve()
         whole = real.is_file() or (real.is_dir() and not path.is_symlink())
-        if number >= _MOST_ENTRIES or not (whole and real.is_relative_to(home)):
+        if number >= _MAX_ENTRIES or not (whole and real.is_relative_to(home)):
             return False
     return True
 

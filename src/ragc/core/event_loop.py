@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 5.0
 """Seconds that the process waits at exit for connections to close."""
 
-YOUNG = 20_000
+GC_THRESHOLD = 20_000
 """Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
 
 _MOMENT_S = 0.05
@@ -240,7 +240,7 @@ def frozen_gc() -> Iterator[None]:
         if not _gc_depth:
             _gc_usual = gc.get_threshold()
             if _gc_usual[0]:  # the caller may have switched the collector off
-                gc.set_threshold(max(YOUNG, _gc_usual[0]), *_gc_usual[1:])
+                gc.set_threshold(max(GC_THRESHOLD, _gc_usual[0]), *_gc_usual[1:])
             _gc_is_ours = not gc.get_freeze_count()  # a heap frozen by the caller stays frozen
         _gc_depth += 1
         if _gc_is_ours:

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-LARGEST = 256 * 2**20
+MAX_INPUT_BYTES = 256 * 2**20
 """Maximum size in bytes of a file read as a whole: recipes, prompts, compiled programs, rows."""
 
 _KINDS = (
@@ -71,7 +71,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
     return file
 
 
-def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -> bytes:
+def read_bytes(path: Path, most: int = MAX_INPUT_BYTES, *, within: Path | None = None) -> bytes:
     """Returns the content of a regular file of at most `most` bytes; links must stay inside `within`, if
     given.
 
@@ -87,6 +87,8 @@ def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -
     return content
 
 
-def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST, errors: str = "strict") -> str:
+def read_text(
+    path: Path, encoding: str = "utf-8", most: int = MAX_INPUT_BYTES, errors: str = "strict"
+) -> str:
     """Decodes what `read_bytes` returns. Also raises UnicodeDecodeError unless `errors` prevents it."""
     return read_bytes(path, most).decode(encoding, errors)

@@ -11,7 +11,7 @@ from html import escape
 
 from ragc.core.redact import shorten
 
-WIDEST = 160
+MAX_CELL_CHARS = 160
 """Maximum length of a cell in characters."""
 
 LONGEST = 600
@@ -60,7 +60,8 @@ def _cell(tag: str, text: str, right: bool, style: str, scope: str) -> str:
     side = "right" if right else "left"
     weight = "font-weight:normal;" if scope == "row" else ""
     named = f' scope="{scope}"' if scope else ""
-    return f'<{tag}{named} style="{_CELL}{style}{weight}text-align:{side};">{_text(text, WIDEST)}</{tag}>'
+    shown = _text(text, MAX_CELL_CHARS)
+    return f'<{tag}{named} style="{_CELL}{style}{weight}text-align:{side};">{shown}</{tag}>'
 
 
 def _text(text: str, most: int) -> str:

@@ -29,7 +29,7 @@ _PROVIDER_KEYS = (
 )  # fmt: skip
 """Suffixes of the variables from which libraries read keys of providers."""
 
-_SHORTEST, _SHORTEST_IN_REPLIES = 6, 8
+_MIN_CHARS, _MIN_CHARS_IN_REPLIES = 6, 8
 _READ, _LOOKED_AT = 2**20, 4000
 
 _ALWAYS = frozenset({
@@ -102,7 +102,7 @@ def holds_key(value: object) -> bool:
 
 def remember(secret: str) -> str:
     """Registers `secret`, so that `redact` and `mask_keys` mask it from now on. Returns it."""
-    if len(secret) >= _SHORTEST:
+    if len(secret) >= _MIN_CHARS:
         _remembered[secret] = _forms(secret)
     return secret
 
@@ -125,7 +125,7 @@ def mask_keys(text: str) -> str:
 
     For replies, where a mask must not hit by chance: keys of fewer than 8 characters are not masked.
     """
-    long = (forms for secret, forms in _remembered.items() if len(secret) >= _SHORTEST_IN_REPLIES)
+    long = (forms for secret, forms in _remembered.items() if len(secret) >= _MIN_CHARS_IN_REPLIES)
     for form in sorted({form for forms in long for form in forms}, key=len, reverse=True):
         text = text.replace(form, MASK)  # the longest first: one key may begin with another
     return text
@@ -147,7 +147,7 @@ def redact(text: str) -> str:
     Also masked: every value (of 6 characters or more) of an environment variable whose name ends in KEY,
     TOKEN, SECRET or PASSWORD, and every secret passed to `remember`.
     """
-    held = {v for k, v in os.environ.items() if k.upper().endswith(_VARIABLES) and len(v) >= _SHORTEST}
+    held = {v for k, v in os.environ.items() if k.upper().endswith(_VARIABLES) and len(v) >= _MIN_CHARS}
     held.update(form for forms in _remembered.values() for form in forms)
     for value in sorted(held, key=len, reverse=True):
         text = text.replace(value, MASK)

@@ -59,7 +59,7 @@ meter: ContextVar[Meter | None] = ContextVar("ragc_meter", default=None)
 """Counts every try of a language model's request, so that a request sent again is paid for again."""
 
 log = logging.getLogger("ragc.targets")
-_away: set[str] = set()
+_unreachable: set[str] = set()
 """Endpoints that are being waited for, so that each outage is reported once."""
 
 
@@ -164,8 +164,8 @@ class RetryState:
         if spent + wait > min(policy.total_s, self.away_since + policy.restart_s):
             note = f" (waited {spent - self.away_since:.0f} s for it to come back)"
             raise GivenUp(failure, self.failed, note)
-        if self.endpoint not in _away:
-            _away.add(self.endpoint)
+        if self.endpoint not in _unreachable:
+            _unreachable.add(self.endpoint)
             log.warning("%s %s; waiting up to %g s for it.", self.endpoint, failure.reason, policy.restart_s)
         self.reached = spent + wait
         return wait
@@ -207,8 +207,8 @@ async def with_retries(
                     counting.fail(failure)
                 wait = state.next_wait(failure)
             else:
-                if endpoint in _away:
-                    _away.discard(endpoint)
+                if endpoint in _unreachable:
+                    _unreachable.discard(endpoint)
                     log.warning("%s answers again.", endpoint)
                 return answer
         except GivenUp as last:

@@ -17,7 +17,7 @@ from ragc.core.progress import SILENT, Progress
 from ragc.doctor.check import Check
 from ragc.errors import RagcError
 
-LISTED = 5
+MAX_LISTED_SETS = 5
 """The most sets of test questions whose looks are listed."""
 
 
@@ -157,8 +157,8 @@ def look_checks() -> list[Check]:
     if not log.count:
         return used
     sets = [f"{looks:,} at {questions:,} questions" for questions, looks in log.sets]
-    rest = f" and {len(sets) - LISTED:,} sets more" if len(sets) > LISTED else ""
-    listed = ", ".join(sets[:LISTED])
+    rest = f" and {len(sets) - MAX_LISTED_SETS:,} sets more" if len(sets) > MAX_LISTED_SETS else ""
+    listed = ", ".join(sets[:MAX_LISTED_SETS])
     total = f"{log.count:,} at test questions"
     return [*used, Check("looks", True, f"{total}: {listed}{rest}, in {path}", needed=False)]
 

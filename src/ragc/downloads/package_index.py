@@ -26,7 +26,7 @@ import httpx
 
 PUBLIC_INDEX = "https://pypi.org/simple"
 
-LARGEST_PAGE = 32 * 2**20
+MAX_PAGE_BYTES = 32 * 2**20
 """Maximum bytes of an index page; the largest of PyPI have a tenth."""
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
@@ -138,7 +138,7 @@ def list_files(
         page = _folder(index) / project / "index.html"
         if not page.is_file():
             raise LookupError(f"there is no {page}")
-        if page.stat().st_size > LARGEST_PAGE:
+        if page.stat().st_size > MAX_PAGE_BYTES:
             raise ValueError(_too_large(project))
         return _links(_html_links(page.read_bytes()), page.as_uri())
     headers, more = {"Accept": _ACCEPT}, dict(extensions or {})
@@ -147,7 +147,7 @@ def list_files(
         body = bytearray()
         for block in answer.iter_bytes():
             body += block
-            if len(body) > LARGEST_PAGE:
+            if len(body) > MAX_PAGE_BYTES:
                 raise ValueError(_too_large(project))
         as_json = "json" in answer.headers.get("content-type", "")
         return _links(_json_links(bytes(body)) if as_json else _html_links(bytes(body)), str(answer.url))
@@ -224,7 +224,7 @@ def _refuse_downgrade(answer: httpx.Response) -> None:
 
 
 def _too_large(project: str) -> str:
-    return f"the index's page of {project} has more than {LARGEST_PAGE >> 20} MiB"
+    return f"the index's page of {project} has more than {MAX_PAGE_BYTES >> 20} MiB"
 
 
 def _scheme(address: str) -> str:

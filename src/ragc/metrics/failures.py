@@ -11,7 +11,7 @@ from ragc.core.display import quantity
 REASONS = 5
 """Maximum number of reasons listed; rarer ones are only counted."""
 
-WIDEST = 160
+MAX_REASON_CHARS = 160
 """Maximum length of a reason in characters."""
 
 CUT, DECLINED = "A reply ran out of its ", "A reply refuses "
@@ -25,7 +25,7 @@ class Failures:
     """`n` of `of` questions failed: they have no answer.
 
     `reasons` are pairs of a text and a count, most frequent first, at most `REASONS`. Failures with the same
-    first sentence count as one reason, shown in its first form, cut to `WIDEST`.
+    first sentence count as one reason, shown in its first form, cut to `MAX_REASON_CHARS`.
     """
 
     n: int = 0
@@ -94,9 +94,9 @@ class Failures:
 
 
 def _one_line(text: str) -> str:
-    """Returns `text` on one line, without unprintable characters, cut to `WIDEST`."""
+    """Returns `text` on one line, without unprintable characters, cut to `MAX_REASON_CHARS`."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for char in " ".join(text.split()).rstrip(".")
     )
-    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"

@@ -118,7 +118,7 @@ class ImportedPrompt:
         if self.exported and "parts" in self.before and not self.edited:
             return self
         if not self.layout:
-            return replace(self, lost=(*self.lost, *_unkept(self, call)))
+            return replace(self, lost=(*self.lost, *_lost_settings(self, call)))
         if self.exported:  # the messages are those of the export: what its other parts say counts
             system = "".join(str(part) for role, parts in self.turns if role == "system" for part in parts)
             shown = split_system(system, self.layout, call.signature).descriptions
@@ -137,7 +137,7 @@ class ImportedPrompt:
                 left=(*self.left, *notes),
                 lost=(*self.lost, *read.lost),
             )
-        return replace(fitted, lost=(*fitted.lost, *_unkept(fitted, call)))
+        return replace(fitted, lost=(*fitted.lost, *_lost_settings(fitted, call)))
 
     def _check_markers(self, what: str, call: RagPredict) -> None:
         """Raises UsageError if a new text holds a marker of the layout of `call` or of its file."""
@@ -197,13 +197,13 @@ def loss_text(lost: Sequence[str]) -> str:
     return "\n    ".join([heading, *(part for line in lost for part in line.split("\n"))])
 
 
-def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
+def _lost_settings(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
     """Yields the file's settings beside its messages that `call` does not follow."""
     edited = prompt.edited
     for name, value in _parameters(prompt):
-        yield from _unkept_parameter(name, value, call)
+        yield from _lost_parameters(name, value, call)
     if prompt.before and not prompt.exported:
-        yield from _unkept_source(prompt)
+        yield from _lost_source_settings(prompt)
     if isinstance(schema := edited.get("output_schema"), dict):
         yield from _other_schema(schema, call)
     if "reply" in edited:
@@ -215,7 +215,7 @@ def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
         yield f"-source.layout: {edited['source.layout']!r}; the knob layout decides"
 
 
-def _unkept_parameter(name: str, value: Any, call: RagPredict) -> Iterator[str]:
+def _lost_parameters(name: str, value: Any, call: RagPredict) -> Iterator[str]:
     """Yields a parameter of requests that `call` sends with another value, or not at all."""
     as_sent = {"stream": False, "n": 1, "logprobs": call.logprobs, "top_logprobs": int(call.logprobs)}
     if value is None or (name in as_sent and value == as_sent[name]):
@@ -283,7 +283,7 @@ def _frame(format: Any) -> Any:
     return {**format, "json_schema": inner}
 
 
-def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:
+def _lost_source_settings(prompt: ImportedPrompt) -> Iterator[str]:
     """Yields the parts of the block `source` that contradict messages which were edited too."""
     edited = prompt.edited
     now: Mapping[str, Any] = {

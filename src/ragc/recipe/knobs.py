@@ -32,7 +32,7 @@ BUDGET = "context_tokens"
 STUDY_CONTEXT_TOKENS = 3000
 """Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
 
-MOST_SETTINGS = 32_767
+MAX_SETTINGS = 32_767
 """Most settings of a grid, and most questions: what 16 bits hold."""
 
 Methods = tuple[Method, ...]
@@ -124,7 +124,7 @@ class KnobChecks:
             objectives=objectives,
             pick=table.pick or objectives[0],
             programs=tuple(program.id for program in self.methods[1:]),
-            targets=self._players(table.targets),
+            targets=self._role_targets(table.targets),
         )
 
     def grid(self, table: GridSpec, search: Search) -> GridSpec:
@@ -144,8 +144,8 @@ class KnobChecks:
                 self.problems.add(keys, f"grid.product.{bad[0]} must be a list of values that is not empty")
                 continue
             sizes = math.prod(map(len, axes.values()))
-            if sizes > MOST_SETTINGS:
-                text = f"grid.product has {sizes:,} combinations, and a grid holds {MOST_SETTINGS:,} settings"
+            if sizes > MAX_SETTINGS:
+                text = f"grid.product has {sizes:,} combinations, and a grid holds {MAX_SETTINGS:,} settings"
                 self.problems.add(keys, text)
                 continue
             columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
@@ -204,7 +204,7 @@ class KnobChecks:
         if not knobs:
             kind = f"knob of {' or '.join(program.id for program in self.methods)}"
             error = UnknownName(kind, name, self._declared())
-            self.problems.add(keys, _of_others(error, name) or str(error))
+            self.problems.add(keys, _other_programs_message(error, name) or str(error))
         return knobs
 
     def _searched(
@@ -228,7 +228,7 @@ class KnobChecks:
         declared = self._declared() if self.methods else sorted(names)
         return tuple(name for name in declared if name in names or name in ranges)
 
-    def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    def _role_targets(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Returns the possible targets of each role, its own first."""
         players: dict[str, tuple[str, ...]] = {}
         for role, names in listed.items():
@@ -280,7 +280,7 @@ def _signed(name: str) -> str:
         return name
 
 
-def _of_others(error: UnknownName, name: str) -> str:
+def _other_programs_message(error: UnknownName, name: str) -> str:
     """Returns the sentence on a knob that only other programs have, if no similar name is the reason."""
     from ragc.programs import METHODS
 

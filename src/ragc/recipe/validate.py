@@ -107,7 +107,7 @@ class _Reader:
         graders = dict(tables.metrics)
         report = graders.pop("report")
         recipe = Recipe(
-            program=methods[0].id if methods else self._own_unread(),
+            program=methods[0].id if methods else self._unimported_program(),
             seed=tables.seed,
             concurrency=tables.concurrency,
             knobs=fixed,
@@ -142,12 +142,12 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
-        if ":" in own and not self._has_own(own):
+        if ":" in own and not self._has_imported(own):
             return ()
         others = [name for name in self.tables.search.programs if name in PROGRAMS]
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
 
-    def _has_own(self, reference: str) -> bool:
+    def _has_imported(self, reference: str) -> bool:
         """Returns whether the user's own program was imported, here if allowed; else adds a problem."""
         from ragc.programs.own import own_method, registered
 
@@ -159,7 +159,7 @@ class _Reader:
             return False
         return True
 
-    def _own_unread(self) -> str:
+    def _unimported_program(self) -> str:
         """Returns the name of the author's own program that was not imported; its knobs are unknown."""
         if self.code or self.problems.inside(("program",)):
             return ""

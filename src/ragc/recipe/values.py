@@ -57,7 +57,7 @@ DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
 
 OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
 PROGRAMS = NAMES
-_LARGEST_SHARE = 1e6
+_MAX_SHARE = 1e6
 
 
 def check_metric(name: str) -> str:
@@ -209,7 +209,7 @@ class ShareList:
     def _read(self, value: object) -> tuple[float, ...]:
         numbers = value if isinstance(value, list | tuple) else (None,)
         if not all(
-            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _LARGEST_SHARE for n in numbers
+            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _MAX_SHARE for n in numbers
         ):
             raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
         return tuple(float(n) for n in numbers if n is not None)

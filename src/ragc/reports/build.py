@@ -17,7 +17,7 @@ from ragc.compiled.base import CompiledProgram
 from ragc.core import inputs
 from ragc.core.display import quantity
 from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.stats.resampling import DRAWS, FEWER_BEYOND, FEWER_DRAWS
+from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT
@@ -320,7 +320,7 @@ def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence
     if split == "test":
         yield _SPENT
     if split == "dev" or (trials and not provenance):
-        yield verdicts.FLATTERED
+        yield verdicts.OPTIMISM_NOTE
     for text in (provenance.get("remarks"), _search(provenance).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
 
@@ -353,7 +353,7 @@ def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
         )
     if (most := max(len(one.run.answered) for one in runs)) > FEWER_BEYOND:
         gaps.append(
-            f"With {most:,} questions intervals and p come from {FEWER_DRAWS:,} resamples, not {DRAWS:,}."
+            f"With {most:,} questions intervals and p come from {DRAWS_OF_MANY:,} resamples, not {DRAWS:,}."
         )
     if len(runs) > 2:
         gaps.append(

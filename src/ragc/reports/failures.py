@@ -162,14 +162,14 @@ def refuses(prediction: str) -> bool:
 def same_content(prediction: str, golds: Sequence[str], question: str = "") -> bool:
     """Returns whether `prediction` equals one of `golds` in content, by words; see the module's text."""
     mine, before = _words(prediction), _words(question)
-    rest = _within(mine).replace(_within(before), " ") if before else _within(mine)
-    repeats = _within(mine) in _within(before) and " or " not in before
+    rest = _padded(mine).replace(_padded(before), " ") if before else _padded(mine)
+    repeats = _padded(mine) in _padded(before) and " or " not in before
     for gold in golds:
         right = _words(gold)
         if right in _VERDICTS:
             if mine.split()[:1] == [right]:
                 return True
-        elif right and (_within(right) in rest or sorted(right.split()) == sorted(mine.split())):
+        elif right and (_padded(right) in rest or sorted(right.split()) == sorted(mine.split())):
             return True
         if _letters(gold) == _letters(prediction) != "" or (_is_part(mine, right) and not repeats):
             return True
@@ -180,7 +180,7 @@ def _is_part(mine: str, right: str) -> bool:
     """Returns whether `mine` occurs in `right` and has a third or more of its words, without small ones."""
     whole = [word for word in right.split() if word not in _SMALL]
     part = [word for word in mine.split() if word not in _SMALL]
-    return bool(part) and _within(mine) in _within(right) and 3 * len(part) >= len(whole)
+    return bool(part) and _padded(mine) in _padded(right) and 3 * len(part) >= len(whole)
 
 
 def _words(text: str) -> str:
@@ -220,8 +220,8 @@ def _text_has(texts: Sequence[str], golds: Sequence[str]) -> bool | None:
     telling = [gold for gold in plain if len(gold) > 2 and gold not in _EVERYWHERE]
     if not texts or not telling:
         return None
-    body = _within(" ".join(normalise(text) for text in texts))
-    return any(_within(gold) in body for gold in telling)
+    body = _padded(" ".join(normalise(text) for text in texts))
+    return any(_padded(gold) in body for gold in telling)
 
 
 def _seen_texts(row: Mapping[str, Any]) -> list[str]:
@@ -285,7 +285,7 @@ def _strings(value: Any) -> Iterator[str]:
             waiting += reversed(one)
 
 
-def _within(text: str) -> str:
+def _padded(text: str) -> str:
     """Returns `text` between blanks, so that `in` finds whole words."""
     return f" {text} "
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragc.reports.report import Difference
 
-ROOM = 0.06
+MARGIN_SHARE = 0.06
 """The share of the width that stays free beyond the outermost end, on each side."""
 
 
@@ -59,7 +59,7 @@ def _ends(gaps: Iterable[Difference]) -> tuple[float, float]:
     """Returns the ends of a scale that holds zero and every interval, with margin beyond."""
     ends = [0.0, *(end for one in gaps for end in (one.low, one.high))]
     low, high = min(ends), max(ends)
-    margin = ROOM * (high - low or 1.0)
+    margin = MARGIN_SHARE * (high - low or 1.0)
     return low - margin, high + margin
 
 

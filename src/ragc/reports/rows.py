@@ -23,10 +23,10 @@ from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
 
-WORST = 3
+WORST_SHOWN = 3
 """Questions of a group that are shown, by default."""
 
-WIDEST = 100
+MAX_CELL_CHARS = 100
 """Maximum length of a question or answer in a table, in characters."""
 
 
@@ -143,7 +143,7 @@ class RowsSummary:
         )
 
 
-def summarize(path: str | Path, *, by: str = "", worst: int = WORST) -> RowsSummary:
+def summarize(path: str | Path, *, by: str = "", worst: int = WORST_SHOWN) -> RowsSummary:
     """Returns the summary of the file of rows `path`, with the `worst` questions of each group.
 
     `by` names the metric that decides what is right, by default the first that scores answers. Raises
@@ -237,7 +237,7 @@ def _answer(row: RunRow) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten(text, WIDEST)
+    return shorten(text, MAX_CELL_CHARS)
 
 
 def _interval(metric: str, value: Interval) -> str:

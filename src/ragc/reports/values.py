@@ -13,7 +13,7 @@ from typing import Any
 DEEPEST = 40
 """Levels of a value that are taken over; what is nested deeper becomes text."""
 
-LARGEST = 2**53
+MAX_EXACT_INT = 2**53
 """The greatest whole number that a browser's JSON takes as it is."""
 
 
@@ -39,7 +39,7 @@ def number(value: Any) -> float | None:
     """Returns `value` when it is a finite number, else None; whole numbers stay whole."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if abs(value) <= LARGEST and math.isfinite(value) else None
+    return value if abs(value) <= MAX_EXACT_INT and math.isfinite(value) else None
 
 
 def amount(value: Any) -> float:

@@ -22,7 +22,7 @@ MAX_NAME = 40
 MAX_MORE = 5_000
 """Further questions beyond which a recommendation names no number."""
 
-FLATTERED = "The best trial was chosen by its scores on dev, so they flatter it."
+OPTIMISM_NOTE = "The best trial was chosen by its scores on dev, so they flatter it."
 DEV_ROWS = (
     "These are dev questions: a program that was chosen by them is flattered, and only questions that no "
     "search used can prove it better."
@@ -55,7 +55,7 @@ def unfinished(files: StudyFiles, metric: str, trials: Sequence[Trial]) -> Verdi
         first = next((trial.values.get(metric) for trial in trials[:1]), None)
         places = decimals_of([value, first])
         beside = "" if first is None or best["trial"] == 0 else f", the baseline {figure(first, places)}"
-        flattered = f" {FLATTERED}" if done["done"] else ""
+        flattered = f" {OPTIMISM_NOTE}" if done["done"] else ""
         sentences.append(
             f"Best so far is {where} with {metric} {figure(value, places)} on dev{beside}.{flattered}"
         )

@@ -223,7 +223,7 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Appl
     app.add_route("/v1/models", service.models, methods=["GET"])
     app.add_route("/v1/models/{name:path}", service.model, methods=["GET"])
     for kind in (ApiError, RagcError, TimeoutError, ClientLeft, HTTPException, Exception):
-        app.add_exception_handler(kind, _say_error)
+        app.add_exception_handler(kind, _error_response)
     guarded: ASGIApp = Guards(Questions(app, service), settings)
     return Application(TakesUpTraces(guarded) if traced else guarded, service)
 
@@ -262,11 +262,11 @@ class Questions:
         except Exception as error:
             if api_error(error).status == 500 and not isinstance(error, RagcError):
                 log.exception("a request failed")
-            response = await _say_error(request, error)
+            response = await _error_response(request, error)
         await response(scope, receive, send)
 
 
-async def _say_error(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """Returns the response to a request that was refused or failed."""
     if isinstance(error, ClientLeft):
         return Response(status_code=CLIENT_CLOSED)

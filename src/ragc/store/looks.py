@@ -9,8 +9,9 @@ Earlier versions stored looks in the cache:
 
     CACHE/looks/looks.jsonl    one line a look, with 48 bits of a digest a question
 
-That file is read and no longer written. Of a set of more than `SKETCH` questions it has the smallest marks,
-from which overlaps are estimated (bottom-k sketches: Cohen and Kaplan 2007, doi:10.1145/1281100.1281133).
+That file is read and no longer written. Of a set of more than `MAX_SKETCH_MARKS` questions it has the
+smallest marks, from which overlaps are estimated (bottom-k sketches: Cohen and Kaplan 2007,
+doi:10.1145/1281100.1281133).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ragc.store import uses
 from ragc.store.question_marks import marks_of
 from ragc.store.uses import QuestionIndex, QuestionSet, UnusableLedger, Use, UseLedger
 
-SKETCH = 4096
+MAX_SKETCH_MARKS = 4096
 """The most marks of a set in the file of earlier versions; of larger sets the smallest."""
 
 _DIGITS = 12

@@ -184,7 +184,9 @@ def _visible(text: str) -> str:
     """Returns `text` without characters that show nothing; white space is a line break or a space."""
     if text.isascii() and text.isprintable():
         return text
-    spaced = (_space(char) if char.isspace() else char for char in text if char.isspace() or _shows(char))
+    spaced = (
+        _space(char) if char.isspace() else char for char in text if char.isspace() or _is_visible(char)
+    )
     return "".join(spaced)
 
 
@@ -192,7 +194,7 @@ def _space(char: str) -> str:
     return "\n" if char in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029" else " "
 
 
-def _shows(char: str) -> bool:
+def _is_visible(char: str) -> bool:
     if char in _BLANK_LETTERS or "\ufe00" <= char <= "\ufe0f" or "\U000e0000" <= char <= "\U000e0fff":
         return False
     return unicodedata.category(char) not in ("Cf", "Cc", "Cn")

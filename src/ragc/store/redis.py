@@ -36,7 +36,7 @@ SECRET_ENV = "RAGC_STORE_KEY"  # noqa: S105 - the name of a variable
 
 _MIN_SECRET_LENGTH = 16
 _DIGITS = 32
-_READ_AT_ONCE = 500
+_READ_BATCH = 500
 _POOL = 64
 _WAIT_S = 10.0
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
@@ -170,8 +170,8 @@ class RedisBackend:
         """Reads every row; `step` is called with the number of rows. Rows added meanwhile may be missed."""
         rows = damaged = 0
         with self._translate_errors("read"):
-            names = self._rows.scan_iter(match=f"{self._prefix}*", count=_READ_AT_ONCE)
-            while batch := list(islice(names, _READ_AT_ONCE)):
+            names = self._rows.scan_iter(match=f"{self._prefix}*", count=_READ_BATCH)
+            while batch := list(islice(names, _READ_BATCH)):
                 for name, value in zip(batch, self._rows.mget(batch), strict=True):
                     key = bytes(name).decode("utf-8", "replace").removeprefix(self._prefix)
                     rows += value is not None

@@ -195,18 +195,18 @@ def _read_scored(pairs: Any) -> tuple[TokenLogprob, ...]:
     return tuple(TokenLogprob(str(t), float(min(0.0, p))) for t, p in pairs)
 
 
-MOST_TOKENS = 2**31 - 1
+MAX_REPORTED_TOKENS = 2**31 - 1
 """Maximum plausible token count reported by a server."""
 
-LEAST_LOGPROB = -9999.0
+MIN_LOGPROB = -9999.0
 """Replaces the log of probability 0, as in vLLM's server."""
 
 
 def token_count(value: Any) -> int | None:
-    """Returns `value` if it is a token count, an integer from 0 to `MOST_TOKENS`; otherwise None."""
+    """Returns `value` if it is a token count, an integer from 0 to `MAX_REPORTED_TOKENS`; otherwise None."""
     if type(value) is float and value.is_integer():
         value = int(value)
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+    return value if type(value) is int and 0 <= value <= MAX_REPORTED_TOKENS else None
 
 
 def price(value: Any) -> float | None:
@@ -220,10 +220,10 @@ def price(value: Any) -> float | None:
 
 
 def log_probability(value: Any) -> float:
-    """Returns `value` clipped to `LEAST_LOGPROB`..0; raises ValueError if it is not a number."""
+    """Returns `value` clipped to `MIN_LOGPROB`..0; raises ValueError if it is not a number."""
     if type(value) not in (int, float) or value != value:
         raise ValueError("a log-probability is no number")
-    return float(max(LEAST_LOGPROB, value)) if value <= 0 else 0.0
+    return float(max(MIN_LOGPROB, value)) if value <= 0 else 0.0
 
 
 def usage(

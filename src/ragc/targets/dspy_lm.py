@@ -326,7 +326,7 @@ class AdapterTarget(DspyTarget):
         return take_off(reply, request, self.count_tokens)
 
 
-class _Said(NamedTuple):
+class _ParsedResponse(NamedTuple):
     """A parsed response: its text, its thoughts, and why it ends."""
 
     text: str
@@ -334,7 +334,7 @@ class _Said(NamedTuple):
     finish: Finish
 
 
-def _read_response(response: Any) -> _Said:
+def _read_response(response: Any) -> _ParsedResponse:
     """Reads a response; a refusal, or tool calls, become the text if it has no other."""
     parts = response.message.parts
     thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
@@ -342,15 +342,17 @@ def _read_response(response: Any) -> _Said:
     ended = response.finish_reason
     finish: Finish = ended if ended in ("length", "content_filter") else "stop"
     if text.strip():
-        return _Said(text, thoughts, finish)
+        return _ParsedResponse(text, thoughts, finish)
     if refusals := [part.text for part in parts if isinstance(part, lm15.RefusalPart)]:
-        return _Said("\n".join(refusals), thoughts, "refusal")
+        return _ParsedResponse("\n".join(refusals), thoughts, "refusal")
     calls = [(call.name, json.dumps(call.input, default=str)) for call in response.tool_calls]
     if len(calls) == 1:
-        return _Said(calls[0][1], thoughts, finish)
+        return _ParsedResponse(calls[0][1], thoughts, finish)
     if calls:
-        return _Said("\n".join(f"{name}({arguments})" for name, arguments in calls), thoughts, "tool_calls")
-    return _Said(text, thoughts, finish)
+        return _ParsedResponse(
+            "\n".join(f"{name}({arguments})" for name, arguments in calls), thoughts, "tool_calls"
+        )
+    return _ParsedResponse(text, thoughts, finish)
 
 
 def _thoughts_of(output: Any) -> str:

@@ -24,7 +24,7 @@ from ragc.targets.base import (
 )
 from ragc.targets.thoughts import separate, take_off
 
-MOST_ERROR_BYTES = 2**16
+MAX_ERROR_BYTES = 2**16
 """Maximum bytes of a non-JSON error body from which a message is taken."""
 
 _SAID = frozenset({"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"})
@@ -193,11 +193,13 @@ def _read_message(choice: Any) -> _Message:
     message = part(choice, "message")
     if not isinstance(message, dict) or not message.keys() & _SAID:
         raise Unreadable("no message")
-    content, apart = message.get("content"), [_apart(message)]
+    content, apart = message.get("content"), [_separate_thoughts(message)]
     if isinstance(content, list):
         kinds = [str(part(piece, "type") or "") for piece in content]
         thinks = [kind.endswith(("thinking", "reasoning", "thought")) for kind in kinds]
-        apart += [_spelled(piece) for piece, is_thought in zip(content, thinks, strict=True) if is_thought]
+        apart += [
+            _thought_text(piece) for piece, is_thought in zip(content, thinks, strict=True) if is_thought
+        ]
         pieces = [piece for piece, is_thought in zip(content, thinks, strict=True) if not is_thought]
         texts = [_part_text(piece) for piece in pieces]
         content = None if None in texts else "".join(filter(None, texts))
@@ -251,22 +253,22 @@ def _part_text(piece: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _apart(message: Any) -> str:
+def _separate_thoughts(message: Any) -> str:
     """Returns the thoughts that a server reports beside the content, under one of the usual names."""
     names = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-    return next((text for name in names if (text := _spelled(message.get(name)).strip())), "")
+    return next((text for name in names if (text := _thought_text(message.get(name)).strip())), "")
 
 
-def _spelled(value: Any, depth: int = 0) -> str:
+def _thought_text(value: Any, depth: int = 0) -> str:
     """Returns the thoughts in `value`: a text, an object that contains one, or a list of those."""
     if isinstance(value, str):
         return value
     if depth == _MAX_DEPTH:
         return ""
     if isinstance(value, list):
-        return "\n\n".join(filter(None, (_spelled(item, depth + 1) for item in value)))
+        return "\n\n".join(filter(None, (_thought_text(item, depth + 1) for item in value)))
     names = ("thinking", "text", "summary", "content", "reasoning") if isinstance(value, dict) else ()
-    return next((text for name in names if (text := _spelled(value.get(name), depth + 1))), "")
+    return next((text for name in names if (text := _thought_text(value.get(name), depth + 1))), "")
 
 
 def _refusal(message: Any) -> str:
@@ -356,7 +358,7 @@ def error_message(content: bytes) -> str:
             body = body.get("message") or body.get("detail") or body
         return shorten(body if isinstance(body, str) else str(body))
     except (ValueError, RecursionError):
-        return shorten(content[:MOST_ERROR_BYTES].decode("utf-8", "replace"))
+        return shorten(content[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
 
 
 def is_context_error(text: str) -> bool:

@@ -8,8 +8,8 @@ LiteLLM's table for a hosted model. It takes the first of:
 
     declared   0 if the options switch thoughts off; a budget in tokens if they set one
     measured   `FACTOR` times what `ragc doctor RECIPE` measured on this machine
-    known      by effort (`ROOMS`); 0 for a hosted model that thinks only when asked to
-    otherwise  `ROOM`
+    known      by effort (`THINKING_TOKENS_BY_EFFORT`); 0 for a hosted model that thinks only when asked to
+    otherwise  `DEFAULT_THINKING_TOKENS`
 
 and at most half of a known context. The number is fixed before the first question, and a study does not
 change it. It is part of a target's identity unless it is 0, and reduces the context left for prompts.
@@ -28,10 +28,16 @@ from ragc.targets.base import ChatRequest, Target
 from ragc.targets.options import AUTO, EFFORTS, TargetOptions
 from ragc.targets.probe import stored_thinking
 
-ROOM = 4096
+DEFAULT_THINKING_TOKENS = 4096
 """Tokens of room where nothing tells how much a model thinks."""
 
-ROOMS: Mapping[str, int] = dict(zip(EFFORTS, (0, 512, 2048, ROOM, 4 * ROOM, 8 * ROOM), strict=True))
+THINKING_TOKENS_BY_EFFORT: Mapping[str, int] = dict(
+    zip(
+        EFFORTS,
+        (0, 512, 2048, DEFAULT_THINKING_TOKENS, 4 * DEFAULT_THINKING_TOKENS, 8 * DEFAULT_THINKING_TOKENS),
+        strict=True,
+    )
+)
 """Tokens of room by effort."""
 
 FACTOR = 4
@@ -195,9 +201,9 @@ def _measured(target: _Thinker) -> int | None:
 def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
     """Returns the number by effort, else that of an unknown model."""
     if effort := _effort(sent):
-        return ROOMS.get(effort, ROOM)
+        return THINKING_TOKENS_BY_EFFORT.get(effort, DEFAULT_THINKING_TOKENS)
     is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
-    return 0 if _WHEN_ASKED.search(target.model) and not is_asked else ROOM
+    return 0 if _WHEN_ASKED.search(target.model) and not is_asked else DEFAULT_THINKING_TOKENS
 
 
 def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:

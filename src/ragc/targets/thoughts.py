@@ -209,7 +209,7 @@ def _answer_tokens(tokens: Sequence[TokenLogprob], answer: str) -> tuple[TokenLo
 _LITERALS = ("[THINK]", "◁think▷", "<|channel|>analysis<|message|>", "[[ ## ", "```")
 _OPEN_TAG = re.compile(r"<\w{0,60}\Z")
 _SOME_END = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end\|>", re.IGNORECASE)
-_LONGEST_END = 16
+_MAX_END_CHARS = 16
 _MAX_LOOKS = 50
 
 
@@ -248,7 +248,7 @@ class AnswerStream:
                 return self._begin(head)
             self._is_held = True
         self._may_end = self._may_end or bool(_SOME_END.search(self._tail + part))
-        self._tail = (self._tail + part)[-_LONGEST_END:]
+        self._tail = (self._tail + part)[-_MAX_END_CHARS:]
         if not self._may_end or self._looks >= _MAX_LOOKS:
             return ""
         self._looks += 1

@@ -48,7 +48,7 @@ from ragc.task.requirements import require
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
 
-ROOM_FACT = "thinking_tokens"
+THINKING_FACT = "thinking_tokens"
 """The fact with a target's room for thoughts, where it has one."""
 
 
@@ -410,7 +410,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
     others = fallback_names(target)
     facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
     if thinking := room_of(target):
-        facts[ROOM_FACT] = thinking
+        facts[THINKING_FACT] = thinking
     return {**facts, "fallbacks": list(others)} if others else facts
 
 
@@ -418,7 +418,7 @@ def recorded_rooms(facts: Mapping[str, Any]) -> dict[str, int]:
     """Returns the tokens for thoughts of each target in the `facts` of an earlier task; 0 if it had none."""
     held = facts.get("targets")
     tables = held if isinstance(held, Mapping) else {}
-    rooms = {name: table.get(ROOM_FACT) for name, table in tables.items() if isinstance(table, Mapping)}
+    rooms = {name: table.get(THINKING_FACT) for name, table in tables.items() if isinstance(table, Mapping)}
     return {
         name: thinking if type(thinking) is int and thinking > 0 else 0 for name, thinking in rooms.items()
     }

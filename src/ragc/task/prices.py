@@ -49,7 +49,7 @@ def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
         )
     for name, target in targets.items():
         typed, table = _both(target)
-        if typed is not None and table is not None and _is_less(typed, table):
+        if typed is not None and table is not None and _has_thousandth_part(typed, table):
             raise UsageError(
                 f"The price of {name} ({target.name}) is less than a thousandth of that in LiteLLM's table, "
                 f"which has {_shown(table)} a million tokens of input and output; prices are in dollars per "
@@ -79,7 +79,7 @@ def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
             yield f"{name} ({target.name}) is priced at 0, so its tokens count as no dollars."
             continue
         typed, table = _both(target)
-        if typed is not None and table is not None and _is_less(table, typed):
+        if typed is not None and table is not None and _has_thousandth_part(table, typed):
             yield (
                 f"The price of {name} ({target.name}) is at least {UNIT_ERROR_FACTOR} times that in "
                 f"LiteLLM's table, which has {_shown(table)} a million tokens of input and output: is it in "
@@ -94,7 +94,7 @@ def _both(target: Target) -> tuple[Price | None, Price | None]:
     return typed, None if table is None or table.is_free else table
 
 
-def _is_less(one: Price, other: Price) -> bool:
+def _has_thousandth_part(one: Price, other: Price) -> bool:
     """Returns whether a part of `one` above 0 is a thousandth of the `other` or less."""
     parts = ((one.input, other.input), (one.output, other.output))
     return any(0 < price * UNIT_ERROR_FACTOR <= of * (1 + 1e-9) for price, of in parts)

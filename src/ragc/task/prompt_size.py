@@ -17,7 +17,7 @@ from ragc.programs.calls.prompt import TypedPrompt
 from ragc.programs.knobs import Value
 from ragc.records import Question
 
-SHOWN = (
+PASSAGE_KNOBS = (
     "top_k", "noise_n", "k_local", "k_web", "web_k", "k_support", "window", "ndocs", "refs_max", "flare_k",
 )  # fmt: skip
 """Knobs for the number of passages in a prompt; those of a program are added up."""
@@ -36,7 +36,7 @@ def chunk_tokens(knobs: Mapping[str, Value]) -> int:
 
 def passage_tokens(knobs: Mapping[str, Value]) -> int:
     """Returns the most tokens of the passages of a prompt: at full chunk size, at most their budget."""
-    passages = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk_tokens(knobs)
+    passages = sum(int(knobs.get(name, 0)) for name in PASSAGE_KNOBS) * chunk_tokens(knobs)
     return min([passages, *(int(knobs[name]) for name in BUDGETS if knobs.get(name))])
 
 

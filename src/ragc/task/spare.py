@@ -14,7 +14,7 @@ from ragc.targets.token_price import MILLION, price_of
 from ragc.task.base import Task
 from ragc.task.budget import Spare
 
-LONGER = 1.25
+CALL_COST_RATIO = 1.25
 """The cost of a call of the study over one of the baseline's on dev, where demonstrations or instructions may
 lengthen prompts: half of the calls on test are the winner's, taken to cost half as much again.
 """
@@ -28,7 +28,7 @@ AT_ONCE = 2
 
 def longer(task: Task) -> float:
     """Returns the mean cost of a call of the study as a multiple of that of a baseline call."""
-    return LONGER if task.recipe.search.demos or task.recipe.search.instructions else 1.0
+    return CALL_COST_RATIO if task.recipe.search.demos or task.recipe.search.instructions else 1.0
 
 
 def spare_of(task: Task) -> Spare:

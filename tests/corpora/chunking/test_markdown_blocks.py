@@ -155,7 +155,7 @@ def test_the_path_leads_through_the_sections() -> None:
 
 def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
     assert Outline("one\ntwo  \nthree\n===\n").path(9) == ("one two three",)
-    assert Outline(f"# {'[' * 100_000}").path(0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
+    assert Outline(f"# {'[' * 100_000}").path(0) == ("[" * (markdown_blocks.MAX_HEADING_CHARS - 2),)
 
 
 @thorough

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.files.records import LISTED, content_fingerprint, read_corpus, read_questions
+from ragc.corpora.files.records import MAX_LISTED, content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 from tests.paths import SHARED_DATA
@@ -99,13 +99,13 @@ def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_long_list_of_problems_is_cut_in_the_message_only(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD, *["{"] * (LISTED + 5))
+    path = write(tmp_path, GOOD, *["{"] * (MAX_LISTED + 5))
     with pytest.raises(DataError) as caught:
         read_questions(path)
     lines = str(caught.value).splitlines()
-    assert len(caught.value.problems) == LISTED + 5
-    assert len(lines) == LISTED + 2
-    assert lines[0] == f"{path}: {LISTED + 5} problems"
+    assert len(caught.value.problems) == MAX_LISTED + 5
+    assert len(lines) == MAX_LISTED + 2
+    assert lines[0] == f"{path}: {MAX_LISTED + 5} problems"
     assert lines[-1] == "  and 5 more"
 
 

@@ -226,7 +226,7 @@ def test_many_questions_have_fewer_resamples_and_about_the_same_intervals(
     assert many is not None
     assert few is not None
     assert few.result.diff == many.result.diff
-    assert few.adjusted >= 1 / (resampling.FEWER_FLIPS + 1)
+    assert few.adjusted >= 1 / (resampling.FLIPS_OF_MANY + 1)
     assert few.high - few.low == pytest.approx(many.high - many.low, rel=0.15)
     interval = mean_ci(list(one.values()), seed=1)
     assert interval.low < interval.mean < interval.high

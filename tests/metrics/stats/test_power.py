@@ -10,8 +10,8 @@ import pytest
 from ragc.metrics.stats.intervals import paired as compared
 from ragc.metrics.stats.intervals import verdict
 from ragc.metrics.stats.power import (
-    LARGE,
-    USUAL,
+    ASSUMED_CHANGES,
+    LARGE_GAIN,
     Changes,
     changes_of,
     least_changes,
@@ -63,14 +63,14 @@ def test_so_many_must_change_as_the_sign_flip_test_needs() -> None:
 def test_the_smallest_gain_is_shown_as_often_as_the_note_says(n: int) -> None:
     gain = smallest_gain(n)
     assert gain is not None
-    assert share_shown(drawn(n, gain, USUAL, n)) == pytest.approx(0.8, abs=SLACK)
+    assert share_shown(drawn(n, gain, ASSUMED_CHANGES, n)) == pytest.approx(0.8, abs=SLACK)
 
 
 def test_ten_questions_show_no_gain_that_often() -> None:
     assert smallest_gain(10) is None
-    shown = share_shown(drawn(10, USUAL.most, USUAL, 10))
+    shown = share_shown(drawn(10, ASSUMED_CHANGES.most, ASSUMED_CHANGES, 10))
     assert shown < 0.8
-    assert shown == pytest.approx(power(10, USUAL.most), abs=SLACK)
+    assert shown == pytest.approx(power(10, ASSUMED_CHANGES.most), abs=SLACK)
 
 
 def test_power_is_that_of_the_verdict_itself() -> None:
@@ -135,5 +135,5 @@ def test_the_note_is_for_small_data_only() -> None:
     note = small_data_note(12, 100)
     assert "if one question in ten gets worse: 0.76 with 12 dev questions" in note
     assert "test" not in note
-    assert (smallest_gain(12) or 0) > LARGE
+    assert (smallest_gain(12) or 0) > LARGE_GAIN
     assert small_data_note(100, 0) == "Without test questions nothing is proven."

@@ -13,12 +13,12 @@ import pytest
 
 from ragc.targets.embedded import slots
 from ragc.targets.embedded.prefix_states import PrefixStates, state_key
-from ragc.targets.embedded.slots import LONG, Slots
+from ragc.targets.embedded.slots import MIN_SAVED_CHARS, Slots
 
 Prompt = list[dict[str, str]]
 
 
-def prompt(beginning: str, question: str = "?", length: int = LONG) -> Prompt:
+def prompt(beginning: str, question: str = "?", length: int = MIN_SAVED_CHARS) -> Prompt:
     return [
         {"role": "system", "content": beginning.ljust(length)},
         {"role": "user", "content": question},

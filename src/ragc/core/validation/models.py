@@ -30,7 +30,7 @@ Location = tuple[int | str, ...]
 UNKNOWN_KIND = "unknown_kind"
 """Our type of error for a table without a known kind."""
 
-_LONGEST_SHOWN = 200
+_MAX_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,4 +311,4 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits has no text form
         return "a number of too many digits"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"

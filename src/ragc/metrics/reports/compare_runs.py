@@ -29,7 +29,7 @@ from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Meth
 from ragc.metrics.stats.prediction_powered import Corrected
 from ragc.store.looks import Look
 
-WIDEST = 60
+MAX_CELL_CHARS = 60
 """Maximum characters of a question or prediction in a table."""
 
 
@@ -242,7 +242,7 @@ def _format_answer(row: RunRow, score: float) -> str:
 
 def _shorten(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return text if len(text) <= MAX_CELL_CHARS else text[: MAX_CELL_CHARS - 1] + "…"
 
 
 def compare(

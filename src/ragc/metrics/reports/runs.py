@@ -26,9 +26,9 @@ from ragc.metrics.stats.multiple import Scores
 
 MOST = 1e300
 """Upper bound of a valid score."""
-LARGEST = 4 * 2**30
+MAX_FILE_BYTES = 4 * 2**30
 """Maximum size in bytes of a file of rows, which contain every prompt and passage."""
-SHOWN = 10
+MAX_SHOWN_PROBLEMS = 10
 """Maximum number of problems reported per file; the rest is counted."""
 
 
@@ -132,7 +132,7 @@ def read(path: str | Path, *, name: str = "") -> Run:
 
 
 def read_whole(
-    path: str | Path, *, name: str = "", largest: int = LARGEST
+    path: str | Path, *, name: str = "", largest: int = MAX_FILE_BYTES
 ) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
     """Reads as `read` does; returns the whole rows beside the run, in the same order.
 
@@ -148,7 +148,7 @@ def scan(
     seen: Callable[[int, int, Mapping[str, Any]], None],
     *,
     name: str = "",
-    largest: int = LARGEST,
+    largest: int = MAX_FILE_BYTES,
 ) -> Run:
     """Reads as `read` does, with one row in memory at a time.
 
@@ -191,7 +191,7 @@ def _as_data_error(path: Path) -> Iterator[None]:
         raise DataError(str(path), [f"cannot be read as UTF-8 text ({error})"]) from None
 
 
-def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
+def _values(path: Path, largest: int = MAX_FILE_BYTES) -> Iterator[tuple[str, Any]]:
     """Yields the values of the lines of `path`, each with its location."""
     with _as_data_error(path):
         lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
@@ -214,8 +214,8 @@ def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
             problems.append(f"{location}: {problem}")
         else:
             answered[value["id"]] = _read_row(value)
-    if len(problems) > SHOWN:
-        problems[SHOWN:] = [f"and {len(problems) - SHOWN} more"]
+    if len(problems) > MAX_SHOWN_PROBLEMS:
+        problems[MAX_SHOWN_PROBLEMS:] = [f"and {len(problems) - MAX_SHOWN_PROBLEMS} more"]
     if not problems and not answered:
         problems = ["no question in it; give a file that ragc eval --out wrote"]
     if problems:

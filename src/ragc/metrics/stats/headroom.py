@@ -46,7 +46,7 @@ SEARCHES = 400
 SHUFFLES = 2000
 """Shuffles of settings within questions, for the test that settings differ."""
 
-LEAST_SETTINGS, LEAST_QUESTIONS = 3, 5
+MIN_SETTINGS, MIN_QUESTIONS = 3, 5
 """The fewest settings, the baseline counted, and questions that say anything of the variance between."""
 
 
@@ -171,13 +171,13 @@ def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread
     """Returns the random effects of the settings in `scores`, the baseline first.
 
     With `groups`, the errors are those of independent questions that would leave means as uncertain. Raises
-    UsageError for fewer than `LEAST_SETTINGS` settings or `LEAST_QUESTIONS` questions.
+    UsageError for fewer than `MIN_SETTINGS` settings or `MIN_QUESTIONS` questions.
     """
     values = _checked(scores)
     settings, n = values.shape
-    if settings < LEAST_SETTINGS or n < LEAST_QUESTIONS:
+    if settings < MIN_SETTINGS or n < MIN_QUESTIONS:
         raise UsageError(
-            f"A variance between settings needs {LEAST_SETTINGS} settings and {LEAST_QUESTIONS} questions, "
+            f"A variance between settings needs {MIN_SETTINGS} settings and {MIN_QUESTIONS} questions, "
             f"found {settings} and {n}."
         )
     others = values[1:]

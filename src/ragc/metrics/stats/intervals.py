@@ -46,7 +46,7 @@ Labels = Sequence[str]
 
 SHARE = (0.0, 1.0)
 
-REACH = 1.5
+UNSEEN_DISTANCE = 1.5
 """Distance of the unseen question relative to the farthest seen one, for differences and without bounds."""
 
 _EQUAL = 1e-9
@@ -141,11 +141,11 @@ def mean_ci(
     """Returns the interval of a mean: the same for the same scores in any order, and never of zero width.
 
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
-    maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed `REACH`
-    times as far from the mean as any seen one, or anywhere up to twice the common value when all are equal
-    (free calls stay at 0, the one interval of zero width). `groups` has the label of each question's group,
-    "" for one of its own; without them, or with one question a group, questions are independent. Raises
-    UsageError for no scores, scores that are not finite, and scores outside `bounds`.
+    maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed
+    `UNSEEN_DISTANCE` times as far from the mean as any seen one, or anywhere up to twice the common value
+    when all are equal (free calls stay at 0, the one interval of zero width). `groups` has the label of
+    each question's group, "" for one of its own; without them, or with one question a group, questions are
+    independent. Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
     values = array(scores, bounds or (0.0, float("inf")))
     mean = float(values.mean())
@@ -183,7 +183,7 @@ def groups_json(groups: int | None) -> dict[str, int]:
 def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
     """Returns the position of the unseen question for the lower and the upper end; see `intervals`."""
     mean = float(values.mean())
-    far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
+    far = UNSEEN_DISTANCE * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
     return max(least, mean - far), min(greatest, mean + far)
 
 
@@ -238,9 +238,9 @@ def paired(
     """Compares two systems on the same questions, in the same order; a positive `diff` means b scores more.
 
     p is that of the sign-flip test: exact with at most `EXACT` differing questions, else from `FLIPS` draws.
-    The interval is that of `mean_ci`, with the unseen question `REACH` times as far from the mean difference
-    as any seen one, within `bounds`; when all differences are equal, at the bounds. If that interval and p
-    disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
+    The interval is that of `mean_ci`, with the unseen question `UNSEEN_DISTANCE` times as far from the mean
+    difference as any seen one, within `bounds`; when all differences are equal, at the bounds. If that
+    interval and p disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
     doi:10.1093/oxfordjournals.aje.a112225). With `groups`, as in `mean_ci`, the questions of a group swap
     sides together. Raises UsageError like `mean_ci`, and for unequal lengths.
     """

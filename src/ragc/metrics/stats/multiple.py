@@ -108,7 +108,7 @@ Method = Literal["max-t", "holm"]
 Bounds = tuple[float, float] | None
 Scores = Mapping[str, float | None]
 
-TOGETHER = 64
+COLUMNS_PER_DRAW = 64
 """Columns drawn at a time; memory grows with it."""
 
 
@@ -243,8 +243,8 @@ def judge(
     family = (max_t if method == "max-t" else by_holm)(swapped, confidence=confidence, seed=seed)
     stretch = family.critical / NormalDist().inv_cdf((1 + confidence) / 2)
     out: list[ContrastResult | None] = [None] * len(contrasts)
-    for start in range(0, len(live), TOGETHER):
-        block = slice(start, start + TOGETHER)
+    for start in range(0, len(live), COLUMNS_PER_DRAW):
+        block = slice(start, start + COLUMNS_PER_DRAW)
         drawn = None if clusters else joint_draws(values[:, block], seen[:, block], seed)
         for offset, i in enumerate(live[block]):
             column = start + offset

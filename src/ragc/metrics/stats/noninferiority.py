@@ -176,7 +176,7 @@ def _p_of(points: Array, shares: Array, bound: float, low: float, effective: flo
     mean = float(shares @ points)
     if mean <= bound + TOLERANCE:
         return 1.0
-    weights, at_end = _under(points, shares, bound, low)
+    weights, at_end = _weights_under(points, shares, bound, low)
     points, weights = np.append(points, low), np.append(weights, at_end)
     draws = max(1, int(effective + TOLERANCE))
     if draws > BEYOND:
@@ -185,7 +185,7 @@ def _p_of(points: Array, shares: Array, bound: float, low: float, effective: flo
     return _tail(np.round(points / grid).astype(np.intp), weights, draws, mean / grid)
 
 
-def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Array, float]:
+def _weights_under(points: Array, shares: Array, bound: float, low: float) -> tuple[Array, float]:
     """Returns the most likely weights of `points` when the mean is `bound`, and that of the end `low` of the
     range.
 
@@ -281,7 +281,7 @@ def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> i
 
     points, counts = np.unique(np.concatenate([differences, -differences]), return_counts=True)
     shares = counts / counts.sum()
-    weights, at_end = _under(points, shares, -allowed, -span)
+    weights, at_end = _weights_under(points, shares, -allowed, -span)
     at_bound = float(weights @ (points + allowed) ** 2) + at_end * (span - allowed) ** 2
     when_equal = float(shares @ points**2)
     normal = NormalDist()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ALPHA, POWER = 0.05, 0.8
 
-LARGE = 0.2
+LARGE_GAIN = 0.2
 """No warning is needed when the questions can show a gain below this."""
 
 MOST = 1_000_000
@@ -52,7 +52,7 @@ class Changes:
         return max(0.0, (1 - 2 * self.lost) * self.size)
 
 
-USUAL = Changes(0.1)
+ASSUMED_CHANGES = Changes(0.1)
 """Assumed before anything is known: one question in ten gets worse."""
 
 
@@ -61,14 +61,15 @@ MIN_MEASURED = 30
 
 
 def careful_changes(measured: Changes | None, questions: int) -> Changes:
-    """Returns the changes to assume after those of `questions` questions were `measured`; else `USUAL`.
+    """Returns the changes to assume after those of `questions` questions were `measured`; else
+    `ASSUMED_CHANGES`.
 
     Few questions may show few losses by luck. Below `MIN_MEASURED` questions at least the usual share of
     losses is therefore assumed.
     """
     if measured is None:
-        return USUAL
-    lost = measured.lost if questions >= MIN_MEASURED else max(measured.lost, USUAL.lost)
+        return ASSUMED_CHANGES
+    lost = measured.lost if questions >= MIN_MEASURED else max(measured.lost, ASSUMED_CHANGES.lost)
     return Changes(lost, measured.size)
 
 
@@ -93,7 +94,7 @@ def least_changes(alpha: float = ALPHA) -> int:
     return ceil(1 - log2(alpha) + 1e-9)
 
 
-def power(n: int, gain: float, changes: Changes = USUAL, *, alpha: float = ALPHA) -> float:
+def power(n: int, gain: float, changes: Changes = ASSUMED_CHANGES, *, alpha: float = ALPHA) -> float:
     """Returns the probability that `n` questions show a true `gain` in the mean: that the verdict is
     "better".
 
@@ -116,7 +117,7 @@ def power(n: int, gain: float, changes: Changes = USUAL, *, alpha: float = ALPHA
 
 
 def smallest_gain(
-    n: int, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
+    n: int, changes: Changes = ASSUMED_CHANGES, *, chance: float = POWER, alpha: float = ALPHA
 ) -> float | None:
     """Returns the true gain that `n` questions show with probability `chance`; None if no gain is shown so
     often.
@@ -131,7 +132,7 @@ def smallest_gain(
 
 
 def questions_needed(
-    gain: float, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
+    gain: float, changes: Changes = ASSUMED_CHANGES, *, chance: float = POWER, alpha: float = ALPHA
 ) -> int | None:
     """Returns the number of questions that show a true `gain` with probability `chance`; None above `MOST`.
 
@@ -168,8 +169,9 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
 def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
     """Returns a note on what so few dev and test questions cannot show; "" when they are enough.
 
-    The gains are in exact match, if one question in ten gets worse (`USUAL`). Questions in groups are given
-    by the sizes of their groups, and count as if groups differed as much as `clusters.ASSUMED_CORRELATION`.
+    The gains are in exact match, if one question in ten gets worse (`ASSUMED_CHANGES`). Questions in groups
+    are given by the sizes of their groups, and count as if groups differed as much as
+    `clusters.ASSUMED_CORRELATION`.
     """
     groups = {
         split: [1] * count if isinstance(count, int) else list(count)
@@ -191,7 +193,7 @@ def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
     some = [
         (f"{n} {split}", apart[split], gain)
         for split, n in sizes.items()
-        if len(groups[split]) >= least and (gain := gains[split]) and gain > LARGE
+        if len(groups[split]) >= least and (gain := gains[split]) and gain > LARGE_GAIN
     ]
     notes = []
     if none:

@@ -98,7 +98,7 @@ def pooled_paired(
     diff = gap(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
     p = _swap(values[:, :half], values[:, half:], seen[:, :half], gap, seed, clusters)
     independent = _independent(values, seen, gap, clusters, confidence)
-    unseen = _far(values, seen, half, bounds)
+    unseen = _unseen_values(values, seen, half, bounds)
     low, high, spread = _ends(values, seen, unseen, gap, confidence, seed, independent)
     low, high = agree(diff, min(diff, low), max(diff, high), p, confidence)
     n = len(values)
@@ -179,7 +179,7 @@ def _ends(
     return end(unseen[0], tail), end(unseen[1], 1 - tail), float(seen_only.std())
 
 
-def _far(
+def _unseen_values(
     values: Array, seen: Array, half: int, bounds: tuple[float, float]
 ) -> tuple[list[float], list[float]]:
     """Returns the unseen scores of a and b for the lower and the upper end: as far apart as in `paired`."""

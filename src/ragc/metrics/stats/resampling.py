@@ -23,9 +23,9 @@ DRAWS = 10_000
 """Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
 FEWER_BEYOND = 10_000
 """Number of questions beyond which fewer are drawn, because a draw costs time by question."""
-FEWER_DRAWS = 1_000
+DRAWS_OF_MANY = 1_000
 """Number of bootstrap draws beyond `FEWER_BEYOND` questions; ends vary by about 5% of the width."""
-FEWER_FLIPS = 999
+FLIPS_OF_MANY = 999
 """Number of random sign patterns beyond `FEWER_BEYOND` questions; p is then at least 1/1000."""
 TOLERANCE = 1e-9
 """Sums that differ by less than this share of all sizes are equal: the order of adding must not matter."""
@@ -41,12 +41,12 @@ class Draws(NamedTuple):
 
 def draws_for(n: int) -> int:
     """Returns the number of bootstrap draws for `n` questions."""
-    return DRAWS if n <= FEWER_BEYOND else FEWER_DRAWS
+    return DRAWS if n <= FEWER_BEYOND else DRAWS_OF_MANY
 
 
 def flips_for(n: int) -> int:
     """Returns the number of random sign patterns for `n` questions, where not all are enumerated."""
-    return FLIPS if n <= FEWER_BEYOND else FEWER_FLIPS
+    return FLIPS if n <= FEWER_BEYOND else FLIPS_OF_MANY
 
 
 def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Draws:

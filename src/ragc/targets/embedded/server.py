@@ -81,7 +81,8 @@ def available() -> int:
 class Settings:
     """The settings that identify a loaded model; `context` is per slot.
 
-    `kept_as` is the SHA-256 of the weights, under which prefix states are stored on disk; "" stores none.
+    `weights_digest` is the SHA-256 of the weights, under which prefix states are stored on disk; "" stores
+    none.
     """
 
     path: Path
@@ -89,7 +90,7 @@ class Settings:
     parallel: int
     threads: int
     quiet: bool
-    kept_as: str = ""
+    weights_digest: str = ""
 
 
 @dataclass(slots=True)
@@ -128,9 +129,9 @@ class Model:
         self.users = 0
         self._key = secrets.token_urlsafe(24)
         binding = _binding()
-        self._about = settings.kept_as, _engine(binding, settings)
+        self._about = settings.weights_digest, _engine(binding, settings)
         params = _params(binding, settings, self._key)
-        self._slots = Slots(settings.parallel, self, PrefixStates() if settings.kept_as else None)
+        self._slots = Slots(settings.parallel, self, PrefixStates() if settings.weights_digest else None)
         params.slot_save_path = f"{self._slots.folder}{os.sep}"
         try:
             self._server: Any = binding.Server(params)

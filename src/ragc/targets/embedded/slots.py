@@ -29,10 +29,10 @@ from filelock import FileLock, Timeout
 
 from ragc.targets.embedded.prefix_states import PrefixStates
 
-LONG = 1000
+MIN_SAVED_CHARS = 1000
 """Minimum length in characters of a prefix that is saved to a file: about 250 tokens."""
 
-ALIKE = 0.1
+MIN_MATCHING_SHARE = 0.1
 """Minimum share of a prompt that a slot's last prompt must match to be reused."""
 
 MOST_BYTES = 1 << 30
@@ -137,7 +137,7 @@ class Slots:
     def _take(self, mark: str, beginning: str, text: str, given_up: Callable[[], bool]) -> int | None:
         with self._changed:
             while not given_up():
-                known = len(beginning) < LONG or not self._writes or mark in self._files
+                known = len(beginning) < MIN_SAVED_CHARS or not self._writes or mark in self._files
                 if self._free and (known or mark not in self._first):
                     slot = self._most_similar(mark, beginning, text)
                     self._free.remove(slot)
@@ -158,7 +158,7 @@ class Slots:
         held = {slot: self._held.get(slot, "") for slot in self._free}
         shared = {slot: len(commonprefix([last, text])) for slot, last in held.items()}  # noqa: RUF071
         best = max(self._free, key=lambda slot: shared[slot])
-        enough = len(beginning) if mark in self._files else len(text) * ALIKE
+        enough = len(beginning) if mark in self._files else len(text) * MIN_MATCHING_SHARE
         return best if shared[best] >= enough else self._free[0]
 
     def _register(self, mark: str) -> None:

@@ -179,9 +179,11 @@ class HostedTarget(ThinkingRoom):
                 ) from None
             return replace(reply, usd=self._usd(response, reply.usage))
 
-        reply = await with_retries(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
+        reply = await with_retries(attempt, self._retry, endpoint=self._endpoint_name, sleep=self._sleep)
         if request.logprobs and reply.text and not reply.logprobs:
-            raise TargetError(f'{self._who} sent no logprobs; add lacks = ["logprobs"] to this target.')
+            raise TargetError(
+                f'{self._endpoint_name} sent no logprobs; add lacks = ["logprobs"] to this target.'
+            )
         return reply
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
@@ -189,7 +191,7 @@ class HostedTarget(ThinkingRoom):
         await self.open()
         arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
         sent = await with_retries(
-            lambda: self._send(arguments), policy, endpoint=self._who, sleep=self._sleep
+            lambda: self._send(arguments), policy, endpoint=self._endpoint_name, sleep=self._sleep
         )
         return sent.model_dump(warnings="none")
 
@@ -203,7 +205,7 @@ class HostedTarget(ThinkingRoom):
         except Exception as error:
             if limit.passed:
                 raise RetryableError(str(TooLarge(limit.most))) from None
-            raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
+            raise failure(self._litellm, error, self._endpoint_name, self.options.timeout_s) from None
         return response
 
     def table_price(self) -> Price | None:
@@ -259,7 +261,7 @@ class HostedTarget(ThinkingRoom):
         }
 
     @property
-    def _who(self) -> str:
+    def _endpoint_name(self) -> str:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
     async def _check_model_once(self, key: Mapping[str, str]) -> None:
@@ -272,7 +274,7 @@ class HostedTarget(ThinkingRoom):
         try:
             await check_model(
                 self._provider, self._bare, self._base_url, value, variable,
-                who=self._who, timeout_s=self.options.connect_timeout_s,
+                who=self._endpoint_name, timeout_s=self.options.connect_timeout_s,
             )  # fmt: skip
         except TargetError:
             self._is_checked = False

@@ -147,7 +147,7 @@ class ManagedTarget(ThinkingRoom):
         except TargetUnavailable:
             if await launcher.is_alive(self.serving):
                 raise
-        await self._given_up(inner)
+        await self._release(inner)
         return await (await self._ready()).complete(request)
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
@@ -171,9 +171,9 @@ class ManagedTarget(ThinkingRoom):
     async def aclose(self) -> None:
         """Closes the connections; the last user in this process stops a server that this process started."""
         if self._inner is not None:
-            await self._given_up(self._inner)
+            await self._release(self._inner)
 
-    async def _given_up(self, inner: VllmTarget) -> None:
+    async def _release(self, inner: VllmTarget) -> None:
         """Releases `inner` and its server, once."""
         if self._inner is inner:
             self._inner = None

@@ -203,7 +203,7 @@ def _unique(questions: Sequence[Question]) -> list[Question]:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _OutputState:
     """The stored state of an output: the file of its charges, and the day on which it was begun."""
 
     charges: Path | None
@@ -218,7 +218,7 @@ def identity(kind: str, recipe: Recipe) -> str:
 
 
 @contextmanager
-def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
+def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
     """Locks `out`; the state of what is being made there. Another recipe begins anew, with its own budget.
 
     With `keep = false` nothing is remembered. Raises UsageError where another process writes to `out`.
@@ -226,14 +226,14 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
     today = datetime.now(UTC).date().isoformat()
     with open_state("training_data", out, "writing", keep=recipe.study.keep) as folder:
         if folder is None:
-            yield _State(None, today)
+            yield _OutputState(None, today)
             return
         mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
             outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
-        yield _State(charges, begun or today)
+        yield _OutputState(charges, begun or today)
 
 
 def _begun(path: Path, mark: str) -> str:
@@ -301,7 +301,7 @@ class _Build:
         selection = self.collector.select(gathered)
         drops.update(selection.drops)
         if not selection.items:
-            raise self._nothing(len(gathered), +drops)
+            raise self._no_rows_error(len(gathered), +drops)
         classes = Counter(item.label for item in selection.items)
         rows = [self._row(item) for item in selection.items]
         shown = {label: classes[label] for label in sorted(classes)}
@@ -353,7 +353,7 @@ class _Build:
             f"{quantity(rows, 'row')} are in {self.files.rows}; the same command goes on."
         )
 
-    def _nothing(self, complete: int, drops: Mapping[str, int]) -> Exception:
+    def _no_rows_error(self, complete: int, drops: Mapping[str, int]) -> Exception:
         """Returns the error of a collection without a row."""
         if self._spent is not None:
             return BudgetExhausted(

@@ -24,7 +24,7 @@ from ragc.corpora.files.rows import rows
 from ragc.errors import DataError, UsageError
 
 ROLES = ("system", "user", "assistant")
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Problems of a file that are reported, at most."""
 
 _NEEDED = {
@@ -73,8 +73,8 @@ def read(path: Path, method: str) -> list[TrainRow]:
             if not row.problems:
                 read_rows.append(TrainRow(row.location, fields))
         problems += [f"{row.location}: {text}" if row.location else text for text in row.problems]
-        if len(problems) >= MOST_SHOWN:
-            raise DataError(str(path), [*problems[:MOST_SHOWN], "and perhaps more"])
+        if len(problems) >= MAX_SHOWN:
+            raise DataError(str(path), [*problems[:MAX_SHOWN], "and perhaps more"])
     if not problems:
         problems = list(_mixed(read_rows)) or ([] if read_rows else ["has no rows"])
     if problems:

@@ -29,7 +29,7 @@ from ragc.training.finetune.settings import TrainSettings
 _STATE = "trainer_state.json"
 """The last file that is written to a checkpoint: without it the checkpoint is not whole."""
 
-_MOST_LOGGED = 200
+_MAX_LOGGED = 200
 _SHORT = 3
 """Locations of rows that are left out, as examples."""
 
@@ -261,7 +261,7 @@ class _Run:
             "seed": settings.seed,
             "data_seed": settings.seed,
             "max_length": None,
-            "logging_steps": max(1, steps // _MOST_LOGGED),
+            "logging_steps": max(1, steps // _MAX_LOGGED),
             "logging_nan_inf_filter": False,
             "save_steps": settings.checkpoint_steps,
             "save_total_limit": 1,

@@ -11,8 +11,8 @@ import pytest
 
 from ragc.corpora.sources.crag_api.client import (
     FIRST_WAIT_S,
-    LARGEST_REPLY,
     LONGEST_WAIT_S,
+    MAX_REPLY_BYTES,
     ApiClient,
     Limits,
 )
@@ -112,7 +112,7 @@ def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exce
         (httpx.Response(200, text=""), "not JSON"),
         (httpx.Response(200, json=[1]), "without `result`"),
         (httpx.Response(200, json={"error": "x"}), "without `result`"),
-        (httpx.Response(200, content=b" " * (LARGEST_REPLY + 1)), "sent over"),
+        (httpx.Response(200, content=b" " * (MAX_REPLY_BYTES + 1)), "sent over"),
         (
             httpx.Response(
                 200, stream=httpx.ByteStream(b"this is not packed"), headers={"content-encoding": "gzip"}

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api.facts import ASKED, MOST_ROWS
+from ragc.corpora.sources.crag_api.facts import ASKED, MAX_TABLE_ROWS
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Question
@@ -212,8 +212,8 @@ def test_prices_of_a_day_without_trade_are_the_latest_before_the_question() -> N
 
 def test_many_days_are_cut_with_a_count() -> None:
     (price, _) = search("apple", "how did apple stock trade last month?")
-    assert price.passage.text.count("| 2024-02-") == MOST_ROWS
-    assert price.passage.text.endswith(f"{29 - MOST_ROWS} more rows are left out.")
+    assert price.passage.text.count("| 2024-02-") == MAX_TABLE_ROWS
+    assert price.passage.text.endswith(f"{29 - MAX_TABLE_ROWS} more rows are left out.")
 
 
 def test_a_price_at_a_minute() -> None:

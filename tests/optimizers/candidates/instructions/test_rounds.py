@@ -21,7 +21,7 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
-from ragc.optimizers.candidates.instructions.rounds import ANSWERED, STEPS, combine
+from ragc.optimizers.candidates.instructions.rounds import ANSWERS_PER_REFLECTION, STEPS, combine
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.compile import Compiled
@@ -231,7 +231,7 @@ def test_the_dry_run_bounds_the_rounds(run: Run, folder: Path) -> None:
     run(sets=ROUNDS, target=target)
     plan = estimate(recipes.load(folder / "recipe.toml", ROUNDS))
     assert plan["bounded"]
-    assert plan["phases"]["instructions"]["questions"] == 2 * 3 * STEPS * ANSWERED
+    assert plan["phases"]["instructions"]["questions"] == 2 * 3 * STEPS * ANSWERS_PER_REFLECTION
     assert len(target.requests) <= plan["lm_calls"]
 
 
