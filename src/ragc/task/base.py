@@ -247,6 +247,7 @@ def prepare(
         | _prompt_facts(recipe),
         other=other,
     )
+    _check_answers(task)
     if recipe.search.demos:
         _check_demos(task, questions=questions)
     if (
@@ -285,6 +286,15 @@ def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
             if lm is not None and (target := target_of(lm)) not in (*known.values(), *own.values()):
                 own[f"the LM of {name}"] = target
     return own
+
+
+def _check_answers(task: Task) -> None:
+    """Raises UsageError for train questions without a gold answer, as those of a set for retrieval."""
+    if unanswered := [question.id for question in task.train if not question.answers]:
+        raise UsageError(
+            f"{len(unanswered)} train questions have no gold answer ({unanswered[0]!r} is one), and programs "
+            "learn from answers; leave data.train out, or name questions with answers."
+        )
 
 
 def _check_demos(task: Task, *, questions: bool) -> None:
