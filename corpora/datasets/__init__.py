@@ -26,6 +26,9 @@ FILES = {
     "crag": "crag",
     "kilt": "kilt",
     "kilt_eli5": "kilt_eli5",
+    "beir": "formats.beir",
+    "autorag": "formats.autorag",
+    "ragas": "formats.ragas",
 }
 """The module of each data set that is read from official files, by its id."""
 
@@ -37,11 +40,15 @@ def card(id: str) -> Card:
 
 
 def load(id: str, path: Path) -> Dataset:
-    """Returns everything in an official file of a data set.
+    """Returns everything in an official file or folder of a data set.
 
     Raises UnknownName, or DataError with all problems.
     """
-    return load_file(card(id), _module(id).read, path)
+    module = _module(id)
+    if (load_folder := getattr(module, "load", None)) is not None:
+        loaded: Dataset = load_folder(path)
+        return loaded
+    return load_file(module.CARD, module.read, path)
 
 
 def _module(id: str) -> Any:

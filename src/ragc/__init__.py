@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
-    from ragc.api.recipes import examine, index, recipe_schema
+    from ragc.api.recipes import examine, index, recipe_schema, write_beir
     from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
     from ragc.api.use import ask, compare, evaluate, load, mcp, report, serve, summarize
@@ -176,6 +176,7 @@ __all__ = [
     "trust",
     "trust_listing",
     "write_base",
+    "write_beir",
 ]
 
 _NAMES_OF = {
@@ -185,7 +186,7 @@ _NAMES_OF = {
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
-    "ragc.api.recipes": ("examine", "index", "recipe_schema"),
+    "ragc.api.recipes": ("examine", "index", "recipe_schema", "write_beir"),
     "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
     "ragc.api.use": ("ask", "compare", "evaluate", "load", "mcp", "report", "serve", "summarize"),

@@ -66,10 +66,10 @@ class Hit:
 class Question:
     """One item of a data set.
 
-    `answers` are interchangeable gold answers, at least one. `gold_ids` are the passages that support the
-    answer, `context_ids` the passages supplied with the question; both may be empty. `extra` holds the other
-    fields of the file (JSON values only). Questions with the same `group`, as those about one document, are
-    not independent; "" is a group of its own.
+    `answers` are interchangeable gold answers; a set for retrieval alone may have none. `gold_ids` are the
+    passages that support the answer, `context_ids` the passages supplied with the question; both may be
+    empty. `extra` holds the other fields of the file (JSON values only). Questions with the same `group`, as
+    those about one document, are not independent; "" is a group of its own.
     """
 
     id: str

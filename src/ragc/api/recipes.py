@@ -67,3 +67,20 @@ def index(
     from ragc.task import indexing
 
     return indexing.index(recipes.load(recipe, sets), progress=progress or SILENT)
+
+
+def write_beir(recipe: str | Path, out: str | Path, *, sets: Sequence[str] = ()) -> int:
+    """Writes the questions and passages of a recipe as a folder in the format of BEIR.
+
+    `out`, a new folder, receives `corpus.jsonl`, `queries.jsonl` (answers in their metadata) and a file of
+    judgements for each split, `qrels/dev.tsv` and so on. The passages are those of the recipe's first source
+    that searches passages. Returns the number of queries; questions without gold passages are left out.
+    Raises RecipeError, DataError, and UsageError where `out` is there, no source searches passages, or no
+    question names a gold passage.
+    """
+    from ragc import recipe as recipes
+    from ragc.corpora.datasets.formats import beir
+    from ragc.task.data import searched_data
+
+    splits, passages = searched_data(recipes.load(recipe, sets))
+    return beir.write(Path(out), splits, passages)

@@ -229,6 +229,7 @@ def prepare(
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
     task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other)
+    _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
 
@@ -257,6 +258,15 @@ def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
             if lm is not None and (target := target_of(lm)) not in (*known.values(), *own.values()):
                 own[f"the LM of {name}"] = target
     return own
+
+
+def _check_answers(task: Task) -> None:
+    """Raises UsageError for train questions without a gold answer, as those of a set for retrieval."""
+    if unanswered := [question.id for question in task.train if not question.answers]:
+        raise UsageError(
+            f"{len(unanswered)} train questions have no gold answer ({unanswered[0]!r} is one), and programs "
+            "learn from answers; leave data.train out, or name questions with answers."
+        )
 
 
 def _check_train(task: Task, *, questions: bool) -> None:

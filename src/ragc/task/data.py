@@ -43,7 +43,7 @@ from ragc.errors import DataError, UsageError
 from ragc.metrics.stats.clusters import count_groups
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe, SourceSpec
-from ragc.records import Question
+from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
 
 SPLITS = ("train", "dev", "test")
@@ -249,6 +249,19 @@ class RecipeData:
         if path not in self._official:
             self._official[path] = datasets.load(self.data.dataset, self.recipe.path(path))
         return self._official[path]
+
+
+def searched_data(recipe: Recipe) -> tuple[dict[str, tuple[Question, ...]], Iterable[Passage]]:
+    """The splits of a recipe, and the passages of its first source that searches passages.
+
+    Raises UsageError where there is no such source, and DataError as `RecipeData` does.
+    """
+    data = RecipeData(recipe)
+    spec = next((spec for spec in recipe.sources.values() if spec.kind in SEARCHES_PASSAGES), None)
+    if spec is None:
+        raise UsageError("The recipe has no source that searches passages; add one of kind bm25 or dense.")
+    corpus = data.corpus(spec)
+    return data.splits(CorpusIds([corpus])), corpus.passages
 
 
 def _in_groups(questions: tuple[Question, ...], labels: Mapping[str, str]) -> tuple[Question, ...]:
