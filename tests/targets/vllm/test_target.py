@@ -388,7 +388,7 @@ def test_build_checks_kinds_and_options() -> None:
     with pytest.raises(UsageError, match="name of the model"):
         build(TargetSpec(kind="vllm", base_url=URL))
     with pytest.raises(UnknownName, match="target kind"):
-        build(TargetSpec(kind="vlm", model="m", base_url=URL))  # type: ignore[arg-type]
+        build(TargetSpec(kind="vlm", model="m", base_url=URL))
 
 
 @pytest.mark.parametrize(
