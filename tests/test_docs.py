@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -131,7 +132,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         for kind in targets.TARGETS:
-            patch.setitem(targets._BUILDERS, kind, lambda spec: scripted())
+            record = replace(targets.TARGETS.get(kind), build=lambda spec: scripted())
+            patch.setattr(f"ragc.targets.{kind}.KIND", record)
         patch.chdir(folder)
         patch.setenv("RAGC_HOME", str(folder.with_name("home")))
         ragc.compile("recipe.toml", out="compiled/mine")

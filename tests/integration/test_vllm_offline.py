@@ -38,7 +38,7 @@ from ragc.targets.base import ChatRequest, Message, Sampling
 def main():
     flags = {"enforce-eager": True}
     options = {"offline": True, "dtype": "float32", "context_tokens": int(sys.argv[3]), "flags": flags}
-    target = build(TargetSpec("vllm", sys.argv[1], options=options))
+    target = build(TargetSpec(kind="vllm", model=sys.argv[1], options=options))
     loop.run(target.open())
     asked = [
         ChatRequest(tuple(Message(*m) for m in one["messages"]), one["schema"], Sampling(**one["sampling"]),

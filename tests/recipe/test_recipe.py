@@ -21,7 +21,7 @@ from ragc.recipe.base import narrowed
 from ragc.recipe.lines import Keys, locate
 from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 from tests.paths import SRC
 
 WHOLE = """\

@@ -11,6 +11,7 @@ import shutil
 import tomllib
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -751,7 +752,8 @@ def test_the_study_of_a_script_of_ones_own_shows_its_trials(
     folder = written(tmp_path)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    monkeypatch.setitem(targets._BUILDERS, "embedded", lambda spec: ScriptedTarget(needs_demos))
+    record = replace(targets.TARGETS.get("embedded"), build=lambda spec: ScriptedTarget(needs_demos))
+    monkeypatch.setattr("ragc.targets.embedded.KIND", record)
     scripted = ragc.study("recipe.toml", name="mine")
     scripted.optimize(ragc.objective("recipe.toml", name="mine"), n_trials=3)
     _, lines = written_page(tmp_path / "report.html", Path("mine"))

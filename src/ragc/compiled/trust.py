@@ -30,7 +30,7 @@ from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 
 RECIPE_PLAIN = frozenset(
     {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}

@@ -16,7 +16,7 @@ from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write
 from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.targets import TARGETS
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 
 
 @dataclass(frozen=True, slots=True)

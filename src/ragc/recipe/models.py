@@ -52,7 +52,8 @@ from ragc.recipe.values import (
 )
 from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
-from ragc.targets.options import EFFORTS, TargetSpec, check_effort
+from ragc.targets.options import EFFORTS, check_effort
+from ragc.targets.spec import TargetSpec
 
 _MAX_SEED = 2**32 - 1
 _QUERY_KINDS = ("auto", "rewrite", "decompose", "disambiguate")

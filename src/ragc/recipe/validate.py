@@ -31,7 +31,7 @@ from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 
 BUILT_IN = frozenset({"pybuiltins", "pydocs"})
 """Data sets with their own questions and passages."""

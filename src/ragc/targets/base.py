@@ -18,7 +18,8 @@ from ragc.core.text import repair_surrogates
 
 if TYPE_CHECKING:
     from ragc.core.kinds.marks import Keys, RequestedAccess
-    from ragc.targets.options import TargetOptions, TargetSpec
+    from ragc.targets.options import TargetOptions
+    from ragc.targets.spec import TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]
 ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")

@@ -20,7 +20,6 @@ from ragc.core.validation import (
     Choice,
     JsonTable,
     Key,
-    Model,
     Names,
     Number,
     Options,
@@ -131,7 +130,6 @@ Natural = Annotated[int, Whole(0, expected="a whole number of at least 0"), HARM
 Duration = Annotated[float, Number(above=0), HARMLESS]
 Wait = Annotated[float, Number(low=0), HARMLESS]
 Flag = Annotated[bool, Switch(), HARMLESS]
-Words = Annotated[str, Text()]
 Capabilities = Annotated[
     tuple[Capability, ...],
     Names(
@@ -159,26 +157,6 @@ Prices = Annotated[
 
 _BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
 """Options that are fields of a request's body."""
-
-
-class TargetSpec(Model):
-    """A table `[targets.NAME]`: what every kind has. In a `Recipe`, `options` are as they were written."""
-
-    unknown_hint = (
-        " What only one kind understands goes into an `options` table; keys come from the environment."
-    )
-
-    model: Words = Field(
-        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
-    )
-    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
-    kind: str = ""
-    options: Annotated[Mapping[str, Any], JsonTable()] = Field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the keys with their values."""
-        fixed = {"kind": self.kind, "model": self.model, "base_url": self.base_url}
-        return {**fixed, "options": dict(self.options)}
 
 
 class TargetOptions(Options):

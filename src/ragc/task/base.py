@@ -34,7 +34,7 @@ from ragc.targets import TARGETS
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs

@@ -252,12 +252,12 @@ class RecipeData:
 
 
 def searched_data(recipe: Recipe) -> tuple[dict[str, tuple[Question, ...]], Iterable[Passage]]:
-    """The splits of a recipe, and the passages of its first source that searches passages.
+    """Returns the splits of a recipe, and the passages of its first source that searches passages.
 
     Raises UsageError where there is no such source, and DataError as `RecipeData` does.
     """
     data = RecipeData(recipe)
-    spec = next((spec for spec in recipe.sources.values() if spec.kind in SEARCHES_PASSAGES), None)
+    spec = next(iter(searching(recipe).values()), None)
     if spec is None:
         raise UsageError("The recipe has no source that searches passages; add one of kind bm25 or dense.")
     corpus = data.corpus(spec)

@@ -20,7 +20,7 @@ from ragc.metrics.scoring import GRADERS
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS
-from ragc.targets.options import TargetSpec
+from ragc.targets.spec import TargetSpec
 from ragc.task.addresses import storage_address, store_address
 
 _ONNX = ("onnxruntime", "tokenizers")

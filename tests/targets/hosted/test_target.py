@@ -359,9 +359,8 @@ def test_unsafe_base_urls_are_refused(url: str) -> None:
 
 def test_identity_says_what_answers() -> None:
     def identity(url: str = "", **options: Any) -> str:
-        return build(
-            TargetSpec(kind="hosted", model="openai/gpt-4o-mini", base_url=url, options=options)
-        ).identity
+        where = {"base_url": url} if url else {}
+        return build(TargetSpec(kind="hosted", model="openai/gpt-4o-mini", **where, options=options)).identity
 
     assert identity() == "openai/gpt-4o-mini"
     assert identity("https://p.example/v1/?key=1") == "openai/gpt-4o-mini@https://p.example/v1"
@@ -372,7 +371,7 @@ def test_building_imports_nothing_heavy() -> None:
     code = (
         "import sys; from ragc.targets import TargetSpec, build;"
         "assert 'httpx' not in sys.modules;"
-        "build(TargetSpec('hosted', 'openai/gpt-4o-mini'));"
+        "build(TargetSpec(kind='hosted', model='openai/gpt-4o-mini'));"
         "assert not {'litellm', 'dspy'} & set(sys.modules)"
     )
     path = os.pathsep.join(p for p in sys.path if p)

@@ -35,7 +35,7 @@ OTHER = """
 import sys
 from ragc.core import event_loop as loop
 from ragc.targets import TargetSpec, build
-target = build(TargetSpec("vllm", "m", options={"serve": True}))
+target = build(TargetSpec(kind="vllm", model="m", options={"serve": True}))
 loop.run(target.open())
 print(target._inner.endpoint, flush=True)
 sys.stdin.read()
