@@ -460,8 +460,8 @@ def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compile
 
 def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
     from ragc.metrics.failures import Failures
+    from ragc.optimizers.candidates.space import Candidate
     from ragc.optimizers.candidates.trial import TrialResult
-    from ragc.task.space import Candidate
 
     candidate = Candidate({"top_k": 3}, demos=2)
     trial = TrialResult(

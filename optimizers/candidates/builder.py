@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
@@ -19,7 +19,9 @@ from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
-from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, Pool
+from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, DemoPool
+from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
+from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
@@ -29,67 +31,6 @@ from ragc.records import Question
 from ragc.task.base import Task
 from ragc.task.prompt_size import longest_prompt
 from ragc.task.prompts import give_prompts
-from ragc.task.space import DEMO_SETS, Candidate
-
-
-@dataclass(frozen=True, slots=True)
-class Proposals:
-    """The instruction candidates of each predictor and the cost of finding them.
-
-    The first text of a predictor is its present instructions.
-    """
-
-    texts: Mapping[str, tuple[str, ...]]
-    counters: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of instruction candidates by predictor."""
-        return {name: len(texts) for name, texts in self.texts.items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
-        return {"texts": {name: list(t) for name, t in self.texts.items()}, "counters": dict(self.counters)}
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Proposals:
-        """The inverse of `to_json`."""
-        texts = {name: tuple(candidates) for name, candidates in value["texts"].items()}
-        return cls(texts, dict(value["counters"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round of evolving instructions.
-
-    `at` is the number of trials before it, the baseline included. `texts` are the new instructions by program
-    and predictor, whose numbers follow those of earlier rounds. `children` are the candidates to try next.
-    """
-
-    at: int
-    texts: Mapping[str, Mapping[str, Sequence[str]]]
-    children: tuple[Candidate, ...]
-    counters: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse."""
-        texts = {
-            program: {name: list(written) for name, written in by_name.items()}
-            for program, by_name in self.texts.items()
-        }
-        children = [child.to_json() for child in self.children]
-        return {"at": self.at, "texts": texts, "children": children, "counters": dict(self.counters)}
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Round:
-        """The inverse of `to_json`."""
-        children = tuple(map(Candidate.of, value["children"]))
-        return cls(int(value["at"]), value["texts"], children, dict(value["counters"]))
-
-
-def round_name(number: int) -> str:
-    """The name of the attribute that stores round `number`, from 1."""
-    return f"round:{number:04d}"
 
 
 async def propose(
@@ -139,6 +80,7 @@ class ProgramBuilder:
         self, task: Task, attributes: Attributes, limit: asyncio.Semaphore, progress: Progress
     ) -> None:
         self.task, self.limit, self.progress = task, limit, progress
+        self.space = search_space(task.recipe, task.runtime)
         self._attributes = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
         self.phase_again: Callable[[], None] = lambda: None
@@ -157,7 +99,7 @@ class ProgramBuilder:
             return built
         by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))
         shown = set_demos(
-            built, {name: [one.values for one in demos] for name, demos in by_predictor.items()}
+            built, {name: [demo.values for demo in demos] for name, demos in by_predictor.items()}
         )
         if candidate.demo_kind == NEAREST:
             for name, predictor in shown.named_predictors():
@@ -176,7 +118,7 @@ class ProgramBuilder:
         for smaller in (*fewer, replace(fewer[-1], instructions={})):
             if self._within_cap(await self.program(smaller), smaller.knobs):
                 return smaller
-        return self.task.space.part(candidate).baseline()
+        return self.space.part(candidate).baseline()
 
     async def fits(self, candidate: Candidate, texts: Mapping[str, str]) -> bool:
         """Whether `candidate` without demonstrations, with the instructions `texts`, is within the cap."""
@@ -228,12 +170,12 @@ class ProgramBuilder:
         if candidate.demo_kind != HELPFUL or not candidate.demos:
             return
         pool = await self._pool(candidate)
-        keys = {name: [_key(name, one) for one in demos] for name, demos in pool.filled.items()}
+        keys = {name: [_key(name, demo) for demo in demos] for name, demos in pool.filled.items()}
         for number in sorted({candidate.demos_of(name)[1] for name in keys}):
             attribute = self._helpful_name(candidate, number)
             if self._attributes.get(attribute) is not None:
                 continue
-            shown = [one for t in trials if (one := await self._shown(t, candidate.program)) is not None]
+            shown = [entry for t in trials if (entry := await self._shown(t, candidate.program)) is not None]
             every = sorted({key for known in keys.values() for key in known})
             effects = estimate_effects(shown, every, self.task.pick)
             rng = random.Random(f"helpful {self.task.seed} {attribute}")
@@ -254,7 +196,7 @@ class ProgramBuilder:
             for name, value in candidate.to_json().items()
             if not name.startswith(("demo", "own_"))
         }
-        keys = frozenset(_key(name, one) for name, ones in demos.items() for one in ones)
+        keys = frozenset(_key(name, demo) for name, ones in demos.items() for demo in ones)
         return Shown(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
@@ -265,14 +207,14 @@ class ProgramBuilder:
         """
         whole = bool(candidate.demos) and _needs_all_demos(await self._build(candidate), candidate)
         shown = await self.demos(candidate, whole=whole)
-        return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
+        return {name: [demo.score for demo in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
         """The instruction candidates of `program`, proposed once a study for its baseline.
 
         Only the present ones in a study whose instructions evolve in rounds.
         """
-        part = next(part for part in self.task.space.parts if part.program == program)
+        part = next(part for part in self.space.parts if part.program == program)
 
         async def find_proposals() -> Proposals:
             built = await self._build(part.baseline())
@@ -285,6 +227,19 @@ class ProgramBuilder:
         name = f"proposals:{program}"
         record = self._attributes.get(name)
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
+
+    async def space_with_instructions(self) -> SearchSpace:
+        """Returns the search space of the task with the number of instruction candidates of each program.
+
+        They are proposed first, if the recipe asks for any.
+        """
+        space, search = self.space, self.task.recipe.search
+        most = 1 + search.instruction_rounds * search.instructions if search.instruction_rounds else 0
+        if search.instructions:
+            for part in space.parts:
+                proposals = await self.proposals(part.program)
+                space = space.with_instruction_counts(part.program, proposals.counts, most)
+        return space
 
     def attribute(self, name: str) -> Any:
         """The value of the study that is stored under `name`, or None."""
@@ -317,8 +272,8 @@ class ProgramBuilder:
 
     def costs(self) -> list[Mapping[str, float]]:
         """The counters of each demonstration pool, each instruction proposal and each round."""
-        kinds: dict[str, Callable[[Any], Pool | Proposals | Round]] = {
-            "pool": Pool.of,
+        kinds: dict[str, Callable[[Any], DemoPool | Proposals | Round]] = {
+            "pool": DemoPool.of,
             "proposals": Proposals.of,
             "round": Round.of,
         }
@@ -332,7 +287,7 @@ class ProgramBuilder:
         chosen = self.task.method_of(candidate.program)
         values = dict(candidate.knobs if knobs is None else knobs)
         built = await asyncio.to_thread(chosen.build, runtime, values)
-        instructions = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        instructions = self.task.instructions if candidate.program == self.space.first.program else {}
         for name, predictor in built.named_predictors():
             if name in instructions:
                 predictor.signature = predictor.signature.with_instructions(instructions[name])
@@ -347,7 +302,7 @@ class ProgramBuilder:
                     predictor.signature = predictor.signature.with_instructions(texts[name][number])
         return built
 
-    async def _pool(self, candidate: Candidate) -> Pool:
+    async def _pool(self, candidate: Candidate) -> DemoPool:
         """The demonstration pool that fits `candidate`, collected once a study.
 
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
@@ -357,7 +312,7 @@ class ProgramBuilder:
         other = self.task.other if candidate.demo_kind == CROSS else None
         name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
 
-        async def collect_pool() -> Pool:
+        async def collect_pool() -> DemoPool:
             runtime = other.runtime if other else None
             built = await self._build(Candidate(setting, program=candidate.program), runtime=runtime)
             pool = await self._collect(built, other.questions if other else self.task.train)
@@ -365,12 +320,12 @@ class ProgramBuilder:
             return pool
 
         record = self._attributes.get(name)
-        return Pool.of(record) if record is not None else await self._run_once(name, collect_pool)
+        return DemoPool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
     def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
         """The knobs of the program that collects the demonstrations of `candidate`, and their digest."""
         method = self.task.method_of(candidate.program)
-        part = self.task.space.part(candidate)
+        part = self.space.part(candidate)
         setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
         return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
 
@@ -378,15 +333,15 @@ class ProgramBuilder:
         """The name of the attribute that stores set `number` of the helpful demonstrations."""
         return f"helpful:{self._demo_setting(candidate)[1]}:{number}"
 
-    async def _collect(self, built: RagProgram, train: Sequence[Question]) -> Pool:
+    async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:
         task = self.task
         self.progress.phase("demonstrations, answering train questions", None)
         pool = await collect(
             built,
             train,
             task.scorer.only([task.demo_metric]),
-            n_demos=max(8, task.space.demos + 2),
-            filled=max(8, task.space.demos * DEMO_SETS),
+            n_demos=max(8, self.space.demos + 2),
+            filled=max(8, self.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
             done=self.progress.step,
@@ -403,9 +358,9 @@ class ProgramBuilder:
         return await asyncio.shield(self._making[name])
 
 
-def _key(predictor: str, one: Demonstration) -> str:
+def _key(predictor: str, demo: Demonstration) -> str:
     """The identity of a demonstration of `predictor`."""
-    return f"{predictor}:{digest(dict(one.values))[:16]}"
+    return f"{predictor}:{digest(dict(demo.values))[:16]}"
 
 
 def _present(program: RagProgram) -> Proposals:
@@ -422,7 +377,7 @@ async def _as_coroutine(make: Callable[[], Awaitable[Any]]) -> Any:
     return await make()
 
 
-def _describe_pool(pool: Pool) -> str:
+def _describe_pool(pool: DemoPool) -> str:
     """The demonstrations of `pool` in a sentence: with answers of the model, and with gold ones."""
     parts = [f"{len(pool.scores)} bootstrapped, with answers of the model that were right"]
     if pool.labelled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragc.core.counters import Counters
@@ -12,8 +12,8 @@ from ragc.errors import StoreError, UsageError
 from ragc.metrics.base import UNMEASURED, Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.clusters import run_lengths
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.task.answering import Row, failures_of, groups_of
-from ragc.task.space import Candidate, describe_candidate
 
 BATCH = "batch:"
 """The prefix of the study attributes that store trials, one attribute a batch."""
@@ -105,6 +105,10 @@ class TrialResult:
             _joined_groups(self, block),
         )  # fmt: skip
 
+    def without_answers(self) -> TrialResult:
+        """Returns the trial as it was before its first question."""
+        return replace(self, scores=(), counters={}, failures=NONE, groups=())
+
     @property
     def remarks(self) -> str:
         """Text to show beside the values: the questions seen, if not all, and failures."""
@@ -135,7 +139,7 @@ class TrialResult:
             return series
         for size in self.groups:
             part = series[first : first + size]
-            means.append(next((one for one in part if abs(one) >= UNMEASURED), sum(part) / size))
+            means.append(next((score for score in part if abs(score) >= UNMEASURED), sum(part) / size))
             first += size
         return means
 
@@ -144,7 +148,7 @@ def _joined_groups(first: TrialResult, then: TrialResult) -> tuple[int, ...]:
     """The sizes of the groups of both, where any has several questions; `then` begins with another group."""
     if not (first.groups or then.groups):
         return ()
-    sizes = [one.groups or (1,) * len(one.scores) for one in (first, then)]
+    sizes = [trial.groups or (1,) * len(trial.scores) for trial in (first, then)]
     return (*sizes[0], *sizes[1])
 
 

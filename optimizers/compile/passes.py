@@ -39,14 +39,8 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
-from ragc.optimizers.compile.driver import (
-    Baseline,
-    DevSearch,
-    Searched,
-    Selected,
-    no_answer_error,
-    open_search,
-)
+from ragc.optimizers.compile.searches import open_search
+from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
@@ -56,8 +50,12 @@ from ragc.optimizers.search.directory import (
     open_directory,
     write_rooms,
 )
-from ragc.optimizers.search.storage import close_study, name_objectives, study_in
-from ragc.optimizers.search.study import translate_storage_errors
+from ragc.optimizers.search.storage import (
+    close_study,
+    name_objectives,
+    study_in,
+    translate_storage_errors,
+)
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
@@ -353,7 +351,7 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     task = dev_search.task
     first = await dev_search.baseline()
     note_cost(task, whole=False)
-    if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
+    if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     held = first.calls_on(len(task.test))
     each: dict[str, float] = {}
@@ -418,8 +416,8 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and all(program.all for program in failures.values()):
         verdict = f"nothing answered: {failures['winner'].reason}"
     if measured and state_of(selected.best) == state_of(selected.baseline):
-        led = selected.led or "on the dev questions no trial promised to be better"
-        note = f"The baseline is kept: {led}."
+        why = selected.leader_note or "on the dev questions no trial promised to be better"
+        note = f"The baseline is kept: {why}."
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
     look = (

@@ -20,11 +20,11 @@ from ragc.core.progress import Progress
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.distributed.worker import Job, read, run_job
-from ragc.optimizers.search.run_trial import Runner
+from ragc.optimizers.search.run_trial import TrialRunner
 from ragc.task.base import Task
-from ragc.task.space import Candidate
 from ragc.task.study_address import study_name, write_address
 
 RETRIES = 20
@@ -43,8 +43,8 @@ class RayRunner:
     `step` of `progress` is called for all questions of a trial when it is done.
     """
 
-    def __init__(self, job: Job, progress: Progress, abreast: int) -> None:
-        self.concurrency = abreast
+    def __init__(self, job: Job, progress: Progress, concurrency: int) -> None:
+        self.concurrency = concurrency
         self._job, self._progress, self._ray = job.text(), progress, _library()
         self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(run_job)
 
@@ -55,7 +55,7 @@ class RayRunner:
         rivals: Sequence[TrialResult],
         span: tuple[int, int] | None = None,
     ) -> TrialResult:
-        """See `Runner.run`. Cancelling it cancels the task. Raises the trial's error, or ClusterError."""
+        """See `TrialRunner.run`. Cancelling it cancels the task. Raises the trial's error or ClusterError."""
         others = canonical([rival.to_json() for rival in rivals])
         arguments = canonical(candidate.to_json()), others, canonical(span)
         result = self._task.remote(self._job, number, *arguments)
@@ -69,13 +69,13 @@ class RayRunner:
                 f"Trial {number} could not be run by a worker ({_cause(error)}); look at Ray's logs on "
                 "the worker's machine, then run the same command with --resume."
             ) from error
-        tried = read(text)
-        self._progress.step(len(tried.scores))
-        return replace(tried, candidate=candidate)  # restores the order of its knobs
+        trial = read(text)
+        self._progress.step(len(trial.scores))
+        return replace(trial, candidate=candidate)  # restores the order of its knobs
 
 
 @asynccontextmanager
-async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIterator[Runner | None]:
+async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIterator[TrialRunner | None]:
     """The runner of `task`'s trials on workers; None if the recipe has no workers.
 
     While the block runs, `directory` records the address that workers join. A cluster started here is stopped

@@ -28,6 +28,7 @@ from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.run_trial import LocalRunner
 from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
@@ -36,7 +37,6 @@ from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ, read_address
 
 _LOOK_S = 0.2
@@ -122,8 +122,8 @@ async def _run_job(job: str, number: int, candidate: str, rivals: str, span: str
     with counting(Counters()) as spent:
         try:
             runner = await _runner(job)
-            tried = await runner.run(number, trial_candidate, others, (ends[0], ends[1]) if ends else None)
-            payload: dict[str, Any] = {"tried": tried.to_json()}
+            result = await runner.run(number, trial_candidate, others, (ends[0], ends[1]) if ends else None)
+            payload: dict[str, Any] = {"tried": result.to_json()}
         except RagcError as error:
             kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
             payload = {"error": kind, "text": str(error)}

@@ -173,17 +173,17 @@ async def _search(
     watch = SearchMonitor(
         (question.id for question in task.dev),
         done=progress.step,
-        tried=lambda evaluated: _report_trial(evaluated, task, progress),
+        on_evaluated=lambda evaluated: _report_trial(evaluated, task, progress),
     )
     best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]
-    if len(task.space.parts) > 1 or task.space.targets:
+    if len(task.recipe.methods) > 1 or task.recipe.search.targets:
         notes.append(f"{peer.title} compares no programs and no targets; it searched {task.method.id} alone.")
     if len(task.objectives) > 1:
         notes.append(f"{peer.title} knows one objective, here {bench.objective.metric.id}; it saw no other.")
     if ended:
         notes.append(ended)
-    trials = tuple(one.score for one in watch.evaluated) or (base.score,)
+    trials = tuple(evaluation.score for evaluation in watch.evaluated) or (base.score,)
     return best or base, trials, notes, ended
 
 
@@ -212,7 +212,7 @@ async def _run_optimizer(
 
 def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progress) -> None:
     """Reports the last fully scored program as progress."""
-    last, best = evaluated[-1], max(one.score for one in evaluated)
+    last, best = evaluated[-1], max(evaluation.score for evaluation in evaluated)
     shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
     most = max(shown, default=0)

@@ -17,6 +17,7 @@ from dspy.teleprompt.reanchor.calibrate import _fit_threshold
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
@@ -28,8 +29,7 @@ def numbers(task: Task) -> tuple[Knob, ...]:
     """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError if there are
     none.
     """
-    space = task.space.first
-    values = dict(space.baseline().knobs)
+    space, values = search_space(task.recipe, task.runtime).first, task.baseline_knobs
     knobs = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
     if not knobs:
         listed = ", ".join(knob.name for knob in space.knobs) or "none"

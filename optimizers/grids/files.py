@@ -37,10 +37,10 @@ CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.p
 _NAMES = re.compile(r"card\.json|card\.md|settings\.json|cells\.parquet|shards/[0-9]{3,}\.parquet")
 WHAT = "a grid"
 
-MOST_NUMBERS = 100_000_000
+MAX_NUMBERS = 100_000_000
 """Most numbers of a grid: its cells times the arrays that it has of them, which take 8 bytes a number."""
 
-MOST_SHARDS = 64
+MAX_SHARDS = 64
 """The number of shards at which they become one file, because every write looks at all files."""
 
 _FIXED = {"setting": "int16", "question": "int16", "failed": "bool", "tokens": "float", "seconds": "float"}
@@ -56,7 +56,7 @@ class _Versions(BaseModel):
     commit: str = ""
 
 
-class _Run(BaseModel):
+class _RecordedRun(BaseModel):
     machine: str
     versions: _Versions
     begun: str
@@ -90,7 +90,7 @@ class _Card(BaseModel):
     in_flight: int
     identity: Mapping[str, Any]
     demonstrations: Mapping[str, str]
-    runs: list[_Run]
+    runs: list[_RecordedRun]
 
 
 class _Setting(BaseModel):
@@ -159,7 +159,7 @@ class GridFiles:
         """Adds the shard of setting `number`."""
         self.cells[number] = cells
         self.parquet[f"shards/{number:03d}.parquet"] = encode({number: cells}, self.metrics)
-        if len(self.parquet) > MOST_SHARDS:
+        if len(self.parquet) > MAX_SHARDS:
             self.merge()
 
     def merge(self) -> None:
@@ -237,9 +237,9 @@ def _read(folder: Path) -> GridFiles:
     if reason := too_large(len(settings["settings"]), len(settings["questions"]), len(card["metrics"])):
         raise damaged(folder / SETTINGS, f"it is of a grid with {reason}")
     columns, questions, metrics = map(tuple, names)
-    if len({mark(one) for one in settings["settings"]}) < len(settings["settings"]):
+    if len({mark(setting) for setting in settings["settings"]}) < len(settings["settings"]):
         raise damaged(folder / SETTINGS, "it lists a setting twice")
-    known = {*DEMO_COLUMNS}.union(*(one["knobs"] for one in settings["settings"]))
+    known = {*DEMO_COLUMNS}.union(*(setting["knobs"] for setting in settings["settings"]))
     if len(set(columns)) < len(columns) or not known.issuperset(columns):
         raise damaged(folder / SETTINGS, "its columns are not knobs of its settings, or one stands twice")
     facts = {key: value for key, value in card.items() if key != outputs.FILES}
@@ -259,7 +259,7 @@ def too_large(settings: int, questions: int, metrics: int) -> str:
     """What a grid of such a size has too many of; "" if it fits."""
     if max(settings, questions) > MOST_SETTINGS:
         return f"more than {MOST_SETTINGS:,} settings or questions"
-    if settings * questions * (metrics + 3) > MOST_NUMBERS:  # tokens, seconds and failed beside the scores
+    if settings * questions * (metrics + 3) > MAX_NUMBERS:  # tokens, seconds and failed beside the scores
         return f"{settings:,} settings on {questions:,} questions, more than memory is meant to hold"
     return ""
 
@@ -327,16 +327,16 @@ def encode(cells: Mapping[int, Cells], metrics: Sequence[str]) -> bytes:
     from pyarrow import parquet
 
     parts = sorted(cells.items())
-    numbers = [np.full(len(one.questions), number, np.int16) for number, one in parts]
+    numbers = [np.full(len(part.questions), number, np.int16) for number, part in parts]
     columns: dict[str, Array] = {
         "setting": np.concatenate(numbers),
-        "question": np.concatenate([one.questions for _, one in parts]).astype(np.int16),
-        "failed": np.concatenate([one.failed for _, one in parts]).astype(np.bool_),
-        "tokens": np.concatenate([one.tokens for _, one in parts]).astype(np.float32),
-        "seconds": np.concatenate([one.seconds for _, one in parts]).astype(np.float32),
+        "question": np.concatenate([part.questions for _, part in parts]).astype(np.int16),
+        "failed": np.concatenate([part.failed for _, part in parts]).astype(np.bool_),
+        "tokens": np.concatenate([part.tokens for _, part in parts]).astype(np.float32),
+        "seconds": np.concatenate([part.seconds for _, part in parts]).astype(np.float32),
     }
     for name in metrics:
-        columns[_SCORE + name] = np.concatenate([one.scores[name] for _, one in parts]).astype(np.float32)
+        columns[_SCORE + name] = np.concatenate([part.scores[name] for _, part in parts]).astype(np.float32)
     stream = io.BytesIO()
     parquet.write_table(pa.table(columns), stream, compression="zstd")
     return stream.getvalue()

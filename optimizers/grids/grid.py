@@ -122,7 +122,7 @@ def grid_of(files: GridFiles, name: str) -> Grid:
     failed.setflags(write=False)
     return Grid(
         name=name,
-        settings=tuple(flat(one, files.columns) for one in files.candidates),
+        settings=tuple(flat(candidate, files.columns) for candidate in files.candidates),
         questions=files.questions,
         values={metric: filled("scores", metric) for metric in files.metrics},
         tokens=filled("tokens"),

@@ -49,11 +49,11 @@ def _merge(paths: Sequence[str | Path], where: Path) -> RecordedGrid:
 
 def _add(files: GridFiles, other: GridFiles) -> None:
     """Adds the settings and cells of `other`, which has the same identity, to `files`."""
-    numbers = {mark(one): number for number, one in enumerate(files.candidates)}
-    for number, one in enumerate(other.candidates):
-        at = numbers.setdefault(mark(one), len(files.candidates))
+    numbers = {mark(candidate): number for number, candidate in enumerate(files.candidates)}
+    for number, candidate in enumerate(other.candidates):
+        at = numbers.setdefault(mark(candidate), len(files.candidates))
         if at == len(files.candidates):
-            files.candidates.append(one)
+            files.candidates.append(candidate)
         if number in other.cells:
             cells = other.cells[number]
             files.cells[at] = _joined(files.cells[at], cells) if at in files.cells else cells

@@ -11,6 +11,7 @@ from ragc.core import extras
 from ragc.core.digest import digest
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.grids.settings import build_programs
@@ -22,7 +23,6 @@ from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
 from ragc.task.prompt_size import BUDGETS, PASSAGE, SHOWN
 from ragc.task.requirements import require
-from ragc.task.space import Candidate
 
 
 def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     requests, limit = chain * REQUESTS * about, recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max((call.sampling.max_tokens for built in programs for call in built.predictors()), default=0)
-    prompts = [_prompt_tokens(one) for one in candidates]
+    prompts = [_prompt_tokens(candidate) for candidate in candidates]
     mean = round(sum(prompts) / len(prompts)) if prompts else 0
     return {
         "program": recipe.program,
@@ -88,10 +88,10 @@ def _judging(task: Task, questions: Iterable[Question]) -> float:
 
 def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
     """The typed calls that collect the pools of demonstrations which `candidates` need."""
-    base, settings = task.space.first.baseline().knobs, {}
-    for one in candidates:
-        if one.demos:
-            setting = task.method.demo_setting(base, one.knobs)
+    base, settings = task.baseline_knobs, {}
+    for candidate in candidates:
+        if candidate.demos:
+            setting = task.method.demo_setting(base, candidate.knobs)
             settings[digest(setting)] = setting
     total = 0.0
     for setting in settings.values():
@@ -101,9 +101,9 @@ def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
     return total
 
 
-def _prompt_tokens(one: Candidate) -> int:
+def _prompt_tokens(candidate: Candidate) -> int:
     """About how long a prompt of a setting is: its passages at full chunk size, and demonstrations."""
-    chunk = int(one.knobs.get("chunk_size", PASSAGE))
-    passages = sum(int(one.knobs.get(name, 0)) for name in SHOWN) * chunk
-    budgets = [int(one.knobs[name]) for name in BUDGETS if one.knobs.get(name)]
-    return min([passages, *budgets]) + one.demos * chunk
+    chunk = int(candidate.knobs.get("chunk_size", PASSAGE))
+    passages = sum(int(candidate.knobs.get(name, 0)) for name in SHOWN) * chunk
+    budgets = [int(candidate.knobs[name]) for name in BUDGETS if candidate.knobs.get(name)]
+    return min([passages, *budgets]) + candidate.demos * chunk

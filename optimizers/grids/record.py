@@ -30,6 +30,7 @@ from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
@@ -46,7 +47,6 @@ from ragc.task import base as tasks
 from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task
 from ragc.task.prompts import small_model_note
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.speed import note_speed
 
 SILENT = Silent()

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, ProgramSpace, search_space
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.knobs import MOST_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
 from ragc.task.base import Task
 from ragc.task.prompts import give_prompts
-from ragc.task.space import DEMO_SETS, Candidate, ProgramSpace
 
 DRAWS = 20
 """Draws for each setting that is there, and ten more of those; when none of them is new, the search space is
@@ -29,23 +29,23 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
     in a recipe, or a larger sample, leave those before as they are. Raises UsageError for a recipe without
     `[grid]`, values that contradict each other, and a sample of more settings than there are.
     """
-    spec, space = task.recipe.grid, task.space.first
+    spec, space = task.recipe.grid, search_space(task.recipe, task.runtime).first
     if len(spec.settings) + spec.sample > MOST_SETTINGS:
         raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings at most; lower grid.sample.")
     if not (spec.settings or spec.sample):
         raise UsageError(
             "The recipe lists no settings to evaluate; add a table [grid] with settings, product or sample."
         )
-    baseline = _listed(task, space.baseline(), spec.baseline, "grid.baseline")
+    baseline = _listed(space, space.baseline(), spec.baseline, "grid.baseline")
     settings = {baseline.mark: baseline}
     for index, values in enumerate(spec.settings):
-        one = _listed(task, baseline, values, f"grid.settings.{index}")
-        settings.setdefault(one.mark, one)
+        setting = _listed(space, baseline, values, f"grid.settings.{index}")
+        settings.setdefault(setting.mark, setting)
     draws, most, failed = _draws(space, baseline, task.seed), len(settings) + spec.sample, 0
     while len(settings) < most and failed < DRAWS * (10 + len(settings)):
-        one = next(draws)
-        failed = failed + 1 if one.mark in settings else 0
-        settings.setdefault(one.mark, one)
+        setting = next(draws)
+        failed = failed + 1 if setting.mark in settings else 0
+        settings.setdefault(setting.mark, setting)
     if len(settings) < most:
         drawn = spec.sample - (most - len(settings))
         raise UsageError(
@@ -61,7 +61,7 @@ def columns_of(task: Task) -> tuple[str, ...]:
     """
     spec = task.recipe.grid
     named = {name for values in (spec.baseline, *spec.settings) for name in values}
-    named |= {knob.name for knob in task.space.first.knobs} if spec.sample else set()
+    named |= {knob.name for knob in task.recipe.space()} if spec.sample else set()
     named |= {DEMOS, DEMO_SET} | ({DEMO_KIND} if len(task.recipe.search.demo_kinds) > 1 else set())
     knobs = [knob.name for knob in task.method.knobs.list_knobs()]
     return tuple(name for name in (*knobs, *DEMO_COLUMNS) if name in named)
@@ -84,9 +84,8 @@ def build_programs(
         yield give_prompts(built, recipe, checked=True)
 
 
-def _listed(task: Task, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:
+def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:
     """The setting with `values` over `base`; `where` names it in errors."""
-    space = task.space.first
     knobs = {name: value for name, value in values.items() if name not in DEMO_COLUMNS}
     default = base.demo_kind if base.demos else space.demo_kinds[0]
     kind, number = str(values.get(DEMO_KIND, default)), int(values.get(DEMO_SET, base.demo_set))
@@ -96,12 +95,12 @@ def _listed(task: Task, base: Candidate, values: Mapping[str, Value], where: str
             f"found {number}."
         )
     try:
-        settled = task.method.knobs.of({**base.knobs, **knobs}).to_json()
+        settled = space.kind.of({**base.knobs, **knobs}).to_json()
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     shown = int(values.get(DEMOS, base.demos))
-    one = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
-    return _tidy(space, base, one)
+    setting = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
+    return _tidy(space, base, setting)
 
 
 def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidate]:
@@ -129,10 +128,10 @@ def _draw(knob: Knob, source: random.Random) -> Value:
     return int(value) if knob.kind == "int" else value
 
 
-def _tidy(space: ProgramSpace, base: Candidate, one: Candidate) -> Candidate:
+def _tidy(space: ProgramSpace, base: Candidate, setting: Candidate) -> Candidate:
     """`one` with the value of `base` for each knob that does not matter, so that equal programs are equal."""
-    matter = {knob.name: space.kind.matters(knob, one.knobs) for knob in space.kind.list_knobs()}
-    knobs = {name: value if matter[name] else base.knobs[name] for name, value in one.knobs.items()}
-    if one.demos:
-        return replace(one, knobs=knobs)
-    return replace(one, knobs=knobs, demo_set=0, demo_kind=FILLED)
+    matter = {knob.name: space.kind.matters(knob, setting.knobs) for knob in space.kind.list_knobs()}
+    knobs = {name: value if matter[name] else base.knobs[name] for name, value in setting.knobs.items()}
+    if setting.demos:
+        return replace(setting, knobs=knobs)
+    return replace(setting, knobs=knobs, demo_set=0, demo_kind=FILLED)

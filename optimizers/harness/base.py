@@ -117,7 +117,7 @@ class Harness:
 
     async def build(self, knobs: dict[str, Value] | None = None) -> RagProgram:
         """The baseline's program with `knobs` over its own, fitted to the train questions."""
-        values = {**self.task.space.baseline().knobs, **(knobs or {})}
+        values = {**self.task.baseline_knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
         await self.task.fit(program)
         return program

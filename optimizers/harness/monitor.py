@@ -86,16 +86,20 @@ class SearchMonitor(BaseCallback):
     """DSPy's callback for one search. `dev` are the ids of the questions of a full evaluation.
 
     `evaluated` lists the full evaluations in the order in which they ended. `done` is called after every
-    answered question and `tried` after every full evaluation, both on the process's event loop. Calls of
+    answered question, `on_evaluated` after every full evaluation, both on the process's event loop. Calls of
     DSPy's threads are charged to the counters that were active when the monitor was created.
     """
 
     def __init__(
-        self, dev: Iterable[str], *, done: Callable[[], None], tried: Callable[[list[EvaluatedProgram]], None]
+        self,
+        dev: Iterable[str],
+        *,
+        done: Callable[[], None],
+        on_evaluated: Callable[[list[EvaluatedProgram]], None],
     ) -> None:
         self.evaluated: list[EvaluatedProgram] = []
         self.error: RagcError | None = None
-        self._dev, self._done, self._tried = sorted(dev), done, tried
+        self._dev, self._done, self._on_evaluated = sorted(dev), done, on_evaluated
         self._charged = counters.current.get()
         self._lock = threading.Condition()
         self._running: set[str] = set()
@@ -107,7 +111,7 @@ class SearchMonitor(BaseCallback):
     @property
     def best(self) -> EvaluatedProgram | None:
         """The full evaluation with the highest score, the earliest of equals; None if there is none."""
-        return max(self.evaluated, key=lambda one: one.score, default=None)
+        return max(self.evaluated, key=lambda evaluation: evaluation.score, default=None)
 
     def halt(self, error: RagcError | None = None) -> None:
         """Prevents new calls from starting; the first `error` is recorded."""
@@ -188,4 +192,4 @@ class SearchMonitor(BaseCallback):
         self.evaluated.append(
             EvaluatedProgram(mean, program.knobs.to_json(), read_choices(program), failures)
         )
-        event_loop.get().call_soon_threadsafe(self._tried, list(self.evaluated))
+        event_loop.get().call_soon_threadsafe(self._on_evaluated, list(self.evaluated))

@@ -55,12 +55,12 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile import baseline, failures_json, search, select
-from ragc.optimizers.compile.driver import open_search
+from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
-from ragc.optimizers.search.study import translate_storage_errors
+from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
 from ragc.programs.method import Method
@@ -234,7 +234,7 @@ class Compile(Teleprompter):
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
         sources = dict(own.sources)
-        if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
+        if passages := tuple({passage.id: passage for passage in (*train.passages, *dev.passages)}.values()):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)

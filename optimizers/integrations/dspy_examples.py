@@ -60,8 +60,8 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
         )
     name = str(held.get("id") or name)
     own = [
-        _passage(one, f"{name}:{n}")
-        for n, one in enumerate(held.get("passages") or held.get("context") or ())
+        _passage(passage, f"{name}:{n}")
+        for n, passage in enumerate(held.get("passages") or held.get("context") or ())
     ]
     beside = {name: held[name] for name in ("domain", "sub_questions", "qa_pairs") if held.get(name)}
     question = Question(

@@ -36,10 +36,12 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.candidates.eligible import is_outdone
+from ragc.optimizers.candidates.space import Candidate, search_space
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
-from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
+from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
@@ -50,7 +52,6 @@ from ragc.task.answering import Row, evaluate, failures_of, groups_of
 from ragc.task.base import Task, prepare
 from ragc.task.budget import budget_error
 from ragc.task.prompts import check_prompts
-from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ
 
 CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
@@ -89,7 +90,7 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
     finally:
         optuna.logging.set_verbosity(verbosity)
     name_objectives(optuna_study, recipe.search.objectives)
-    optuna_study.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
+    optuna_study.sampler = seeded_sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
     optuna_study.set_user_attr(PATH, str(folder.path))
     _fail_orphans(optuna_study, folder)
     if not _has_baseline(optuna_study):
@@ -113,7 +114,8 @@ def _has_baseline(study: optuna.Study) -> bool:
 
 
 def _enqueue_baseline(study: optuna.Study, task: Task) -> None:
-    study.enqueue_trial(to_parameters(task.space, task.space.baseline()), user_attrs={BASELINE: True})
+    space = search_space(task.recipe, task.runtime)
+    study.enqueue_trial(to_parameters(space, space.baseline()), user_attrs={BASELINE: True})
 
 
 def _is_valid_baseline(trial: optuna.trial.FrozenTrial) -> bool:
@@ -184,7 +186,7 @@ class Objective:
                 trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
         if reason := self._trials_spent(trial, before=True):
             raise self._stop_and_prune(trial, reason)
-        candidate = suggest(self.task.space, trial)
+        candidate = suggest(self._builder.space, trial)
         trial.set_user_attr(CANDIDATE, candidate.to_json())
         try:
             rows = self._answer(candidate, trial)

@@ -68,7 +68,8 @@ def best_and_front(
 
     def describe_trial(trial: FrozenTrial) -> dict[str, Any]:
         values: Mapping[str, float] = {
-            one.metric.id: one.sign * value for one, value in zip(objectives, trial.values, strict=True)
+            objective.metric.id: objective.sign * value
+            for objective, value in zip(objectives, trial.values, strict=True)
         }
         return {
             "trial": trial.number,
@@ -101,6 +102,6 @@ def failing(trials: Sequence[FrozenTrial]) -> tuple[dict[str, Any], ...]:
     by_trial = [(trial.number, failures_in(trial)) for trial in trials]
     return tuple(
         {"trial": number, "failures": failures.to_json()}
-        for number, failures in sorted(by_trial, key=lambda one: -one[1].share)
+        for number, failures in sorted(by_trial, key=lambda pair: -pair[1].share)
         if failures.n
     )

@@ -13,10 +13,11 @@ import optuna
 from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.candidates.space import SearchSpace
+from ragc.optimizers.search.parameters import suggest
 from ragc.task.base import Task
 
-LEAST_DRAWN, MOST_DRAWN = 48, 1000
+MIN_DRAWS, MAX_DRAWS = 48, 1000
 """Candidates drawn: as many as there are trials, within these."""
 
 
@@ -26,7 +27,7 @@ class Average:
 
     `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
     question. `collections` is the number of different demonstration pools that as many candidates as trials
-    need, of `MOST_DRAWN` at most.
+    need, of `MAX_DRAWS` at most.
     """
 
     calls: float
@@ -34,8 +35,8 @@ class Average:
     collections: int
 
 
-def average(task: Task, trials: int) -> Average | None:
-    """The averages over the search space of `task`; None if no drawn candidate can be built."""
+def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
+    """Returns the averages over the `space` of `task`; None if no drawn candidate can be built."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -44,8 +45,8 @@ def average(task: Task, trials: int) -> Average | None:
         optuna.logging.set_verbosity(verbosity)
     calls, fits = list[int](), list[int]()
     needed = set[tuple[object, ...]]()
-    for number in range(min(max(LEAST_DRAWN, trials), MOST_DRAWN)):
-        candidate = suggest(task.space, study.ask())
+    for number in range(min(max(MIN_DRAWS, trials), MAX_DRAWS)):
+        candidate = suggest(space, study.ask())
         method = task.method_of(candidate.program)
         try:
             built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))

@@ -97,7 +97,7 @@ def budget_share(
         if (limit := getattr(limits, what)) is not None and (cost := costs.get(what))
         for spare in [(spares or {}).get(what, 0.0)]
     ]
-    return min(shares, key=lambda one: one.share, default=None)
+    return min(shares, key=lambda part: part.share, default=None)
 
 
 def _paid(amount: float, cost: float, work: Work, trials: int) -> tuple[float, int]:

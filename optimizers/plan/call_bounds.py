@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.space import ProgramSpace
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 from ragc.task.base import Task
-from ragc.task.space import ProgramSpace
 
 REQUESTS = 2
 """The most requests of one typed call: the first, and one retry for an unreadable reply."""
@@ -139,6 +139,6 @@ def _size(knob: Knob, baseline: Value) -> int:
 
 def _runtimes(task: Task) -> Iterator[Runtime]:
     """The runtime with the roles' own targets, then those with the other targets allowed for the roles."""
-    roles = task.space.targets
+    roles = task.recipe.search.targets
     for names in product(*roles.values()):
         yield task.runtime.with_targets(dict(zip(roles, names, strict=True)))

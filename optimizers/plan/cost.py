@@ -52,7 +52,7 @@ def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
 def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:
     """The longest reply of any request in tokens, the targets that may be asked, and their limits."""
     longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
-    knobs = tuple(task.space.baseline().knobs.values())
+    knobs = tuple(task.baseline_knobs.values())
     targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
     return longest, targets, [request_limits(target, longest) for target in targets]
 

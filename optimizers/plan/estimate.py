@@ -18,6 +18,7 @@ from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import check_compile
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.candidates.thresholds.curve import POINTS
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.average import Average, average
@@ -60,13 +61,14 @@ class _Plan:
 
     def __init__(self, task: Task) -> None:
         self.task, self.recipe = task, task.recipe
-        self.bounds = [part_bound(task, part) for part in task.space.parts]
+        self.space = search_space(task.recipe, task.runtime)
+        self.bounds = [part_bound(task, part) for part in self.space.parts]
         self.phases: dict[str, Phase] = {}
         self.baseline = self.bounds[0].baseline
         self.most = max(bound.most for bound in self.bounds)
-        searched = task.space.size or task.recipe.search.instructions
+        searched = not task.recipe.searches_nothing
         self.trials = task.trials if searched else 0
-        drawn = average(task, self.trials) if searched else None
+        drawn = average(task, self.space, self.trials) if searched else None
         self.average = drawn or Average(self.most, max(bound.fit for bound in self.bounds), self.trials)
 
     def add(
@@ -116,7 +118,7 @@ class _Plan:
         task, trials = self.task, self.trials
         self.add("baseline", task.dev, 1, self.baseline)
         self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
-        if trials and task.space.demos:
+        if trials and task.recipe.search.demos:
             self._demonstrations()
         if task.recipe.search.instruction_rounds:
             if trials:
@@ -125,7 +127,7 @@ class _Plan:
             for bound in self.bounds:
                 self._instructions(bound)
         if trials and task.recipe.search.calibrate:
-            for part, bound in zip(task.space.parts, self.bounds, strict=True):
+            for part, bound in zip(self.space.parts, self.bounds, strict=True):
                 thresholds = sum(knob.threshold for knob in part.knobs)
                 often = thresholds * (2 + POINTS)
                 mean = min(bound.most, self.average.calls)
@@ -165,7 +167,7 @@ class _Plan:
                 for questions, used in sets
                 if used
             ),
-            key=lambda one: one[0] * len(one[3]),
+            key=lambda phase: phase[0] * len(phase[3]),
             reverse=True,
         )
         for rank, (_, calls, taught, questions) in enumerate(demonstrations[: self.trials]):
@@ -388,5 +390,5 @@ def _prompt_tokens(task: Task) -> int:
 
     Passages take no more than their budget, where there is one.
     """
-    knobs = task.space.baseline().knobs
+    knobs = task.baseline_knobs
     return passage_tokens(knobs) + task.recipe.search.demos * chunk_tokens(knobs)

@@ -24,7 +24,8 @@ from itertools import accumulate
 import numpy as np
 
 from ragc.errors import UsageError
-from ragc.optimizers.search.score_model import Array, Posterior
+from ragc.optimizers.search.normal_equations import Array
+from ragc.optimizers.search.score_model import Posterior
 
 MARGIN = 0.01
 """The difference below the baseline that counts as worse, in units of the score."""
@@ -39,13 +40,13 @@ search asked two thirds as much and chose worse (experiments/LOG.md), as the mod
 BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 """Shares of the dev questions after which a setting may be stopped."""
 
-LEAST = 5
+MIN_BEFORE_STOP = 5
 """The least number of questions after which a setting may be stopped.
 
 Fewer questions are too little evidence, and so small a block leaves most of the request limit unused.
 """
 
-FEWEST = 15
+MIN_DEV_QUESTIONS = 15
 """The least number of dev questions that a budget may cut a study to."""
 
 ANSWERS = 6
@@ -54,10 +55,10 @@ ANSWERS = 6
 A few questions asked of many settings choose better than many asked of two (experiments/LOG.md).
 """
 
-AHEAD = (1, 4)
+LOOKAHEAD = (1, 4)
 """Stopping points ahead for which the worth of a look is computed."""
 
-WINNING = (1 / 3, 10)
+MIN_TO_WIN = (1 / 3, 10)
 """A setting may win that answered this share of the dev questions, and at least this many or all."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -71,7 +72,7 @@ def stopping_points(questions: int, groups: Sequence[int] = ()) -> list[int]:
     stopped after a whole group.
     """
     ends = {round(questions * share) for share in BLOCKS}
-    points = sorted({end for end in ends if end >= LEAST} | {questions})
+    points = sorted({end for end in ends if end >= MIN_BEFORE_STOP} | {questions})
     if not groups:
         return points
     return sorted({whole_groups(end, groups, questions) for end in points})
@@ -90,12 +91,12 @@ def affordable_questions(questions: int, answers: float, groups: Sequence[int] =
     """
     if answers >= ANSWERS * questions:
         return questions
-    return whole_groups(min(questions, max(FEWEST, int(answers / ANSWERS))), groups, questions)
+    return whole_groups(min(questions, max(MIN_DEV_QUESTIONS, int(answers / ANSWERS))), groups, questions)
 
 
 def least_to_win(questions: int) -> int:
     """The answers to `questions` dev questions that a winner needs at least."""
-    share, least = WINNING
+    share, least = MIN_TO_WIN
     return min(questions, max(least, math.ceil(share * questions)))
 
 
@@ -114,12 +115,12 @@ def next_looks(
     if most < 1:
         raise UsageError(f"A round of looks needs room for at least one, found {most}.")
     ends = ends or stopping_points(questions)
-    looks = np.zeros((len(AHEAD), len(seen)))
+    looks = np.zeros((len(LOOKAHEAD), len(seen)))
     for setting in among:
         further = [end - seen[setting] for end in ends if end > seen[setting]]
-        for row, ahead in enumerate(AHEAD):
+        for row, ahead in enumerate(LOOKAHEAD):
             looks[row, setting] = further[min(ahead, len(further)) - 1] if further else 0
-    next_answers = {setting: looks[AHEAD.index(1), setting] for setting in among}
+    next_answers = {setting: looks[LOOKAHEAD.index(1), setting] for setting in among}
     leader = int(np.argmax(np.round(posterior.mean, 9)))
     chosen: list[int] = []
     if leader in among and seen[leader] < least_to_win(questions):

@@ -56,7 +56,9 @@ class StudyLog:
 
     def _values(self, trial: TrialResult) -> str:
         pairs = zip(self._task.objectives, trial.values, strict=True)
-        return ", ".join(f"{one.metric.id} {one.to_metric(value):.4g}" for one, value in pairs)
+        return ", ".join(
+            f"{objective.metric.id} {objective.to_metric(value):.4g}" for objective, value in pairs
+        )
 
     def _write(self, lines: Sequence[str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")

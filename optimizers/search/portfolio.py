@@ -3,9 +3,9 @@
     baseline ─► optimizer 1 ─► optimizer 2 ─► ... ─► every winner on dev, with the baseline ─► `select`
 
 Each optimizer has its share of the trials and of the budget that is left after the baseline, the test
-questions and the meeting on dev. What one that ran to its end leaves over goes to the next. Of one that its
-share cut off nothing is left over, because how much it had spent by then is a matter of timing. So a
-portfolio that is killed and resumed has the same result.
+questions and the final comparison on dev. What an optimizer that ran to its end leaves over goes to the next.
+One that its share cut off leaves nothing over, because how much it had spent by then is a matter of timing.
+So a portfolio that is killed and resumed has the same result.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ragc.core.outputs import put_file
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.optimizers.candidates.dev_order import shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
@@ -32,10 +33,10 @@ from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 
-BASELINE, MEETING = "baseline", "meeting"
+BASELINE, COMPARISON = "baseline", "meeting"
 """The parts of the ledger beside those of the optimizers."""
 
-STANDING = "parts.json"
+PROGRESS = "parts.json"
 """The file in the study's directory that says how each optimizer of a portfolio stands."""
 
 BY_TRAIN = ("reanchor",)
@@ -43,7 +44,7 @@ BY_TRAIN = ("reanchor",)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PortfolioPart:
     """One optimizer of a portfolio: its share of the whole, from 0 to 1, and its task with its trials.
 
     `until` is the share of the whole at its end, with those of the optimizers before.
@@ -55,7 +56,7 @@ class Part:
     task: Task
 
 
-def parts_of(task: Task) -> list[Part]:
+def parts_of(task: Task) -> list[PortfolioPart]:
     """The optimizers of `task`, in order; one alone has the whole.
 
     Raises UsageError if there are fewer trials than optimizers.
@@ -63,7 +64,7 @@ def parts_of(task: Task) -> list[Part]:
     search = task.recipe.search
     names = (search.optimizer,) if isinstance(search.optimizer, str) else search.optimizer
     if len(names) == 1:
-        return [Part(names[0], 1.0, 1.0, task)]
+        return [PortfolioPart(names[0], 1.0, 1.0, task)]
     if task.trials < len(names):
         raise UsageError(
             f"{len(names)} optimizers need a trial each, and the recipe allows "
@@ -75,7 +76,7 @@ def parts_of(task: Task) -> list[Part]:
     for at, (name, trials) in enumerate(divide_trials(names, search.shares, task.trials)):
         own = search.replace(optimizer=name, shares=(), trials=trials)
         recipe = replace(task.recipe, search=own, budget=task.recipe.budget.replace(trials=None))
-        parts.append(Part(name, weights[at] / sum(weights), ends[at], replace(task, recipe=recipe)))
+        parts.append(PortfolioPart(name, weights[at] / sum(weights), ends[at], replace(task, recipe=recipe)))
     return parts
 
 
@@ -95,12 +96,12 @@ def divide_trials(names: Sequence[str], shares: Sequence[float], trials: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PartOutcome:
     """The result of one optimizer. `program` is None if it has none, as the notes then say.
 
     `trials` and `stopped` count its trials without the baseline. `ended` says which budget ended it, "" for
-    none. `facts` are those of its own search for provenance, `costs` the counters of its parts, and `tried`
-    its trials as JSON values. `limits` are its share, set where that cut it off.
+    none. `facts` are those of its own search for provenance, `costs` the counters of its parts.
+    `trial_records` are its trials as JSON values. `limits` are its share, set where that cut it off.
     """
 
     program: RagProgram | None
@@ -110,27 +111,27 @@ class Outcome:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Sequence[Mapping[str, float]] = ()
-    tried: Sequence[Mapping[str, Any]] = ()
+    trial_records: Sequence[Mapping[str, Any]] = ()
     limits: Budget = field(default_factory=Budget)
 
 
 class RunPart(Protocol):
     """Runs the optimizer of a part, with `reserved` LM calls of the budget held back."""
 
-    async def __call__(self, part: Part, reserved: int) -> Outcome: ...  # noqa: D102 - described above
+    async def __call__(self, part: PortfolioPart, reserved: int) -> PartOutcome: ...  # noqa: D102 - described above
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """A program that meets the others on dev, and its result there; `outcome` is None for the baseline."""
+class Finalist:
+    """A program of the final comparison and its result on dev; `outcome` is None for the baseline."""
 
     name: str
     program: RagProgram
     result: TrialResult
-    outcome: Outcome | None = None
+    outcome: PartOutcome | None = None
 
 
-class Shares:
+class BudgetShares:
     """Divides a budget among the parts of a portfolio.
 
     `pool` is the part of the recipe's limits that is divided; `left` is what earlier parts left over of it.
@@ -148,7 +149,7 @@ class Shares:
         }
         self._left = dict.fromkeys(self._pool, 0.0)
 
-    def enter(self, part: Part) -> Budget:
+    def enter(self, part: PortfolioPart) -> Budget:
         """Begins `part` on the ledger, and returns its limits."""
         amounts: dict[str, Any] = {
             what: pool * part.share + self._left[what] for what, pool in self._pool.items()
@@ -162,7 +163,7 @@ class Shares:
         self._ledger.enter(part.optimizer, limits)
         return limits
 
-    def leave(self, part: Part, limits: Budget, *, cut_off: bool) -> None:
+    def leave(self, part: PortfolioPart, limits: Budget, *, cut_off: bool) -> None:
         """Ends `part`; what it did not spend is left over, unless its share cut it off."""
         spent = self._ledger.spent(part.optimizer)
         used = {"lm_calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd}
@@ -170,29 +171,31 @@ class Shares:
             self._left[what] = 0.0 if cut_off else max(0.0, getattr(limits, what) - used[what])
 
 
-class Meeting:
+class FinalComparison:
     """The dev questions, answered by the baseline and by the winner of each optimizer."""
 
     def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self._limit, self._progress = task, limit, progress
         self._order = shuffle_dev(task)
-        self.entrants: list[Entrant] = []
+        self.finalists: list[Finalist] = []
 
-    async def answer(self, name: str, program: RagProgram, outcome: Outcome | None = None) -> Entrant:
+    async def answer(self, name: str, program: RagProgram, outcome: PartOutcome | None = None) -> Finalist:
         """Answers the dev questions with `program`, which then takes part. Raises BudgetExhausted."""
         self._progress.phase(f"{name} on dev", len(self._order))
         rows: Sequence[Row] = await evaluate(
             program, self._order, self.task.scorer, limit=self._limit, done=self._progress.step
         )
-        # Selection tells entrants apart by their candidates; what was searched differs by optimizer.
-        candidate = replace(self.task.space.baseline(), program=name)
-        result = result_of(len(self.entrants), candidate, rows, self.task.objectives, None)
-        entrant = Entrant(name, program, result, outcome)
-        self.entrants.append(entrant)
-        return entrant
+        # Selection tells finalists apart by their candidates; what was searched differs by optimizer.
+        candidate = Candidate(self.task.baseline_knobs, program=name)
+        result = result_of(len(self.finalists), candidate, rows, self.task.objectives, None)
+        finalist = Finalist(name, program, result, outcome)
+        self.finalists.append(finalist)
+        return finalist
 
 
-def limited(task: Task, ledger: FileLedger, part: Part, limits: Budget, reserved: int) -> Part:
+def limited(
+    task: Task, ledger: FileLedger, part: PortfolioPart, limits: Budget, reserved: int
+) -> PortfolioPart:
     """`part` with its share as the budget of its recipe, from which a search plans what it may spend.
 
     The amounts are those of the whole ledger at the end of the share, with `reserved` calls held back.
@@ -208,20 +211,20 @@ def limited(task: Task, ledger: FileLedger, part: Part, limits: Budget, reserved
 
 
 async def run_portfolio(
-    meeting: Meeting, run: RunPart, progress: Progress, *, reserved: int
-) -> list[tuple[Part, Outcome]]:
-    """Runs every optimizer in its share, then lets their programs meet the baseline on dev.
+    comparison: FinalComparison, run: RunPart, progress: Progress, *, reserved: int
+) -> list[tuple[PortfolioPart, PartOutcome]]:
+    """Runs every optimizer in its share, then compares their programs with the baseline on dev.
 
     `reserved` LM calls of the budget are held back for the test questions. An optimizer that ends with an
     error of its own, or answers nothing, has no program, and the others go on.
     """
-    task, ledger = meeting.task, ledger_of(meeting.task)
-    baseline, limits = meeting.entrants[0], task.recipe.budget
+    task, ledger = comparison.task, ledger_of(comparison.task)
+    baseline, limits = comparison.finalists[0], task.recipe.budget
     parts = parts_of(task)
     once = baseline.result.counters.get("lm_calls", 0)
     held = reserved + round(once * sum(part.optimizer in BY_TRAIN for part in parts))
-    shares = Shares(ledger, limits, held=held)
-    results: list[tuple[Part, Outcome]] = []
+    shares = BudgetShares(ledger, limits, held=held)
+    results: list[tuple[PortfolioPart, PartOutcome]] = []
     for part in parts:
         own = shares.enter(part)
         progress.note(f"{part.optimizer} begins, {part.share:.0%} of the search")
@@ -229,15 +232,15 @@ async def run_portfolio(
         outcome = await run(limited(task, ledger, part, own, held), held)
         shares.leave(part, own, cut_off=bool(outcome.ended))
         results.append((part, replace(outcome, limits=own) if outcome.ended else outcome))
-        keep_standing(meeting, results)
-    ledger.enter(MEETING, Budget())
+        write_progress(comparison, results)
+    ledger.enter(COMPARISON, Budget())
     ledger.hold(reserved)
     for at, (part, outcome) in enumerate(results):
         if outcome.program is None:
             continue
         try:
-            await meeting.answer(part.optimizer, outcome.program, outcome)
-            keep_standing(meeting, results)
+            await comparison.answer(part.optimizer, outcome.program, outcome)
+            write_progress(comparison, results)
         except BudgetExhausted as error:
             note = f"what {part.optimizer} chose was not compared on dev: {error}"
             progress.note(note)
@@ -246,15 +249,17 @@ async def run_portfolio(
     return results
 
 
-def keep_standing(meeting: Meeting, results: Sequence[tuple[Part, Outcome]]) -> None:
+def write_progress(comparison: FinalComparison, results: Sequence[tuple[PortfolioPart, PartOutcome]]) -> None:
     """Writes how the optimizers that ended stand, for `ragc study status`; nothing else reads it."""
-    path = ledger_of(meeting.task).path
+    path = ledger_of(comparison.task).path
     if path is None:
         return
-    objectives = meeting.task.objectives
+    objectives = comparison.task.objectives
     dev = {
-        one.name: {o.metric.id: o.to_metric(v) for o, v in zip(objectives, one.result.values, strict=True)}
-        for one in meeting.entrants
+        finalist.name: {
+            o.metric.id: o.to_metric(v) for o, v in zip(objectives, finalist.result.values, strict=True)
+        }
+        for finalist in comparison.finalists
     }
     ended = {
         part.optimizer: {
@@ -265,13 +270,13 @@ def keep_standing(meeting: Meeting, results: Sequence[tuple[Part, Outcome]]) -> 
         }
         for part, outcome in results
     }
-    put_file(path.with_name(STANDING), pretty(ended).encode())
+    put_file(path.with_name(PROGRESS), pretty(ended).encode())
 
 
-def read_standing(directory: Path) -> Mapping[str, Mapping[str, Any]]:
+def read_progress(directory: Path) -> Mapping[str, Mapping[str, Any]]:
     """How the optimizers of the study in `directory` stand that ended; {} where nothing can be read."""
     try:
-        ended = json.loads(inputs.read_text(directory / STANDING))
+        ended = json.loads(inputs.read_text(directory / PROGRESS))
         return {str(name): dict(entry) for name, entry in ended.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
@@ -284,7 +289,9 @@ def ledger_of(task: Task) -> FileLedger:
     return task.ledger
 
 
-def part_facts(part: Part, outcome: Outcome, entrant: Entrant | None, task: Task) -> dict[str, Any]:
+def part_facts(
+    part: PortfolioPart, outcome: PartOutcome, finalist: Finalist | None, task: Task
+) -> dict[str, Any]:
     """The facts on one optimizer for provenance: its share, what it spent and what it chose.
 
     `spent` are counters, replayed calls included; of one that its share cut off, the share.
@@ -306,14 +313,14 @@ def part_facts(part: Part, outcome: Outcome, entrant: Entrant | None, task: Task
         "notes": list(outcome.notes),
         "search": dict(outcome.facts),
     }
-    if entrant is not None:
-        pairs = zip(task.objectives, entrant.result.values, strict=True)
-        facts["dev"] = {one.metric.id: one.to_metric(value) for one, value in pairs}
-        facts["failures"] = entrant.result.failures.to_json()
+    if finalist is not None:
+        pairs = zip(task.objectives, finalist.result.values, strict=True)
+        facts["dev"] = {objective.metric.id: objective.to_metric(value) for objective, value in pairs}
+        facts["failures"] = finalist.result.failures.to_json()
     return facts
 
 
-def failed(name: str, error: Exception, costs: Sequence[Mapping[str, float]] = ()) -> Outcome:
+def failed(name: str, error: Exception, costs: Sequence[Mapping[str, float]] = ()) -> PartOutcome:
     """The outcome of an optimizer that ended with `error` and has no program."""
     what = "answered no question" if isinstance(error, NothingAnswered) else "ended with an error"
-    return Outcome(None, notes=(f"{name} {what}: {' '.join(str(error).split())}",), costs=costs)
+    return PartOutcome(None, notes=(f"{name} {what}: {' '.join(str(error).split())}",), costs=costs)

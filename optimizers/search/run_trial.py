@@ -8,19 +8,19 @@ from typing import Protocol
 
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task
-from ragc.task.space import Candidate
 
 MAX_PROGRAMS = 32
 """The most programs kept for further looks; the one that answered longest ago goes."""
 
 
-class Runner(Protocol):
+class TrialRunner(Protocol):
     """Runs trials, in this process or on workers. `concurrency` is the most trials that may run at once."""
 
     @property
@@ -63,7 +63,7 @@ class LocalRunner:
         rivals: Sequence[TrialResult],
         span: tuple[int, int] | None = None,
     ) -> TrialResult:
-        """See `Runner.run`."""
+        """See `TrialRunner.run`."""
         task = self._builder.task
         order = shuffle_dev(task)
         if span:

@@ -29,7 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-Array = NDArray[np.float64]
+from ragc.optimizers.search.normal_equations import (
+    PRIOR_VARIANCE,
+    AnsweredCells,
+    Array,
+    GridPosteriors,
+)
 
 SHARES = ((0.9, 0.05, 0.05), (0.6, 0.3, 0.1), (0.3, 0.5, 0.2), (0.3, 0.2, 0.5), (0.05, 0.05, 0.9))
 """Shares of the variance between settings: of single values, of pairs of values, of each setting alone."""
@@ -40,14 +45,13 @@ RATIOS = tuple(np.geomspace(0.0005, 5, 17))
 DIFFICULTIES = (0.3, 1.0, 3.0)
 """Residual variances, relative to the variance between questions."""
 
-MOST = 200
+MAX_EXACT_SETTINGS = 200
 """The most settings from which variances are estimated: the time grows with their number to the third."""
 
 REPETITIONS = 1024
 """Repetitions in which the bias of a choice is measured."""
 
 _PRIOR_RATIO, _PRIOR_SPREAD = 0.05, 2.0
-_PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.1, 0.5
 _JITTER = 1e-9
 _FREEDOM = 4.0
 _SEED = 18
@@ -128,7 +132,7 @@ class ScoreModel:
         self._scale: Array = np.ones(len(settings))
         self._similarity: Array = np.eye(len(settings))
         self._root: Array = np.eye(len(settings))
-        self.variances = Variances(SHARES[1], _PRIOR_RATIO, 1.0, _PRIOR_VARIANCE)
+        self.variances = Variances(SHARES[1], _PRIOR_RATIO, 1.0, PRIOR_VARIANCE)
         self.fix(self.variances)
 
     def fix(self, variances: Variances) -> None:
@@ -143,18 +147,20 @@ class ScoreModel:
 
         Returns the posterior averaged over all variances, each with its likelihood; `posterior` uses their
         mean. With `tails`, settings far from what their values predict get a wider distribution of their own.
-        With more than `MOST` settings the variances are those of a sample of them, and the posterior uses
-        their mean.
+        With more than `MAX_EXACT_SETTINGS` settings the variances are those of a sample of them, and the
+        posterior uses their mean.
         """
         self._scale = np.ones(len(scores))
-        if len(scores) > MOST:
+        if len(scores) > MAX_EXACT_SETTINGS:
             answered = np.flatnonzero(~np.isnan(scores).all(axis=1))
-            sample = answered[np.linspace(0, len(answered) - 1, min(MOST, len(answered))).astype(int)]
+            sample = answered[
+                np.linspace(0, len(answered) - 1, min(MAX_EXACT_SETTINGS, len(answered))).astype(int)
+            ]
             part = ScoreModel([self._settings[index] for index in sample])
             part.fit(scores[sample], tails=False)
             self.fix(part.variances)
             return self.posterior(scores)
-        seen = _Seen.of(scores)
+        seen = AnsweredCells.of(scores)
         if tails:
             # For the scales the means of the variances do, and those at the middle difficulty.
             self._weigh(seen, DIFFICULTIES[1:2])
@@ -165,7 +171,7 @@ class ScoreModel:
     @_one_thread()
     def posterior(self, scores: Array) -> Posterior:
         """The posterior given `scores`, with the variances that were fixed or fitted last."""
-        mean, cov, level = self._effects(_Seen.of(scores))
+        mean, cov, level = self._effects(AnsweredCells.of(scores))
         return Posterior(level + mean, cov, self.variances.residual)
 
     @_one_thread()
@@ -181,7 +187,7 @@ class ScoreModel:
         away from effects put back once: without, the second part is measured on effects that are drawn
         together already. 0 where all scores are equal.
         """
-        seen = _Seen.of(scores)
+        seen = AnsweredCells.of(scores)
         if np.nanmin(scores) == np.nanmax(scores):
             return 0.0
         reduced = seen.without_questions(self.variances.difficulty)
@@ -204,7 +210,7 @@ class ScoreModel:
         mixed: Array = shares[0] * single + shares[1] * pair + np.diag(shares[2] * self._scale)
         return mixed
 
-    def _effects(self, seen: _Seen) -> tuple[Array, Array, float]:
+    def _effects(self, seen: AnsweredCells) -> tuple[Array, Array, float]:
         """Mean and covariance of the settings' effects, and the level."""
         reduced = seen.without_questions(self.variances.difficulty)
         precision = (
@@ -214,12 +220,12 @@ class ScoreModel:
         effects = half.T @ (half @ reduced.sums)
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
-    def _weigh(self, seen: _Seen, difficulties: Sequence[float]) -> tuple[_Points, Array]:
+    def _weigh(self, seen: AnsweredCells, difficulties: Sequence[float]) -> tuple[GridPosteriors, Array]:
         """The grid of variances and what each point weighs, shape (points, ratios); fixes their means."""
         ratios = np.array(RATIOS)
         log_prior = -0.5 * ((np.log(ratios) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
         mixes = np.array([self._mix(shares) for shares in SHARES])
-        points = _Points.of([seen.without_questions(d) for d in difficulties], mixes, ratios, seen)
+        points = GridPosteriors.of([seen.without_questions(d) for d in difficulties], mixes, ratios, seen)
         likelihoods = points.likelihood + log_prior
         weights: Array = np.exp(likelihoods - likelihoods.max())
         weights /= weights.sum()
@@ -235,7 +241,7 @@ class ScoreModel:
         )
         return points, weights
 
-    def _own_scales(self, seen: _Seen) -> Array:
+    def _own_scales(self, seen: AnsweredCells) -> Array:
         """Factors for the variances of the settings' own effects: an EM step for Student's t."""
         own, between = self.variances.shares[2], self.variances.ratio * self.variances.residual
         effects, cov, _ = self._effects(seen)
@@ -245,130 +251,6 @@ class ScoreModel:
         unexplained += own**2 * np.einsum("ij,jk,ik->i", inverse, cov, inverse)
         squared = (mean**2 + np.maximum(unexplained, 0)) / (own * between)
         return np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """The posteriors at all points: difficulties by mixes of shares, and ratios.
-
-    Only settings that answered something have equations, so effects are independent in as many coordinates:
-    `basis`, shape (points, settings, answered), maps them to settings, `sums` and `values`, shape (points,
-    answered), are what the scores say of each. The other directions are as before any answer. `likelihood`
-    and `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
-    """
-
-    reduced: Sequence[_Reduced]
-    mixes: Array
-    ratios: Array
-    likelihood: Array
-    residual: Array
-    basis: Array
-    sums: Array
-    values: Array
-
-    @classmethod
-    def of(cls, reduced: Sequence[_Reduced], mixes: Array, ratios: Array, seen: _Seen) -> _Points:
-        rows, count = np.flatnonzero(seen.mask.any(axis=1)), seen.count
-        strengths, directions = np.linalg.eigh(np.array([one.weights[np.ix_(rows, rows)] for one in reduced]))
-        half = directions * np.sqrt(np.maximum(strengths, 0))[:, None]
-        within = half.transpose(0, 2, 1)[:, None] @ mixes[:, rows[:, None], rows] @ half[:, None]
-        values, vectors = np.linalg.eigh(within.reshape(-1, len(rows), len(rows)))
-        informative = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
-        scale = np.where(informative, 1 / np.sqrt(np.where(informative, values, 1.0)), 0.0)
-        values = np.where(informative, values, 0.0)
-        turned = half[:, None] @ vectors.reshape(len(reduced), len(mixes), len(rows), len(rows))
-        basis = (mixes[:, :, rows] @ turned).reshape(len(values), -1, len(rows)) * scale[:, None]
-        by_point = [one for one in reduced for _ in mixes]
-        sums = np.array([one.sums @ part for one, part in zip(by_point, basis, strict=True)])
-        column = ratios[:, None]
-        ratio_values = column * values[:, None]
-        explained = (column * sums[:, None] ** 2 / (1 + ratio_values)).sum(2)
-        squares = np.array([one.squares for one in by_point])[:, None]
-        residual = np.maximum(squares - explained, 1e-6 * count) + _PRIOR_VARIANCE * _PRIOR_WEIGHT
-        residual /= count - 1 + _PRIOR_WEIGHT
-        log_det = np.array([one.log_det for one in by_point])[:, None] + np.log1p(ratio_values).sum(2)
-        likelihood = -0.5 * ((count - 1) * np.log(residual) + log_det)
-        return cls(reduced, mixes, ratios, likelihood, residual, basis, sums, values)
-
-    def average(self, weights: Array) -> tuple[Array, Array]:
-        """Mean scores of all settings and the covariance of their effects; `weights` add up to 1.
-
-        How far means at different ratios of one point lie apart is left out, so the covariance is too small;
-        `search.risk` was chosen with it (experiments/LOG.md).
-        """
-        column = self.ratios[:, None]
-        shrunk = column / (1 + column * self.values[:, None])
-        means = np.zeros(self.basis.shape[:2])
-        cov: Array = np.zeros(self.mixes.shape[1:])
-        shares = weights.sum(1)
-        for point in np.flatnonzero(shares):
-            basis, weight, share = self.basis[point], weights[point], shares[point]
-            effects = basis @ (weight @ shrunk[point] * self.sums[point])
-            reduced = self.reduced[int(point) // len(self.mixes)]
-            means[point] = share * reduced.level(effects / share) + effects
-        total: Array = means.sum(0)
-        for point in np.flatnonzero(shares > 1e-4):
-            basis, scaled = self.basis[point], weights[point] * self.residual[point]
-            before = float(scaled @ self.ratios)
-            gap = means[point] / shares[point] - total
-            cov += before * self.mixes[point % len(self.mixes)]
-            cov += (basis * (scaled @ shrunk[point] - before)) @ basis.T + shares[point] * np.outer(gap, gap)
-        return total, cov
-
-
-@dataclass(frozen=True, slots=True)
-class _Reduced:
-    """The normal equations of the settings' effects after questions and level are eliminated."""
-
-    weights: Array
-    sums: Array
-    squares: float
-    log_det: float
-    pull: Array
-    total: float
-    mass: float
-
-    def level(self, effects: Array) -> float:
-        return float((self.total - self.pull @ effects) / self.mass)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The answered cells, shape (settings, questions): `mask` is 0 or 1, `values` 0 where there is none."""
-
-    mask: Array
-    values: Array
-
-    @classmethod
-    def of(cls, scores: Array) -> _Seen:
-        mask = ~np.isnan(scores)
-        if not mask.any():
-            raise ValueError("A model of scores needs at least one score, found none.")
-        used = mask.any(axis=0)
-        return cls(mask[:, used].astype(float), np.where(mask, scores, 0.0)[:, used])
-
-    @property
-    def count(self) -> float:
-        return float(self.mask.sum())
-
-    def without_questions(self, difficulty: float) -> _Reduced:
-        answers, sums = self.mask.sum(0), self.values.sum(0)
-        share = 1 / (answers + difficulty)
-        weights = np.diag(self.mask.sum(1)) - (self.mask * share) @ self.mask.T
-        pull = self.mask @ (difficulty * share)
-        mass = float((difficulty * answers * share).sum())
-        own = self.values.sum(1) - self.mask @ (sums * share)
-        total = float((sums * difficulty * share).sum())
-        squares = float((self.values**2).sum() - (sums**2 * share).sum() - total**2 / mass)
-        return _Reduced(
-            weights - np.outer(pull, pull) / mass,
-            own - pull * total / mass,
-            squares,
-            float(np.log1p(answers / difficulty).sum() + np.log(mass)),
-            pull,
-            total,
-            mass,
-        )
 
 
 def _root(similarity: Array) -> Array:

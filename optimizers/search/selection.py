@@ -31,26 +31,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
-from ragc.optimizers.search.allocation import (
-    MARGIN,
-    TOLERANCE,
-    least_to_win,
-    next_looks,
-    stopping_points,
-)
+from ragc.optimizers.search.allocation import MARGIN, least_to_win
+from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.racing import dominated
-from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
+from ragc.optimizers.search.score_model import Posterior, ScoreModel
 from ragc.programs.knobs import Value
 from ragc.recipe.values import RISK
-from ragc.task.space import Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,50 +219,6 @@ class ScoreTable:
         return cls((scores - centre) / scale, centre, scale, margin / scale, share)
 
 
-def worth_looking(
-    fitted: FittedScores,
-    trials: Sequence[TrialResult],
-    fresh: Sequence[Candidate],
-    objective: Objective,
-    most: int,
-) -> list[int]:
-    """Who answers more questions next: at most `most` indices into `trials` and then `fresh`, the best first.
-
-    `fitted` is the model of both. A fresh candidate answered nothing yet. Left out are trials that saw all
-    questions, those that answered none of theirs, and looks that promise nothing (`allocation.next_looks`).
-    The first of `trials` is the baseline.
-    """
-    if fitted.posterior is None:
-        return []
-    unique, lines = fitted.trials, [*fitted.lines, *([] for _ in fresh)]
-    among = [
-        index
-        for index, line in enumerate(lines)
-        if index >= len(unique)
-        or (len(line) < len(lines[0]) and not is_hopeless(unique[index], unique[0], objective))
-    ]
-    looks = next_looks(
-        fitted.posterior,
-        [len(line) for line in lines],
-        among,
-        questions=len(lines[0]),
-        most=most,
-        tolerance=fitted.table.margin * TOLERANCE / MARGIN,
-        ends=_ends(unique[0]),
-    )
-    at = {trial.number: index for index, trial in enumerate(trials)}
-    positions = [*(at[trial.number] for trial in unique), *range(len(trials), len(trials) + len(fresh))]
-    return [positions[index] for index in looks]
-
-
-def _ends(baseline: TrialResult) -> list[int]:
-    """The numbers of groups after which a trial may be stopped; [] for independent questions."""
-    if not baseline.groups:
-        return []
-    ends = list(accumulate(baseline.groups))
-    return [ends.index(end) + 1 for end in stopping_points(len(baseline.scores), baseline.groups)]
-
-
 def select(
     trials: Sequence[TrialResult],
     objectives: Sequence[Objective],
@@ -314,7 +264,7 @@ def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> lis
         for trial in trials
         if whole and not trial.complete and trial.n_independent >= enough
         and trial.candidate.mark not in marks
-        and trial.failures.share <= min(one.failures.share for one in whole) + FAILING + 1e-9
+        and trial.failures.share <= min(other.failures.share for other in whole) + FAILING + 1e-9
     ]  # fmt: skip
 
 

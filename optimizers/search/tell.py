@@ -35,61 +35,61 @@ _FIRST = 5
 """The number of questions of the first intermediate value."""
 
 
-def report(study: optuna.Study, number: int, tried: TrialResult) -> None:
+def report(study: optuna.Study, number: int, result: TrialResult) -> None:
     """Shows the mean of the running trial `number` of `study` so far. Idempotent."""
-    if len(tried.values) == 1:
+    if len(result.values) == 1:
         storage = study._storage
         trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-        storage.set_trial_intermediate_value(trial, len(tried.scores), tried.values[0])
+        storage.set_trial_intermediate_value(trial, len(result.scores), result.values[0])
 
 
-def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
-    """Finishes the running trial `number` of `study` with the result `tried`. Idempotent."""
+def finish(study: optuna.Study, number: int, result: TrialResult) -> None:
+    """Finishes the running trial `number` of `study` with the result `result`. Idempotent."""
     storage = study._storage
     trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    attributes: dict[str, Any] = dict(_shown(tried))
-    if tried.failures.n:
-        attributes[FAILURES] = tried.failures.to_json()
-    if not tried.complete:
-        attributes[ESTIMATES], attributes[MEANS] = list(tried.estimates), list(tried.values)
-        attributes[SEEN] = len(tried.scores)
+    attributes: dict[str, Any] = dict(_shown(result))
+    if result.failures.n:
+        attributes[FAILURES] = result.failures.to_json()
+    if not result.complete:
+        attributes[ESTIMATES], attributes[MEANS] = list(result.estimates), list(result.values)
+        attributes[SEEN] = len(result.scores)
     for name, value in attributes.items():
         storage.set_trial_user_attr(trial, name, value)
-    if len(tried.values) == 1:
-        for seen, mean in _curve(tried, study.metric_names or ()):
+    if len(result.values) == 1:
+        for seen, mean in _curve(result, study.metric_names or ()):
             storage.set_trial_intermediate_value(trial, seen, mean)
-    if tried.complete:
-        study.tell(number, list(tried.values))
+    if result.complete:
+        study.tell(number, list(result.values))
     else:
         study.tell(number, state=TrialState.PRUNED)
 
 
-def _shown(tried: TrialResult) -> Iterator[tuple[str, float]]:
+def _shown(result: TrialResult) -> Iterator[tuple[str, float]]:
     """The attributes for other programs to show."""
-    yield "questions", len(tried.scores)
-    yield "failed", tried.failures.n
-    for name in dict.fromkeys(name for scores in tried.scores for name in scores):
-        values = [value for scores in tried.scores if (value := scores.get(name)) is not None]
+    yield "questions", len(result.scores)
+    yield "failed", result.failures.n
+    for name in dict.fromkeys(name for scores in result.scores for name in scores):
+        values = [value for scores in result.scores if (value := scores.get(name)) is not None]
         if values:
             yield f"mean {name}", sum(values) / len(values)
-    yield "total lm_calls", tried.counters.get("lm_calls", 0)
-    yield "total tokens", tried.tokens
+    yield "total lm_calls", result.counters.get("lm_calls", 0)
+    yield "total tokens", result.tokens
 
 
-def _curve(tried: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, float]]:
+def _curve(result: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, float]]:
     """The mean of the one objective, called `names[0]`, after 5, 10, 20 ... and after all questions seen.
 
     Only the last one in a study without names, and as that of a complete trial is its value, only for others.
     """
     if not names:
-        if not tried.complete:
-            yield len(tried.scores), tried.values[0]
+        if not result.complete:
+            yield len(result.scores), result.values[0]
         return
-    series, seen = tried.series(objective_of(names[0])), _FIRST
+    series, seen = result.series(objective_of(names[0])), _FIRST
     while seen < len(series):
         yield seen, sum(series[:seen]) / seen
         seen *= 2
-    yield len(series), tried.values[0]
+    yield len(series), result.values[0]
 
 
 def sampler_view(

@@ -14,13 +14,8 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import identical, written
+from tests.optimizers.colours import identical
 from tests.optimizers.priced import PRICE, compiled, replied
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return written(tmp_path)
 
 
 def sums(folder: Path, out: str) -> dict[str, Any]:

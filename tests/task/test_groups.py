@@ -23,17 +23,18 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.allocation import stopping_points
+from ragc.optimizers.search.looks import best_looks
 from ragc.optimizers.search.racing import win_probability
-from ragc.optimizers.search.selection import FittedScores, worth_looking
+from ragc.optimizers.search.selection import FittedScores
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
-from ragc.task.space import Candidate
 from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos
@@ -255,7 +256,7 @@ def test_a_trial_keeps_its_groups_and_its_looks_end_with_them() -> None:
     longer = begun.extended(trial(1, [1], (), 12), first, [OBJECTIVE], 12)
     assert longer.groups == (3, 1)
     trials, fresh = [first, begun], [Candidate({"top_k": 5})]
-    looks = worth_looking(FittedScores.to(trials, OBJECTIVE, fresh), trials, fresh, OBJECTIVE, 2)
+    looks = best_looks(FittedScores.to(trials, OBJECTIVE, fresh), trials, fresh, OBJECTIVE, 2)
     assert set(looks) <= {1, 2}
     plain = replace(first, groups=())
     assert "groups" not in plain.to_json()

@@ -19,7 +19,7 @@ import dspy
 from ragc.core import counters
 from ragc.core.counters import Counters
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.candidates.demos.pool import Demo, Demonstration, Pool, label_of
+from ragc.optimizers.candidates.demos.pool import Demo, Demonstration, DemoPool, label_of
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.trace import Call
@@ -27,7 +27,7 @@ from ragc.recipe.values import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.signatures.answer import INVALID
 from ragc.task.answering import NOTHING, Row, evaluate
-from ragc.task.space import label_field
+from ragc.task.baseline import label_field
 
 
 async def collect(
@@ -42,7 +42,7 @@ async def collect(
     block: int = 16,
     done: Callable[[], None] = lambda: None,
     kinds: Container[str] = (),
-) -> Pool:
+) -> DemoPool:
     """Collects demonstrations from train questions that `program` answers well.
 
     A question qualifies if it scores at least `threshold` by the one metric of `scorer`.
@@ -81,7 +81,7 @@ async def collect(
     for name, labelled_demos in _by_predictor(taught, signatures).items():
         demos[name] = (*demos.get(name, ()), *labelled_demos)
     scores = tuple(score for _, score in earned)
-    return Pool(
+    return DemoPool(
         demos,
         scores,
         n_answered,
@@ -97,8 +97,8 @@ def _by_predictor(
 ) -> dict[str, tuple[Demonstration, ...]]:
     demos: dict[str, tuple[Demonstration, ...]] = {}
     for name, demo in taught:
-        one = Demonstration(demo, label=label_of(signatures[name], demo))
-        demos[name] = (*demos.get(name, ()), one)
+        demonstration = Demonstration(demo, label=label_of(signatures[name], demo))
+        demos[name] = (*demos.get(name, ()), demonstration)
     return demos
 
 
@@ -118,11 +118,11 @@ def _collect_judgements(
         for call in calls:
             values = {**call.inputs, **call.outputs}
             label = label_of(signatures[call.name], values)
-            one = Demonstration(values, score, label)
-            known = call.truncated or call.repaired or one in demos[call.name]
+            demonstration = Demonstration(values, score, label)
+            known = call.truncated or call.repaired or demonstration in demos[call.name]
             if label and not known and counts[call.name, label] < most:
                 counts[call.name, label] += 1
-                demos[call.name].append(one)
+                demos[call.name].append(demonstration)
     return {name: tuple(ones) for name, ones in demos.items() if ones}
 
 
@@ -193,8 +193,8 @@ def _bootstrap(
         compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
         for name, predictor in compiled.named_predictors():
             for values in (_fields(predictor, demo) for demo in predictor.demos):
-                one = Demonstration(values, score, label_of(predictor.signature, values))
-                demos[name] = (*demos[name], one)
+                demonstration = Demonstration(values, score, label_of(predictor.signature, values))
+                demos[name] = (*demos[name], demonstration)
     return demos
 
 

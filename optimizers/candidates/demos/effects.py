@@ -68,11 +68,13 @@ def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Obj
     """
     if not shown:
         return Effects(tuple(keys), np.zeros(len(keys)), np.eye(len(keys)) * PRIOR**0.5)
-    gains, noise = _gains([one.trial for one in shown], objective)
-    every = tuple(sorted({*keys, *(key for one in shown for key in one.keys)}))
-    has = np.array([[float(key in one.keys) for key in every] for one in shown])
-    kinds = sorted({one.settings for one in shown})
-    rest = np.array([[*(float(k == one.settings) for k in kinds), float(bool(one.keys))] for one in shown])
+    gains, noise = _gains([entry.trial for entry in shown], objective)
+    every = tuple(sorted({*keys, *(key for entry in shown for key in entry.keys)}))
+    has = np.array([[float(key in entry.keys) for key in every] for entry in shown])
+    kinds = sorted({entry.settings for entry in shown})
+    rest = np.array(
+        [[*(float(k == entry.settings) for k in kinds), float(bool(entry.keys))] for entry in shown]
+    )
     base = np.diag(noise) + SETTINGS * rest @ rest.T
     spread = max(
         SPREADS, key=lambda value: (round(_likelihood(value * has @ has.T + base, gains), 9), -value)

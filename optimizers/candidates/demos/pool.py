@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.core.digest import canonical
 from ragc.recipe.values import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
-from ragc.task.space import label_field
+from ragc.task.baseline import label_field
 
 Demo = Mapping[str, Any]
 
@@ -62,19 +62,19 @@ def balance_labels(
     """
     rng = random.Random(f"balanced {seed} {number}")
     by_label: dict[str, list[Demonstration]] = {}
-    for one in demos:
-        by_label.setdefault(one.label, []).append(one)
+    for demo in demos:
+        by_label.setdefault(demo.label, []).append(demo)
     lists = [by_label[label] for label in sorted(by_label)]
     for members in lists if number else ():
         rng.shuffle(members)
     rng.shuffle(lists)
-    turns = [one for turn in zip_longest(*lists) for one in turn if one is not None][:size]
+    turns = [demo for turn in zip_longest(*lists) for demo in turn if demo is not None][:size]
     rng.shuffle(turns)
     return tuple(turns)
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DemoPool:
     """Demonstrations by predictor, each list in the order of its train questions.
 
     In `filled`, bootstrapped demonstrations come first, then `labelled` labelled ones. `scores` are those of
@@ -104,7 +104,7 @@ class Pool:
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Pool:
+    def of(cls, value: Mapping[str, Any]) -> DemoPool:
         """The inverse of `to_json`."""
         filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])
@@ -113,7 +113,7 @@ class Pool:
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
         """The values of the demonstrations in `filled`, by predictor."""
-        return {name: tuple(one.values for one in demos) for name, demos in self.filled.items()}
+        return {name: tuple(demo.values for demo in demos) for name, demos in self.filled.items()}
 
     @property
     def size(self) -> int:
@@ -127,7 +127,7 @@ class Pool:
         one question stay together if each predictor has one for it.
         """
         return [
-            {name: [one.values for one in self.select(name, number, size, seed)] for name in self.filled}
+            {name: [demo.values for demo in self.select(name, number, size, seed)] for name in self.filled}
             for number in range(count)
         ]
 
@@ -149,24 +149,24 @@ class Pool:
         demos = self._of_kind(kind, predictor)
         if order is not None:
             return tuple(demos[at] for at in order[:size])
-        if kind == BALANCED and any(one.label for one in demos):
+        if kind == BALANCED and any(demo.label for demo in demos):
             return balance_labels(demos, number, size, seed)
         return tuple(_shuffle(demos, number, seed)[:size])
 
     def _of_kind(self, kind: str, predictor: str) -> Sequence[Demonstration]:
         filled = self.filled.get(predictor, ())
         if kind == BOOTSTRAPPED:
-            return [one for one in filled if one.score is not None]
+            return [demo for demo in filled if demo.score is not None]
         if kind == LABELLED:
             return self.labelled_demos.get(predictor, ())
         if kind == BALANCED:
-            known = [one.values for one in filled]
-            return [*filled, *(one for one in self.by_label.get(predictor, ()) if one.values not in known)]
+            known = [demo.values for demo in filled]
+            return [*filled, *(demo for demo in self.by_label.get(predictor, ()) if demo.values not in known)]
         return filled
 
 
 def _pool_to_json(by_predictor: ByPredictor) -> dict[str, Any]:
-    return {name: [one.to_json() for one in demos] for name, demos in by_predictor.items()}
+    return {name: [demo.to_json() for demo in demos] for name, demos in by_predictor.items()}
 
 
 def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:

@@ -12,7 +12,7 @@ from ragc.programs.trace import Search
 from ragc.records import Passage, Question
 from ragc.task.answering import Row
 
-LONGEST = 1200
+MAX_CHARACTERS = 1200
 """The most characters of an instruction; a longer one is cut at the end of a sentence or line."""
 
 SHORTEST = 12
@@ -54,7 +54,7 @@ _BREAK = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 def trim(text: str) -> str:
-    """`text` without a model's wrapping around the instruction, at most LONGEST characters.
+    """`text` without a model's wrapping around the instruction, at most MAX_CHARACTERS characters.
 
     Control characters, and those that reverse the direction of writing, are left out. "" if nothing remains.
     It is cut at the last end of a sentence or line in the second half, else at a word.
@@ -65,10 +65,14 @@ def trim(text: str) -> str:
     while len(plain) > 1 and plain[0] + plain[-1] in QUOTES:
         plain = plain[1:-1].strip()
     plain = re.sub(r"[ \t]+", " ", re.sub(r"\n{3,}", "\n\n", plain))
-    if len(plain) <= LONGEST:
+    if len(plain) <= MAX_CHARACTERS:
         return plain
-    ends = [match.end() for match in _BREAK.finditer(plain, 0, LONGEST) if match.end() >= LONGEST // 2]
-    return plain[: ends[-1]].rstrip() if ends else plain[:LONGEST].rpartition(" ")[0].rstrip()
+    ends = [
+        match.end()
+        for match in _BREAK.finditer(plain, 0, MAX_CHARACTERS)
+        if match.end() >= MAX_CHARACTERS // 2
+    ]
+    return plain[: ends[-1]].rstrip() if ends else plain[:MAX_CHARACTERS].rpartition(" ")[0].rstrip()
 
 
 def _strip_fence(text: str) -> str:

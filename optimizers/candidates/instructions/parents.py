@@ -55,19 +55,19 @@ class ParentPool:
         """
         numbers = sorted(self.leads)
         pairs = [
-            (one, other)
-            for at, one in enumerate(numbers)
+            (first, other)
+            for at, first in enumerate(numbers)
             for other in numbers[at + 1 :]
-            if self.leads[one] - self.leads[other]
-            and self.leads[other] - self.leads[one]
-            and self.trials[one].candidate.program == self.trials[other].candidate.program
-            and self.trials[one].candidate.instructions != self.trials[other].candidate.instructions
+            if self.leads[first] - self.leads[other]
+            and self.leads[other] - self.leads[first]
+            and self.trials[first].candidate.program == self.trials[other].candidate.program
+            and self.trials[first].candidate.instructions != self.trials[other].candidate.instructions
         ]
         if not pairs:
             return None
-        weights = [len(self.leads[one] ^ self.leads[other]) for one, other in pairs]
-        one, other = (self.trials[number] for number in rng.choices(pairs, weights)[0])
-        return (one, other) if one.values[0] >= other.values[0] else (other, one)
+        weights = [len(self.leads[first] ^ self.leads[other]) for first, other in pairs]
+        first, other = (self.trials[number] for number in rng.choices(pairs, weights)[0])
+        return (first, other) if first.values[0] >= other.values[0] else (other, first)
 
 
 def _undominated(

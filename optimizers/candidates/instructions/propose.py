@@ -20,7 +20,7 @@ from dspy.propose.grounded_proposer import TIPS
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
 from ragc.optimizers.candidates.demos.bootstrap import collect
-from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.optimizers.candidates.instructions.filters import TrainTexts, candidates
 from ragc.optimizers.candidates.instructions.grounding import build_proposer
 from ragc.optimizers.candidates.instructions.reflection import (
@@ -75,9 +75,9 @@ async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> di
     return by_predictor
 
 
-def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    longest = max(len(one), len(other))
-    return [part[at] for at in range(longest) for part in (one, other) if at < len(part)]
+def _alternating(first: Sequence[str], other: Sequence[str]) -> list[str]:
+    longest = max(len(first), len(other))
+    return [part[at] for at in range(longest) for part in (first, other) if at < len(part)]
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
@@ -111,7 +111,9 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
     return proposals
 
 
-def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
+def _demo_sets(
+    pool: DemoPool, names: Sequence[str], count: int, seed: int
+) -> dict[int, list[list[Any]]] | None:
     """Demonstrations in the proposer's form, a set for each proposal; None if there are none."""
     if not pool.size:
         return None

@@ -16,7 +16,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError
 
 from ragc.optimizers.candidates.instructions.feedback import feedback
-from ragc.optimizers.candidates.instructions.filters import LONGEST
+from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.trace import Call
@@ -30,13 +30,13 @@ UNREADABLE = (AdapterParseError, ValueError)
 
 GENERAL = (
     "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
-    f"examples. At most {LONGEST} characters."
+    f"examples. At most {MAX_CHARACTERS} characters."
 )
 
 
 async def run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
     """The result of `work`, run as an external optimizer is. Raises the error of ragc that ended it."""
-    watch = SearchMonitor((), done=lambda: None, tried=lambda evaluated: None)
+    watch = SearchMonitor((), done=lambda: None, on_evaluated=lambda evaluated: None)
     result = await bench.run(work, watch)
     if watch.error is not None:
         raise watch.error

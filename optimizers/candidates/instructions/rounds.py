@@ -30,8 +30,9 @@ from typing import Any
 
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
-from ragc.optimizers.candidates.builder import ProgramBuilder, Round, round_name
+from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.eligible import promising_trials
+from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.instructions.filters import NO_TEXTS, TrainTexts, new_texts
 from ragc.optimizers.candidates.instructions.parents import ParentPool
 from ragc.optimizers.candidates.instructions.reflection import (
@@ -41,12 +42,12 @@ from ragc.optimizers.candidates.instructions.reflection import (
     run_in_harness,
     run_parallel,
 )
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.harness.base import Harness
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row
 from ragc.task.budget import answers_left
-from ragc.task.space import Candidate
 
 STEPS = 3
 """The most reflections on one child before its trial; each reads new failures, after the first its own.
@@ -77,7 +78,7 @@ _UNITE = (
 
 
 @dataclass(slots=True)
-class _Plan:
+class _ChildPlan:
     """A child that is being written, number `turn` of the study.
 
     `text` is the instruction of the call `predictor` so far, the parent's at first. `other` is a text to
@@ -174,16 +175,16 @@ class InstructionRounds:
         rng = random.Random(f"round {task.seed} {number}")
         pool = ParentPool.of(promising_trials(trials, task.objectives), task.pick)
         bench = Harness(task, builder.limit, Silent())
-        tried = {trial.candidate.mark for trial in trials}
-        plans, children = list[_Plan](), list[Candidate]()
+        tried_marks = {trial.candidate.mark for trial in trials}
+        plans, children = list[_ChildPlan](), list[Candidate]()
         for turn in range(most):
             pair = pool.draw_pair(rng) if number > 1 and turn == most - 1 else None
-            if pair and (united := combine(*pair)) is not None and united.mark not in tried:
+            if pair and (united := combine(*pair)) is not None and united.mark not in tried_marks:
                 children.append(united)
                 continue
             number_of = (number - 1) * self._children + turn
             plan = await self._plan_union(number_of, *pair) if pair else None
-            plans.append(plan or _Plan(number_of, pool.draw(rng)))
+            plans.append(plan or _ChildPlan(number_of, pool.draw(rng)))
         await self._write(bench, plans, steps)
         texts: dict[str, dict[str, list[str]]] = {}
         for plan in plans:
@@ -199,16 +200,16 @@ class InstructionRounds:
             children.append(replace(candidate, instructions={**candidate.instructions, plan.predictor: at}))
         return texts, children
 
-    async def _plan_union(self, turn: int, one: TrialResult, other: TrialResult) -> _Plan | None:
+    async def _plan_union(self, turn: int, first: TrialResult, other: TrialResult) -> _ChildPlan | None:
         """The plan to unite the texts of the first call where both parents have new ones; None if none."""
-        texts = await self._builder.instruction_texts(one.candidate.program)
-        for name, number in sorted(one.candidate.instructions.items()):
+        texts = await self._builder.instruction_texts(first.candidate.program)
+        for name, number in sorted(first.candidate.instructions.items()):
             second = other.candidate.instructions.get(name, 0)
             if number and second and number != second:
-                return _Plan(turn, one, texts[name][second], name)
+                return _ChildPlan(turn, first, texts[name][second], name)
         return None
 
-    async def _write(self, bench: Harness, plans: Sequence[_Plan], steps: int) -> None:
+    async def _write(self, bench: Harness, plans: Sequence[_ChildPlan], steps: int) -> None:
         """Writes the texts of `plans`, in at most so many reflections each as there are `steps`.
 
         A plan ends earlier when no question fails, or when no reply can be used.
@@ -223,7 +224,7 @@ class InstructionRounds:
             for plan in writing:
                 plan.other = ""
 
-    async def _read_failures(self, bench: Harness, plan: _Plan, step: int) -> list[Row]:
+    async def _read_failures(self, bench: Harness, plan: _ChildPlan, step: int) -> list[Row]:
         """Answers train questions with the child so far and gives `plan` the failed ones as examples.
 
         Returns all rows. The questions are in an order drawn with the seed; every reflection begins a block
@@ -240,7 +241,7 @@ class InstructionRounds:
         calls = {
             name: shown
             for name in texts
-            if (shown := [one for row in failed if (one := example_of(bench, row, name)) is not None])
+            if (shown := [example for row in failed if (example := example_of(bench, row, name)) is not None])
         }
         if not step and plan.predictor not in calls:
             plan.other, plan.predictor = "", list(calls)[plan.turn % len(calls)] if calls else ""
@@ -260,11 +261,13 @@ class InstructionRounds:
             rows += await bench.rows(program, order[len(rows) : len(rows) + BLOCK])
         return rows
 
-    async def _reflect(self, bench: Harness, plans: Sequence[_Plan], rows: Sequence[Row]) -> list[_Plan]:
+    async def _reflect(
+        self, bench: Harness, plans: Sequence[_ChildPlan], rows: Sequence[Row]
+    ) -> list[_ChildPlan]:
         """One reflection on each of `plans`; returns those whose text changed."""
         train, golds = self._task.train, [gold for question in self._task.train for gold in question.answers]
         copied = TrainTexts.of(train, rows)
-        waiting, changed = list(plans), list[_Plan]()
+        waiting, changed = list(plans), list[_ChildPlan]()
         for draw in range(DRAWS if plans else 0):
             jobs = [
                 partial(
@@ -290,13 +293,13 @@ class InstructionRounds:
         return [plan for plan in plans if plan in changed]
 
 
-def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
+def combine(first: TrialResult, other: TrialResult) -> Candidate | None:
     """The candidate of `one` with some instructions of `other`; None if that is no new combination.
 
     A call that only one parent rewrote has that text. Of the calls that both rewrote, in the order of their
     names, every second has the text of `other`.
     """
-    mine, theirs = one.candidate.instructions, other.candidate.instructions
+    mine, theirs = first.candidate.instructions, other.candidate.instructions
     differing = [name for name in sorted({*mine, *theirs}) if mine.get(name, 0) != theirs.get(name, 0)]
     both = [name for name in differing if mine.get(name) and theirs.get(name)]
     chosen: Mapping[str, Any] = {
@@ -306,4 +309,4 @@ def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
     united = {**mine, **chosen}
     if united == dict(mine) or united == dict(theirs):
         return None
-    return replace(one.candidate, instructions=united)
+    return replace(first.candidate, instructions=united)

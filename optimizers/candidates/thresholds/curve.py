@@ -106,7 +106,7 @@ def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, prese
     matter whether a score equal to the threshold passes. Raises ValueError without questions.
     """
     cuts = sorted({q.score for q in questions if q.score is not None and low < q.score < high})
-    between = {middle(one, other) for one, other in pairwise([low, *cuts, high])}
+    between = {middle(first, other) for first, other in pairwise([low, *cuts, high])}
     points = sorted({low, high, present, *between})
 
     def outcome(question: GateOutcome, point: float) -> float:
@@ -118,12 +118,12 @@ def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, prese
 
     rows = {q.id: tuple(outcome(q, point) for point in points) for q in questions}
     edges = [points[0]]
-    for one, other in pairwise(points):
-        at = bisect_left(cuts, one)
+    for first, other in pairwise(points):
+        at = bisect_left(cuts, first)
         if at < len(cuts) and cuts[at] <= other:
             edges.append(cuts[at])
         else:  # an end is an interval of width 0, because a score equal to it may pass or not
-            edges.append(one if one <= low else other if other >= high else (one + other) / 2)
+            edges.append(first if first <= low else other if other >= high else (first + other) / 2)
     return Curve(tuple(points), (*edges, points[-1]), _sort_rows(rows), present, exact=True)
 
 
@@ -148,7 +148,7 @@ def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float
     """
     points = sorted(outcomes)
     rows = {id: tuple(outcomes[point][id] for point in points) for id in outcomes[present]}
-    edges = [points[0], *((one + other) / 2 for one, other in pairwise(points)), points[-1]]
+    edges = [points[0], *((first + other) / 2 for first, other in pairwise(points)), points[-1]]
     return Curve(tuple(points), tuple(edges), _sort_rows(rows), present, exact=False)
 
 
@@ -160,7 +160,7 @@ def space_thresholds(
     Repeated scores count repeatedly; scores outside [low, high] are ignored. Empty if `most` is 0.
     """
     seen = sorted(score for score in scores if low <= score <= high)
-    between = [middle(one, other) for one, other in pairwise(sorted({low, *seen, high}))]
+    between = [middle(first, other) for first, other in pairwise(sorted({low, *seen, high}))]
     if len(between) <= most or most < 1:
         return tuple(between[:most])
     ranks = [bisect_left(seen, point) / len(seen) for point in between]
@@ -169,11 +169,11 @@ def space_thresholds(
     return tuple(between[at] for at in sorted(near))
 
 
-def middle(one: float, other: float) -> float:
+def middle(first: float, other: float) -> float:
     """The midpoint of `one` and `other`, rounded to 7 decimals if it still lies between them."""
-    half = (one + other) / 2
+    half = (first + other) / 2
     short = round(half, 7)
-    return short if one < short < other else half
+    return short if first < short < other else half
 
 
 def _runs(means: Sequence[float], value: float) -> list[tuple[int, int]]:

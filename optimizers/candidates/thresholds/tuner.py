@@ -26,6 +26,7 @@ from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
 from ragc.optimizers.candidates.builder import Attributes, ProgramBuilder
 from ragc.optimizers.candidates.dev_order import shuffle_dev
 from ragc.optimizers.candidates.eligible import eligible_trials
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.candidates.thresholds.curve import (
     POINTS,
     Fit,
@@ -40,7 +41,6 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.knobs import Knob
 from ragc.programs.trace import Gate, together
 from ragc.task.answering import Row, evaluate
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 class NotTunable(Exception):
@@ -86,8 +86,8 @@ class ThresholdTrials:
         points = space_thresholds(every, low, high, min(POINTS, self._left - self.used))
         whole = self._knob.kind == "int"
         await self._answer(*(math.ceil(point) if whole else point for point in points))
-        tried = {point: self._values(rows) for point, rows in self._rows.items()}
-        return fit(measured_curve(tried, self._present), reached)
+        values_by_threshold = {point: self._values(rows) for point, rows in self._rows.items()}
+        return fit(measured_curve(values_by_threshold, self._present), reached)
 
     async def _answer(self, *points: float) -> None:
         """Answers the questions with the threshold at each of `points` that is not evaluated yet."""
@@ -130,7 +130,7 @@ class ThresholdTrials:
         return {row.question.id: self._builder.task.pick.of(row.scores) for row in rows}
 
 
-MOST = 3
+MAX_OFFERS = 3
 """The most candidates offered for one program: all fitted thresholds together, then each alone, the best
 first.
 """
@@ -155,13 +155,13 @@ class ThresholdTuner:
     async def candidates(
         self, space: SearchSpace, trials: Sequence[TrialResult], held: int
     ) -> list[Candidate]:
-        """The candidates to try after `trials` (the screening with the baseline), at most `MOST` a program.
+        """Returns the candidates to try after `trials`, the screening with the baseline.
 
-        The eligible trial with the best mean is calibrated for each program. `held` LM calls of the budget
-        are held back. If the budget is too small, nothing is sent and the log says so.
+        They are at most `MAX_OFFERS` a program, whose eligible trial with the best mean is calibrated. `held`
+        LM calls of the budget are held back. If the budget is too small, nothing is sent and the log says so.
         """
         self.done = True
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         candidates: list[Candidate] = []
         for part in space.parts if self._task.recipe.search.calibrate else ():
             lead = self._calibrated(part, trials) or self._leader(part, trials)
@@ -170,7 +170,7 @@ class ThresholdTuner:
                 record = await self._calibrate(part.program, lead, knobs, held)
                 fits = {name: Fit.of(fields) for name, fields in record["fits"].items()}
                 candidates += offers(lead.candidate, fits)
-        return [candidate for candidate in candidates if candidate.mark not in tried]
+        return [candidate for candidate in candidates if candidate.mark not in tried_marks]
 
     def facts(self) -> list[dict[str, Any]]:
         """Each calibrated threshold for provenance, with means in the metric's own direction."""
@@ -189,7 +189,7 @@ class ThresholdTuner:
         return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
-        names = [part.program for part in self._task.space.parts]
+        names = [part.program for part in self._builder.space.parts]
         records = [
             (name or self._task.recipe.program, self._attributes.get(f"calibration:{name}")) for name in names
         ]
@@ -285,7 +285,7 @@ class ThresholdTuner:
 
 def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
     """`lead` with all fitted thresholds that are worth a trial together, then with each alone; at most
-    `MOST`.
+    `MAX_OFFERS`.
     """
     good = {name: fitted for name, fitted in fits.items() if fitted.worth_a_trial}
     order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))
@@ -293,5 +293,5 @@ def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
     groups += [[name] for name in order]
     return [
         replace(lead, knobs={**lead.knobs, **{name: good[name].threshold for name in group}})
-        for group in groups[:MOST]
+        for group in groups[:MAX_OFFERS]
     ]

@@ -94,7 +94,7 @@ def _panels(result: Reproduction, words: Sequence[str]) -> Iterator[Panel]:
         panel = Panel(f"{data}, {metric}", {}, {})
         for cell in cells:
             row = result.table.row(cell.row)
-            figure = next(one for one in result.figures(cell) if one["metric"] == metric)
+            figure = next(value for value in result.figures(cell) if value["metric"] == metric)
             if figure["ours"] is not None:
                 point = Point(_at(row, words), figure["ours"], *figure["ci"])
                 panel.ours.setdefault(row.series, []).append(point)
@@ -161,16 +161,18 @@ def _panel(panel: Panel, axis: _Axis, series: Sequence[str], label: str) -> Iter
         colour = COLOURS[number % len(COLOURS)]
         ours = sorted(panel.ours.get(name, []), key=lambda point: point.x)
         paper = sorted(panel.paper.get(name, []), key=lambda point: point.x)
-        for one, two in pairwise(paper):
-            yield _line(axis.x(one.x), y(one.y), axis.x(two.x), y(two.y), colour, ' stroke-dasharray="4 3"')
+        for start, end in pairwise(paper):
+            yield _line(
+                axis.x(start.x), y(start.y), axis.x(end.x), y(end.y), colour, ' stroke-dasharray="4 3"'
+            )
         for point in paper:
             yield (
                 f'<circle class="p" cx="{axis.x(point.x):.1f}" cy="{y(point.y):.1f}" r="4" '
                 f'stroke="{colour}"><title>paper: {point.y:g}</title></circle>'
             )
         shift = (number - (len(series) - 1) / 2) * APART
-        for one, two in pairwise(ours):
-            yield _line(axis.x(one.x) + shift, y(one.y), axis.x(two.x) + shift, y(two.y), colour)
+        for start, end in pairwise(ours):
+            yield _line(axis.x(start.x) + shift, y(start.y), axis.x(end.x) + shift, y(end.y), colour)
         for point in ours:
             x = axis.x(point.x) + shift
             yield _line(x, y(point.low), x, y(point.high), colour)

@@ -46,7 +46,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFiles:
+class DataFolders:
     """A data set: its folders in `--data` (the first one that is there counts), its forms and its card.
 
     `home` and `licence` are those of the reader's card unless the entry names others.
@@ -104,7 +104,7 @@ class DataFiles:
 class Located:
     """A data set as it is in a folder: the form, and the path of each part."""
 
-    entry: DataFiles
+    entry: DataFolders
     form: Form
     paths: Mapping[str, Path]
 
@@ -123,7 +123,7 @@ def _match(folder: Path, pattern: str) -> Path | None:
 
 
 @cache
-def entries() -> Mapping[str, DataFiles]:
+def entries() -> Mapping[str, DataFolders]:
     """All data sets of the tables, by id."""
     folder = files("ragc.experiments") / "tables" / "data"
     listed = [
@@ -131,16 +131,16 @@ def entries() -> Mapping[str, DataFiles]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     ]
-    return {entry.id: entry for entry in sorted(listed, key=lambda one: one.id)}
+    return {entry.id: entry for entry in sorted(listed, key=lambda item: item.id)}
 
 
-def parse(values: Mapping[str, Any], name: str) -> DataFiles:
+def parse(values: Mapping[str, Any], name: str) -> DataFolders:
     """The data set that the TOML file `name` describes. Raises ArtefactError with one sentence."""
     try:
         id = name.removesuffix(".toml")
         card = datasets.card(values.get("card", id))
-        forms = tuple(_form(one) for one in values["forms"])
-        return DataFiles(
+        forms = tuple(_form(form) for form in values["forms"])
+        return DataFolders(
             id,
             tuple(values.get("folders", (id,))),
             forms,

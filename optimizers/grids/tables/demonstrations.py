@@ -22,7 +22,7 @@ _UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstration:
+class TableDemonstration:
     """A question with its answer, the passages that the answer cites by number, and CRAG's domain."""
 
     question: str
@@ -46,7 +46,7 @@ class Demonstration:
 
 
 @cache
-def load(name: str) -> tuple[Demonstration, ...]:
+def load(name: str) -> tuple[TableDemonstration, ...]:
     """The demonstrations of the file called `name`. Raises ArtefactError with one sentence."""
     path = files("ragc.experiments") / "tables" / "demos" / f"{name}.toml"
     try:
@@ -55,15 +55,15 @@ def load(name: str) -> tuple[Demonstration, ...]:
         raise ArtefactError(f"{name}.toml does not hold demonstrations: {error}; restore the file.") from None
 
 
-def _demonstration(values: Mapping[str, Any]) -> Demonstration:
+def _demonstration(values: Mapping[str, Any]) -> TableDemonstration:
     passages = tuple(
-        Passage(f"demo-{number}", one["title"], one["text"])
-        for number, one in enumerate(values.get("passages", ()), 1)
+        Passage(f"demo-{number}", passage["title"], passage["text"])
+        for number, passage in enumerate(values.get("passages", ()), 1)
     )
-    return Demonstration(**{**values, "passages": passages})
+    return TableDemonstration(**{**values, "passages": passages})
 
 
-def show(program: RagProgram, demos: tuple[Demonstration, ...]) -> None:
+def show(program: RagProgram, demos: tuple[TableDemonstration, ...]) -> None:
     """Shows `demos` to the answering call of `program`."""
     call = dict(program.named_predictors())[ANSWERING]
     call.demos = [demo.fields(call.signature.input_fields) for demo in demos]

@@ -92,7 +92,7 @@ def _unanswered(cells: list[Cell]) -> Iterator[str]:
 def _samples(table: Table, cells: list[Cell]) -> Iterator[str]:
     for data in dict.fromkeys(cell.data for cell in cells):
         sizes = {cell.n for cell in cells if cell.data == data}
-        cell = max((cell for cell in cells if cell.data == data), key=lambda one: one.passages)
+        cell = max((cell for cell in cells if cell.data == data), key=lambda cell: cell.passages)
         use = table.use(data)
         sample = f"; {use.sample:,} in the paper" if use.sample else ""
         answered = "/".join(f"{size:,}" for size in sorted(sizes))

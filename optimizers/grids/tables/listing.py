@@ -23,7 +23,7 @@ def listing(data: str | Path = "data") -> dict[str, Any]:
 
 def _entry(table: Table, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     data = [states[use.id] for use in table.data]
-    there = [one["available"] for one in data]
+    there = [dataset["available"] for dataset in data]
     return {**table.to_json(), "data": data, "available": any(there), "complete": all(there)}
 
 
@@ -33,8 +33,8 @@ def lines(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _about(entry: Mapping[str, Any]) -> str:
-    there = [one["id"] for one in entry["data"] if one["available"]]
-    absent = [one["id"] for one in entry["data"] if not one["available"]]
+    there = [dataset["id"] for dataset in entry["data"] if dataset["available"]]
+    absent = [dataset["id"] for dataset in entry["data"] if not dataset["available"]]
     rows = ", ".join(row["id"] for row in entry["rows"])
     data = ", ".join(there) or "none"
     lacks = f"; absent: {', '.join(absent)}" if absent else ""
@@ -43,11 +43,16 @@ def _about(entry: Mapping[str, Any]) -> str:
 
 def needs(listed: Mapping[str, Any]) -> list[str]:
     """A sentence for each data set that some table needs and that is absent: files, origin, licence."""
-    absent = {one["id"]: one for entry in listed["tables"] for one in entry["data"] if not one["available"]}
+    absent = {
+        dataset["id"]: dataset
+        for entry in listed["tables"]
+        for dataset in entry["data"]
+        if not dataset["available"]
+    }
     return [
-        f"{id}: {', or '.join(one['needs'])}, in {one['folder']}; from {one['origin']}; "
-        f"licence: {one['licence']}"
-        for id, one in sorted(absent.items())
+        f"{id}: {', or '.join(dataset['needs'])}, in {dataset['folder']}; from {dataset['origin']}; "
+        f"licence: {dataset['licence']}"
+        for id, dataset in sorted(absent.items())
     ]
 
 

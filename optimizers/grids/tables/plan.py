@@ -10,7 +10,7 @@ from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.optimizers.grids.tables import demonstrations, recipes
 from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
-from ragc.optimizers.grids.tables.demonstrations import Demonstration
+from ragc.optimizers.grids.tables.demonstrations import TableDemonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.recipe import Recipe
 from ragc.recipe.write import data_values
@@ -27,7 +27,7 @@ class Planned:
     recipe: Recipe
 
     @property
-    def demos(self) -> tuple[Demonstration, ...]:
+    def demos(self) -> tuple[TableDemonstration, ...]:
         """The demonstrations of the answering call."""
         return demonstrations.load(self.use.demos)[: self.row.demos] if self.row.demos else ()
 
@@ -39,7 +39,7 @@ class Planned:
         return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
 
 
-class Plan:
+class TablePlan:
     """Which cells run, and why the others do not. With `named`, a row that cannot run is an error."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.grids.tables.same_requests import SameRequests, Sent
+from ragc.optimizers.grids.tables.same_requests import RowRequests, SameRequests
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
@@ -39,7 +39,7 @@ class Cell:
     sources: Mapping[str, str]
     questions: str
     path: Path
-    sent: Sent = field(default_factory=lambda: Sent({}, {}))
+    sent: RowRequests = field(default_factory=lambda: RowRequests({}, {}))
     train: int = 0
     demos: int = 0
     held_out: bool = False
@@ -118,7 +118,7 @@ class Reproduction:
             ],
             "left_out": list(self.left_out),
             "differs": list(self.differs),
-            "same_requests": [one.to_json() for one in self.same],
+            "same_requests": [rows.to_json() for rows in self.same],
             "counters": dict(self.counters),
             "path": str(self.path),
             "plot": None if self.plot is None else str(self.plot),
@@ -151,7 +151,7 @@ class Reproduction:
                 out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
         if self.same:
             out += ["", "Rows that sent the same requests:"]
-            out += [f"- {one.sentence()}" for one in self.same]
+            out += [f"- {rows.sentence()}" for rows in self.same]
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:

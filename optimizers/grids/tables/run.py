@@ -22,7 +22,7 @@ from ragc.errors import (
 )
 from ragc.optimizers.grids.record import locked
 from ragc.optimizers.grids.tables import curve
-from ragc.optimizers.grids.tables.plan import Plan, Planned
+from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.runner import RESULT, TableRun
 from ragc.optimizers.grids.tables.same_requests import would_be_same
@@ -100,7 +100,7 @@ def estimate(
         "cells": cells,
         "left_out": left_out,
         "unmeasured": dict(plan.unmeasured),
-        "same_requests": [one.to_json() for one in same],
+        "same_requests": [rows.to_json() for rows in same],
         "path": str(folder),
     }
 
@@ -114,7 +114,7 @@ def _planned(
     limit: int | None,
     out: str | Path | None,
     own_targets: bool,
-) -> tuple[Path, Plan, list[Planned]]:
+) -> tuple[Path, TablePlan, list[Planned]]:
     """The folder of the results, and the cells that can run. Raises as `reproduce` does at first."""
     named_rows = [table.row(id) for id in dict.fromkeys(rows)]
     named_uses = [table.use(id) for id in dict.fromkeys(data_sets)]
@@ -122,7 +122,7 @@ def _planned(
         raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
     folder = outputs.resolve_out(out if out is not None else Path("reproduced") / table.id)
     _check_out(folder, table)
-    plan = Plan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
+    plan = TablePlan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
     return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
 
 

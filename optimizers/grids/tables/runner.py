@@ -32,12 +32,12 @@ from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
-from ragc.optimizers.grids.tables.plan import Plan, Planned
+from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.same_requests import (
     REQUESTS,
     NotingLedger,
-    Sent,
+    RowRequests,
     digest_of,
     noting,
     same_requests,
@@ -84,7 +84,7 @@ class TableRun:
         folder: Path,
         limit: int | None,
         progress: Progress,
-        plan: Plan,
+        plan: TablePlan,
         targets: Mapping[str, Target] | None,
     ) -> None:
         self.table, self.folder, self.limit, self.progress, self.plan = table, folder, limit, progress, plan
@@ -288,7 +288,7 @@ class TableRun:
             {name: source.kind for name, source in searched.items()},
             planned.located.questions.name,
             rows.path,
-            Sent(
+            RowRequests(
                 {one["id"]: one.get(REQUESTS, "") for one in answered},
                 {one["id"]: one["prediction"] for one in answered},
             ),

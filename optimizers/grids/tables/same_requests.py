@@ -75,16 +75,16 @@ class SameRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RowRequests:
     """What a row did for each question, by its id: a digest of its requests, and its answer."""
 
     requests: Mapping[str, str]
     answers: Mapping[str, str | None]
 
 
-def same_requests(rows: Mapping[tuple[str, str], Sent]) -> tuple[SameRequests, ...]:
+def same_requests(rows: Mapping[tuple[str, str], RowRequests]) -> tuple[SameRequests, ...]:
     """The rows that sent the same, by data set and row; one that sent nothing at all is like no other."""
-    groups: dict[tuple[str, str], list[tuple[str, Sent]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, RowRequests]]] = {}
     for (data, row), sent in rows.items():
         if any(sent.requests.values()):
             groups.setdefault((data, digest(dict(sent.requests))), []).append((row, sent))

@@ -14,6 +14,7 @@ from ragc.errors import UsageError
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.metrics.stats import headroom as estimates
+from ragc.optimizers.candidates.space import Candidate, SearchSpace, search_space
 from ragc.optimizers.plan.average import average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.headroom.settings import differing_settings
@@ -21,9 +22,8 @@ from ragc.programs.base import RagProgram
 from ragc.recipe.values import CROSS
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
-from ragc.task.space import Candidate
 
-SETTINGS, MOST_SETTINGS = 8, 24
+SETTINGS, MAX_SETTINGS = 8, 24
 """Settings that the budget is shared among, and the most that are tried if calls are left."""
 
 GREEDY_REPEATS = 10
@@ -55,17 +55,18 @@ def make_design(task: Task, calls: int) -> Design:
     """How a budget of `calls` is spent. Raises UsageError if it is too small to say anything."""
     limit = task.ledger.budget.lm_calls if isinstance(task.ledger, FileLedger) else None
     calls = calls if limit is None else limit
-    needs = Needs(task)
-    pool = needs.pool(task.space.first.baseline_with_demos()) if task.space.demos else 0
+    space = search_space(task.recipe, task.runtime)
+    needs = Needs(task, space)
+    pool = needs.pool(space.first.baseline_with_demos()) if space.demos else 0
     demos = bool(pool) and 2 * REQUESTS * pool <= calls
-    candidates = differing_settings(task, MOST_SETTINGS, demos=demos, usable=needs.builds)
+    candidates = differing_settings(space, task.seed, MAX_SETTINGS, demos=demos, usable=needs.builds)
     if len(candidates) < 2:
         raise UsageError(
             "The recipe searches nothing that can be tried: there is one setting"
             + ("" if demos or not pool else f" beside demonstrations, which may take {REQUESTS * pool} calls")
             + "; widen [search], or raise --calls."
         )
-    drawn = average(task, MOST_SETTINGS)
+    drawn = average(task, space, MAX_SETTINGS)
     each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
     left = calls - (pool if demos else 0)
     size = questions_for(left, each, len(task.dev))
@@ -107,8 +108,8 @@ def questions_for(calls: float, each: float, dev: int) -> int:
 class Needs:
     """The most LM calls that settings may take, retries for unreadable replies and fallbacks counted."""
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self, task: Task, space: SearchSpace) -> None:
+        self._task, self._space = task, space
         self._bounds: dict[str, PartBound] = {}
         self._programs: dict[str, RagProgram | None] = {}
         chains = task.runtime.gateway.fallbacks.values()
@@ -140,7 +141,7 @@ class Needs:
     @property
     def sampled(self) -> bool:
         """Whether any call of the baseline draws its reply at a temperature above 0."""
-        program = self.program(self._task.space.baseline())
+        program = self.program(self._space.baseline())
         return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
 
     def most(self, candidate: Candidate, questions: int) -> int:
@@ -155,7 +156,7 @@ class Needs:
         """The most calls to collect the demonstrations of `candidate`, if every reply can be read."""
         task = self._task
         if candidate.program not in self._bounds:
-            self._bounds[candidate.program] = part_bound(task, task.space.part(candidate))
+            self._bounds[candidate.program] = part_bound(task, self._space.part(candidate))
         bound = self._bounds[candidate.program]
         train = task.other.questions if candidate.demo_kind == CROSS and task.other else task.train
         calls = (bound.pools[0] if bound.pools else 0) * (1 + bound.taught) + bound.fit + self.judging
@@ -166,7 +167,7 @@ class Needs:
         if not candidate.demos:
             return 0
         task = self._task
-        part = task.space.part(candidate)
+        part = self._space.part(candidate)
         setting = task.method_of(candidate.program).demo_setting(part.baseline().knobs, candidate.knobs)
         name = digest([candidate.program, setting, candidate.demo_kind == CROSS])
         if name in known:

@@ -29,10 +29,11 @@ from ragc.metrics.stats.clusters import assumed_questions, count_groups
 from ragc.metrics.stats.power import questions_needed, smallest_gain
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate, describe_difference, search_space
 from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
-from ragc.optimizers.plan.headroom.result import Headroom, Setting
+from ragc.optimizers.plan.headroom.result import Headroom, ProbedSetting
 from ragc.optimizers.plan.headroom.second_run import built_anew
 from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -46,7 +47,6 @@ from ragc.task.base import Task, prepare
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.speed import cost_so_far, note_cost, note_speed
 
 CALLS = 300
@@ -109,7 +109,7 @@ def plan(
         "questions": design.questions,
         "repeats": design.repeats,
         "settings_at_least": design.settings,
-        "settings": [describe(task, candidate) for candidate in design.candidates],
+        "settings": [describe_difference(candidate, task.recipe) for candidate in design.candidates],
         "left_out": design.left_out,
         **{
             name: {
@@ -121,14 +121,6 @@ def plan(
         "needed": {"gain": gain, "n": questions_needed(gain)},
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
-
-
-def describe(task: Task, candidate: Candidate) -> str:
-    """The differences of `candidate` from the baseline of its program, in a few words."""
-    base = task.space.part(candidate).baseline().knobs
-    changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
-    other = candidate.program if candidate.program != task.space.first.program else ""
-    return describe_candidate(candidate, changed, program=other) or "baseline"
 
 
 def _open_task(
@@ -163,7 +155,7 @@ def _open_task(
             f"Headroom compares settings question by question, and {metric.id!r} is no mean over questions; "
             "name another metric first in search.objectives."
         )
-    if not task.space.size:
+    if not search_space(recipe, task.runtime).size:
         what = (
             "only instructions, which are proposed during the study"
             if recipe.search.instructions
@@ -188,7 +180,7 @@ class _Probe:
         self._questions = self._order[: self._whole(design.questions)]
         self._each = 1.0
         self._begun: tuple[Row, ...] = ()
-        self._needs = Needs(task)
+        self._needs = Needs(task, self._builder.space)
         self._failures: list[Failures] = []
         self._budget = ""
 
@@ -275,7 +267,7 @@ class _Probe:
     async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:
         """The signed scores of the first `questions` questions under the first objective."""
         begun = self._begun if candidate == self._design.candidates[0] else ()
-        self._progress.phase(describe(self._task, candidate), questions - len(begun))
+        self._progress.phase(describe_difference(candidate, self._task.recipe), questions - len(begun))
         rows = (*begun, *await self._rows(program, self._questions[len(begun) : questions]))
         self._note_calls(rows)
         self._failures.append(failures_of(rows))
@@ -322,7 +314,7 @@ class _Probe:
     def _show(self, tried: Sequence[tuple[Candidate, list[float]]]) -> None:
         means = [self._objective.to_metric(sum(scores) / len(scores)) for _, scores in tried]
         best = max(means, key=lambda mean: self._objective.sign * mean)
-        what = describe(self._task, tried[-1][0])
+        what = describe_difference(tried[-1][0], self._task.recipe)
         self._progress.trial(len(tried) - 1, len(self._design.candidates) - 1, means[-1], best, what)
 
     def _result(
@@ -359,7 +351,9 @@ class _Probe:
             test=len(task.test),
             questions=len(measured),
             settings=tuple(
-                Setting(describe(task, candidate), objective.to_metric(sum(row) / len(row)))
+                ProbedSetting(
+                    describe_difference(candidate, task.recipe), objective.to_metric(sum(row) / len(row))
+                )
                 for (candidate, _), row in zip(tried, scores, strict=True)
                 if row
             ),

@@ -33,7 +33,7 @@ LUCKY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProbedSetting:
     """A setting that was tried: in words, and its mean on the questions answered by all."""
 
     what: str
@@ -62,7 +62,7 @@ class Headroom:
     dev: int
     test: int
     questions: int
-    settings: tuple[Setting, ...]
+    settings: tuple[ProbedSetting, ...]
     noise: Noise | None
     sampled: bool
     solved: Solved | None
@@ -193,7 +193,7 @@ class Headroom:
             "verdict": self.verdict,
             "why": self.why,
             "questions": self.questions,
-            "settings": [{"what": one.what, "mean": one.mean} for one in self.settings],
+            "settings": [{"what": setting.what, "mean": setting.mean} for setting in self.settings],
             "left_out": self.left_out,
             "noise": self.noise
             and {

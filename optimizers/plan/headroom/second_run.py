@@ -86,7 +86,7 @@ def built_anew(task: Task, program: RagProgram) -> RagProgram:
         role: target if role == "judge" else SecondTarget(target) for role, target in runtime.targets.items()
     }
     second = Runtime(targets, runtime.sources, store=runtime.gateway.store, ledger=task.ledger)
-    built = task.method.build(second, dict(task.space.baseline().knobs))
+    built = task.method.build(second, task.baseline_knobs)
     built = give_prompts(built, task.recipe, checked=True)
     built.learned = program.learned
     return built

@@ -14,44 +14,55 @@ from typing import Any
 
 import optuna
 
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.recipe.values import FILLED
-from ragc.task.base import Task
-from ragc.task.space import Candidate
 
 SCREENED, DRAWN = 16, 48
 """Screening candidates and random draws to choose from."""
 
 
 def differing_settings(
-    task: Task, most: int, *, demos: bool, usable: Callable[[Candidate], bool] = lambda candidate: True
+    space: SearchSpace,
+    seed: int,
+    most: int,
+    *,
+    demos: bool,
+    usable: Callable[[Candidate], bool] = lambda candidate: True,
 ) -> list[Candidate]:
     """At most `most` distinct settings, the baseline first; only those that are `usable`.
 
     Without `demos` no setting shows demonstrations of the search.
     """
-    candidates = [*task.space.screening(SCREENED), *_draws(task)]
+    candidates = [*space.screening(SCREENED), *_draws(space, seed)]
     if not demos:
-        candidates = [replace(one, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED) for one in candidates]
-    baseline = task.space.baseline()
-    distinct = {one.mark: one for one in (baseline, *candidates)}
-    others = [one for mark, one in distinct.items() if mark != baseline.mark and usable(one)]
-    return [baseline, *_far_apart(task, baseline, others, most - 1)]
+        candidates = [
+            replace(candidate, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED)
+            for candidate in candidates
+        ]
+    baseline = space.baseline()
+    distinct = {candidate.mark: candidate for candidate in (baseline, *candidates)}
+    others = [
+        candidate for mark, candidate in distinct.items() if mark != baseline.mark and usable(candidate)
+    ]
+    return [baseline, *_far_apart(space, baseline, others, most - 1)]
 
 
-def _draws(task: Task) -> list[Candidate]:
+def _draws(space: SearchSpace, seed: int) -> list[Candidate]:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=task.seed))
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
     finally:
         optuna.logging.set_verbosity(verbosity)
-    return [suggest(task.space, study.ask()) for _ in range(DRAWN)]
+    return [suggest(space, study.ask()) for _ in range(DRAWN)]
 
 
-def _far_apart(task: Task, baseline: Candidate, others: Sequence[Candidate], most: int) -> list[Candidate]:
+def _far_apart(
+    space: SearchSpace, baseline: Candidate, others: Sequence[Candidate], most: int
+) -> list[Candidate]:
     """At most `most` of `others`, each the farthest from the baseline and those before it."""
-    points = [to_parameters(task.space, one) for one in (baseline, *others)]
+    points = [to_parameters(space, candidate) for candidate in (baseline, *others)]
     ranges = _ranges(points)
     nearest = [_distance(point, points[0], ranges) for point in points[1:]]
     chosen: list[int] = []
@@ -78,15 +89,15 @@ def _ranges(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _distance(one: Mapping[str, Any], other: Mapping[str, Any], ranges: Mapping[str, float]) -> float:
-    names = one.keys() | other.keys()
+def _distance(first: Mapping[str, Any], other: Mapping[str, Any], ranges: Mapping[str, float]) -> float:
+    names = first.keys() | other.keys()
     if not names:
         return 0.0
     return sum(
         1.0
-        if name not in one or name not in other
-        else abs(one[name] - other[name]) / ranges[name]
+        if name not in first or name not in other
+        else abs(first[name] - other[name]) / ranges[name]
         if name in ranges
-        else float(one[name] != other[name])
+        else float(first[name] != other[name])
         for name in sorted(names)
     ) / len(names)

@@ -58,7 +58,7 @@ def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
     front: Sequence[Mapping[str, Any]] = search.get("front") or ()
     if not front:
         return
-    from ragc.task.space import Candidate, describe_candidate
+    from ragc.optimizers.candidates.space import Candidate, describe_candidate
 
     yield "The front: no trial is better than one of these in one objective and as good in the others (dev)."
     candidates = [Candidate.of(trial["candidate"]) for trial in front]

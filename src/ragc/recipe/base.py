@@ -113,6 +113,13 @@ class Recipe:
             narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
         )
 
+    @property
+    def searches_nothing(self) -> bool:
+        """Whether no knob, demonstration, instruction, target or program is searched."""
+        search = self.search
+        varied = search.demos or search.instructions or search.targets or self.methods[1:]
+        return not varied and not any(map(self.space, self.methods))
+
     def identity(self) -> str:
         """The text that identifies a study of this recipe: everything except what may change on resuming.
 

@@ -17,6 +17,7 @@ from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.stats.intervals import mean_ci
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
@@ -30,7 +31,6 @@ from ragc.reports.report import BudgetLine, Fact, Trial
 from ragc.reports.row_files import RunRows, read_rows, rows_of
 from ragc.reports.values import mapping
 from ragc.task.base import objective_of
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.study_address import recipe_in
 
 MIN_FOR_INTERVAL = 5

@@ -9,12 +9,12 @@ from typing import Any
 from ragc.compiled.base import CompiledProgram
 from ragc.core.redact import redact, shorten
 from ragc.errors import RagcError
+from ragc.optimizers.candidates.space import Candidate
 from ragc.programs import METHODS
 from ragc.reports.report import BudgetLine, Cost, Fact, Prompt, Setting, Trial
 from ragc.reports.row_files import RunRows
 from ragc.reports.study import params_of
 from ragc.reports.values import amount, entries, mapping, money, number, text, written_amount
-from ragc.task.space import Candidate
 
 SUMMARY = "summary"
 """The section of the facts that stand on the first screen."""

@@ -6,7 +6,6 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ragc.metrics.stats.intervals import Interval, summarise
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
@@ -36,13 +36,13 @@ from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
+from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger, StudyLedger
 from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain
 from ragc.task.judge import Judge
 from ragc.task.prices import check_prices, price_notes, reachable_targets
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
-from ragc.task.space import SearchSpace, spaces
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
@@ -139,10 +139,10 @@ class Task:
         shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
         return next((m for m in shares if m.unit == "share"), shares[0])
 
-    @cached_property
-    def space(self) -> SearchSpace:
-        """The search space, derived at its first use. Raises UsageError as `Method.build` does."""
-        return spaces(self.recipe, self.runtime)
+    @property
+    def baseline_knobs(self) -> dict[str, Value]:
+        """The knobs of the baseline of the recipe's own program."""
+        return baseline_knobs(self.recipe, self.method)
 
     @property
     def note(self) -> str:
@@ -154,9 +154,7 @@ class Task:
         }
         lines = [small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
         lines.append(thinking_note(self.runtime.targets))
-        if self.recipe.search.optimizer == OWN_OPTIMIZER and not (
-            self.space.size or self.recipe.search.instructions
-        ):
+        if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
         return " ".join(filter(None, [*lines, self.price_note]))
 
@@ -271,7 +269,7 @@ def with_prices(task: Task) -> Task:
     recipe, runtime = task.recipe, task.runtime
     if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
         return task
-    targets = reachable_targets(recipe, runtime, tuple(task.space.baseline().knobs.values()))
+    targets = reachable_targets(recipe, runtime, tuple(task.baseline_knobs.values()))
     if recipe.budget.usd is not None:
         targets |= _own_lms(task, targets)
     check_prices(recipe, targets)
@@ -283,8 +281,8 @@ def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
     from ragc.targets.dspy_lm import target_of
 
     own: dict[str, Target] = {}
-    for part in task.space.parts:
-        program = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
+    for chosen in task.recipe.methods:
+        program = chosen.build(task.runtime, baseline_knobs(task.recipe, chosen))
         for name, call in program.named_predictors():
             lm = getattr(call, "lm", None)
             if lm is not None and (target := target_of(lm)) not in (*known.values(), *own.values()):
@@ -294,8 +292,9 @@ def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
 
 def _check_demos(task: Task, *, questions: bool) -> None:
     """Raises UsageError for demonstrations that no program can show, or that have no train questions."""
-    most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
-    if questions and most and own and not task.train:
+    for chosen in task.recipe.methods:
+        demo_kinds(task.recipe, chosen.build(task.runtime, fixed_knobs(task.recipe, chosen)))
+    if questions and set(task.recipe.search.demo_kinds) - {CROSS} and not task.train:
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
 
 

@@ -10,6 +10,7 @@ from ragc.errors import DataError, RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.targets.parameters import SMALL, parameters
+from ragc.task.baseline import baseline_knobs
 from ragc.task.prompt_size import check_cap
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ def small_model_note(task: Task) -> str:
 
     A study that searches both wordings needs no advice. Judge and teacher have their own prompts.
     """
-    fulls = [part for part in task.space.parts if part.baseline().knobs.get("wording") == "full"]
-    if not any(all(knob.name != "wording" for knob in part.knobs) for part in fulls):
+    recipe = task.recipe
+    fulls = [m for m in recipe.methods if baseline_knobs(recipe, m).get("wording") == "full"]
+    if not any(all(knob.name != "wording" for knob in recipe.space(chosen)) for chosen in fulls):
         return ""
     targets = {role: target for role, target in task.runtime.targets.items() if role not in _APART}
     for role, target in targets.items():
@@ -69,8 +71,7 @@ _APART = ("judge", "teacher")
 def check_prompts(task: Task) -> None:
     """Raises RecipeError unless the recipe's prompts fit the baseline of its program, as `give_prompts`."""
     if task.recipe.prompts:
-        knobs = dict(task.space.first.baseline().knobs)
-        give_prompts(task.method.build(task.runtime, knobs), task.recipe)
+        give_prompts(task.method.build(task.runtime, task.baseline_knobs), task.recipe)
 
 
 def check_programs(task: Task) -> None:
@@ -79,9 +80,9 @@ def check_programs(task: Task) -> None:
     Raises UsageError for a role, source or capability that a program lacks, for a cap on prompts that the
     baseline exceeds, and as `give_prompts`.
     """
-    for part in task.space.parts:
-        knobs = dict(part.baseline().knobs)
-        built = give_prompts(task.method_of(part.program).build(task.runtime, knobs), task.recipe)
+    for chosen in task.recipe.methods:
+        knobs = baseline_knobs(task.recipe, chosen)
+        built = give_prompts(chosen.build(task.runtime, knobs), task.recipe)
         check_cap(task.recipe.search.prompt_tokens, built, knobs, (*task.train, *task.dev, *task.test))
 
 

@@ -28,12 +28,12 @@ AT_ONCE = 2
 
 def longer(task: Task) -> float:
     """How many times the cost of a baseline's call one of the study takes in the mean."""
-    return LONGER if task.space.demos or task.recipe.search.instructions else 1.0
+    return LONGER if task.recipe.search.demos or task.recipe.search.instructions else 1.0
 
 
 def spare_of(task: Task) -> Spare:
     """What a call of `task` reserves beyond its cost. Builds the baseline's program."""
-    program = task.method.build(task.runtime, dict(task.space.baseline().knobs))
+    program = task.method.build(task.runtime, task.baseline_knobs)
     reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
     reply += most_room(task.runtime.targets.values())
     return Spare(SPARE_CALLS, reply, reply * _dearest_token(task))

@@ -28,7 +28,8 @@ from ragc.optimizers.compile import (
     verify,
     write,
 )
-from ragc.optimizers.compile.driver import Baseline, Searched, Selected, open_search
+from ragc.optimizers.compile.searches import open_search
+from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

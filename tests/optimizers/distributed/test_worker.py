@@ -14,6 +14,7 @@ from ragc import recipe as recipes
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.distributed import worker
 from ragc.optimizers.distributed.runner import on_workers
@@ -21,7 +22,6 @@ from ragc.optimizers.distributed.worker import Job, join, read
 from ragc.optimizers.distributed.worker import run_job as run_job_text
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
-from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ
 from tests.optimizers.colours import RECIPE
 

@@ -18,7 +18,6 @@ from ragc import recipe as recipes
 from ragc.compiled.evaluate import open_program, score
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
-from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.merge import merge
@@ -27,6 +26,7 @@ from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record
+from tests.support.progress import Notes
 
 AXES = {"top_k": range(1, 21), "noise_n": range(11), "icl_n": range(17), "chunk_size": range(50, 550, 50)}
 HUGE = f"product = {{ {', '.join(f'{knob} = {list(values)}' for knob, values in AXES.items())} }}"
@@ -396,17 +396,12 @@ def test_a_first_metric_that_applies_to_no_question_is_shown_as_unknown(record: 
     for row in rows:
         del row["gold_ids"]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    notes: list[str] = []
-
-    class Notes(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
+    progress = Notes()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        grid = record(sets=('metrics.report=["recall@5","f1"]',), progress=Notes()).grid
+        grid = record(sets=('metrics.report=["recall@5","f1"]',), progress=progress).grid
     assert np.isnan(grid.scores("recall@5")).all()
-    assert notes[0] == "setting 1/6  -  best -  baseline"
+    assert progress.notes[0] == "setting 1/6  -  best -  baseline"
 
 
 def test_a_name_of_many_bytes_is_one(record: Record) -> None:

@@ -17,13 +17,9 @@ from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import colour_of
+from tests.optimizers.search.test_tell import three_suffice
 
 SETS = ("search.demos=0", 'search.knobs=["top_k"]', "search.ranges.top_k=[1, 4]")
-
-
-def needs_three(request: ChatRequest) -> dict[str, Any]:
-    return {"answer": colour_of(request) if "[3]" in request.messages[-1].content else "no"}
 
 
 def objective(folder: Path, target: ScriptedTarget, *sets: str) -> Objective:
@@ -32,12 +28,12 @@ def objective(folder: Path, target: ScriptedTarget, *sets: str) -> Objective:
 
 
 def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -> None:
-    target = ScriptedTarget(needs_three)
+    target = ScriptedTarget(three_suffice)
     score = objective(folder, target)
     optuna_study = study(score.task.recipe)
     optuna_study.optimize(score, n_trials=8)
     assert optuna_study.best_value == 1
-    assert optuna_study.trials[0].params == {"knob.top_k": score.task.space.baseline().knobs["top_k"]}
+    assert optuna_study.trials[0].params == {"knob.top_k": score.task.baseline_knobs["top_k"]}
     assert optuna_study.best_trial.params["knob.top_k"] >= 3
     assert (
         score.candidate(optuna_study.best_trial).knobs["top_k"]
@@ -55,7 +51,7 @@ def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -
 
 
 def test_any_pruner_and_sampler_may_be_used(home: Path, folder: Path) -> None:
-    score = objective(folder, ScriptedTarget(needs_three))
+    score = objective(folder, ScriptedTarget(three_suffice))
     optuna_study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.RandomSampler(seed=1),
@@ -76,12 +72,12 @@ class Slow(ScriptedTarget):
 
 def test_threads_that_begin_together_wait_for_a_target_that_opens(home: Path, folder: Path) -> None:
     optuna_study = optuna.create_study(direction="maximize")
-    optuna_study.optimize(objective(folder, Slow(needs_three)), n_trials=4, n_jobs=4)
+    optuna_study.optimize(objective(folder, Slow(three_suffice)), n_trials=4, n_jobs=4)
     assert [t.state.name for t in optuna_study.trials] == ["COMPLETE"] * 4
 
 
 def test_several_objectives_are_told_signed(home: Path, folder: Path) -> None:
-    score = objective(folder, ScriptedTarget(needs_three), 'search.objectives=["em", "-tokens"]')
+    score = objective(folder, ScriptedTarget(three_suffice), 'search.objectives=["em", "-tokens"]')
     optuna_study = study(score.task.recipe)
     optuna_study.optimize(score, n_trials=4)
     assert all(trial.values[1] < 0 for trial in optuna_study.trials)
@@ -89,7 +85,7 @@ def test_several_objectives_are_told_signed(home: Path, folder: Path) -> None:
 
 
 def test_a_spent_budget_stops_the_study(home: Path, folder: Path) -> None:
-    target = ScriptedTarget(needs_three)
+    target = ScriptedTarget(three_suffice)
     score = objective(folder, target, "budget.lm_calls=30", "search.ranges.top_k=[1, 9]")
     optuna_study = study(score.task.recipe)
     optuna_study.optimize(score, n_trials=50)
@@ -113,7 +109,7 @@ def test_failures_are_told_and_what_answered_nothing_is_pruned(
         text = request.messages[-1].content
         if "[3]" not in text:
             return "%%%"
-        return "%%%" if "number20?" in text else needs_three(request)
+        return "%%%" if "number20?" in text else three_suffice(request)
 
     score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
     optuna_study = study(score.task.recipe)
@@ -138,7 +134,7 @@ def test_what_fails_in_nearly_all_questions_is_not_the_cheapest(
 
     def reply(request: ChatRequest) -> Any:
         text = request.messages[-1].content
-        return needs_three(request) if "[3]" in text or "number20?" in text else "%%%"
+        return three_suffice(request) if "[3]" in text or "number20?" in text else "%%%"
 
     score = objective(folder, ScriptedTarget(reply), f"search.objectives={objectives}")
     optuna_study = study(score.task.recipe)
@@ -158,7 +154,7 @@ def test_what_fails_in_nearly_all_questions_is_not_the_cheapest(
 def test_a_baseline_that_hardly_answers_is_not_shown_as_the_best(home: Path, folder: Path) -> None:
     def reply(request: ChatRequest) -> Any:
         text = request.messages[-1].content
-        return needs_three(request) if "[6]" in text or "number20?" in text else "%%%"
+        return three_suffice(request) if "[6]" in text or "number20?" in text else "%%%"
 
     score = objective(
         folder, ScriptedTarget(reply), 'search.objectives=["-tokens"]', "search.ranges.top_k=[1, 10]"

@@ -20,9 +20,10 @@ from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.errors import NothingAnswered, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
+from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.plan.call_bounds import part_bound
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import METHODS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
@@ -219,11 +220,12 @@ def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any,
             if "knob" not in str(error).lower():
                 raise
             return
-        bound = part_bound(task, task.space.first)
+        space = search_space(task.recipe, task.runtime)
+        bound = part_bound(task, space.first)
         seed = data.draw(st.integers(0, 10**6))
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
         for _ in range(8):
-            candidate = suggest(task.space, study.ask())
+            candidate = suggest(space, study.ask())
             try:
                 program = entry.build(task.runtime, dict(candidate.knobs))
             except UsageError:

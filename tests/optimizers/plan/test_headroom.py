@@ -15,6 +15,7 @@ from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.errors import NothingAnswered, UsageError
+from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
 from ragc.optimizers.plan.headroom.settings import differing_settings
@@ -26,25 +27,13 @@ from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import (
     Killed,
     Run,
-    begun,
     colour_of,
     dying,
     needs_demos,
-    written,
 )
 
 Probe = Callable[..., Headroom]
 NO_DEMOS = ("search.demos=0",)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return written(tmp_path)
-
-
-@pytest.fixture
-def run(folder: Path) -> Run:
-    return begun(folder)
 
 
 @pytest.fixture
@@ -352,11 +341,12 @@ def test_a_plan_sends_nothing_and_is_what_happens(measure: Probe, folder: Path) 
 def test_settings_are_far_apart(folder: Path) -> None:
     recipe = recipes.load(folder / "recipe.toml", ('search.knobs=["top_k"]', "search.demos=0"))
     task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
-    values = [int(one.knobs["top_k"]) for one in differing_settings(task, 4, demos=False)]
+    space = search_space(task.recipe, task.runtime)
+    values = [int(one.knobs["top_k"]) for one in differing_settings(space, task.seed, 4, demos=False)]
     assert values[0] == 3
     assert values[1] >= 18
     assert min(abs(values[2] - values[0]), abs(values[2] - values[1])) >= 7
-    everything = differing_settings(task, 99, demos=False)
+    everything = differing_settings(space, task.seed, 99, demos=False)
     assert len({one.mark for one in everything}) == len(everything)
 
 

@@ -14,14 +14,15 @@ from experiments.benchmarks.search.choosing.worlds import World
 from ragc.errors import UsageError
 from ragc.optimizers.search.allocation import (
     ANSWERS,
-    FEWEST,
-    LEAST,
+    MIN_BEFORE_STOP,
+    MIN_DEV_QUESTIONS,
     affordable_questions,
     least_to_win,
     next_looks,
     stopping_points,
 )
-from ragc.optimizers.search.score_model import Array, Posterior
+from ragc.optimizers.search.normal_equations import Array
+from ragc.optimizers.search.score_model import Posterior
 from ragc.recipe.values import RISK
 from tests.examples import examples
 
@@ -56,7 +57,7 @@ def test_stopping_points_end_with_all_questions_and_winners_need_a_third(questio
     ends = stopping_points(questions)
     assert ends == sorted(set(ends))
     assert ends[-1] == questions
-    assert all(end >= LEAST for end in ends[:-1])
+    assert all(end >= MIN_BEFORE_STOP for end in ends[:-1])
     least = least_to_win(questions)
     assert min(questions, 10) <= least <= questions
     assert questions < 10 or 3 * least >= questions
@@ -67,8 +68,8 @@ def test_a_budget_asks_all_questions_or_as_many_as_it_can_ask_of_several_trials(
     questions: int, answers: float, more: float
 ) -> None:
     chosen = affordable_questions(questions, answers)
-    assert min(questions, FEWEST) <= chosen <= questions
-    assert chosen in (questions, FEWEST) or ANSWERS * chosen <= answers < ANSWERS * (chosen + 1)
+    assert min(questions, MIN_DEV_QUESTIONS) <= chosen <= questions
+    assert chosen in (questions, MIN_DEV_QUESTIONS) or ANSWERS * chosen <= answers < ANSWERS * (chosen + 1)
     assert affordable_questions(questions, answers + more) >= chosen
     assert affordable_questions(questions, float("inf")) == questions
 

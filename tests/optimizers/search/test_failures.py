@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ragc.compiled.base import load
-from ragc.core.progress import Silent
 from ragc.errors import NothingAnswered
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
@@ -20,6 +19,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, identical
+from tests.support.progress import Notes
 
 RUBBISH = "%%%"
 THREE = (
@@ -51,20 +51,16 @@ def broken(*programs: str, right: bool = False) -> Callable[[ChatRequest], Any]:
     return reply
 
 
-class Lines(Silent):
+class Lines(Notes):
     """Keeps what is told of trials and noted."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.trials: dict[int, tuple[float, float, str]] = {}
-        self.notes: list[str] = []
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
         """Kept."""
         self.trials[index] = score, best, what
-
-    def note(self, text: str) -> None:
-        """Kept."""
-        self.notes.append(text)
 
 
 def trials_of(out: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ragc.core.progress import Silent
 from ragc.errors import RagcError
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.optimizers.status import status
@@ -20,6 +19,7 @@ from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, lost_tries, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
+from tests.support.progress import Notes
 
 DEV = 20
 
@@ -87,27 +87,17 @@ def winning(out: Path, candidate: Any) -> int:
     return int(next(value["number"] for value in values if value["candidate"] == candidate))
 
 
-class Noting(Silent):
-    """Collects the notes of a search."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
 SMALL = ("budget.lm_calls=140",)  # 25 test questions twice, and 90 answers for 20 dev questions
 
 
 def test_a_small_budget_asks_fewer_dev_questions_and_says_so(run: Run, folder: Path) -> None:
-    lines: list[str] = []
-    run(sets=SMALL, progress=Noting(lines))
+    progress = Notes()
+    run(sets=SMALL, progress=progress)
     assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 15)]]
     assert max(seen for batch in looks(folder / "out") for _, seen in batch) == 15
     text = "15 of 20 dev questions are asked"
     assert text in search_of(folder / "out")["remarks"][0]
-    assert sum(text in line for line in lines) == 1
+    assert sum(text in line for line in progress.notes) == 1
     dev = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["dev"]
     assert dev["baseline"]["em"]["n"] == 15
 
@@ -166,13 +156,13 @@ def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, fold
 def test_with_a_greater_budget_a_small_study_begins_anew_and_sends_nothing_twice(
     run: Run, folder: Path
 ) -> None:
-    lines: list[str] = []
+    progress = Notes()
     whole, small = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos)
     run("whole", sets=("budget.lm_calls=400",), store=CallStore(None), target=whole)
     run("small", sets=SMALL, target=small)
     before = len(small.requests)
-    run("small", sets=("budget.lm_calls=400",), target=small, resume=True, progress=Noting(lines))
-    assert any("begins anew" in line for line in lines)
+    run("small", sets=("budget.lm_calls=400",), target=small, resume=True, progress=progress)
+    assert any("begins anew" in line for line in progress.notes)
     assert identical(folder / "whole", folder / "small")
     prompts = [json.dumps([m.content for m in request.messages]) for request in small.requests]
     assert before < len(prompts) == len(set(prompts))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragc.optimizers.search.sampler import to_parameters
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.search.parameters import to_parameters
 from ragc.programs import method
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 def space(demos: int = 4, sets: int = 3) -> ProgramSpace:

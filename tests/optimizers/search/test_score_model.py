@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.score_model import (
     DIFFICULTIES,
     RATIOS,
     SHARES,
-    Array,
     ScoreModel,
     Variances,
 )

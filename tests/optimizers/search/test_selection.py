@@ -13,9 +13,9 @@ from ragc import metrics
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.eligible import eligible_trials
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import best, expected_of_choice, expected_scores, pareto_front, select
-from ragc.task.space import Candidate
 from tests.examples import cases, thorough
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)

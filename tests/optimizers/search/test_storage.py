@@ -14,6 +14,7 @@ import pytest
 from filelock import FileLock
 
 from ragc.errors import StoreError, TargetUnavailable
+from ragc.optimizers.search import journal as journal_file
 from ragc.optimizers.search import storage as study_file
 from ragc.optimizers.search.storage import study_directory
 from ragc.targets.base import ChatRequest
@@ -169,7 +170,7 @@ def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle
     run: Run, unbroken: Unbroken, folder: Path
 ) -> None:
     cut_off(run)
-    storage = study_file.journal(journal(folder).parent)
+    storage = journal_file.journal(journal(folder).parent)
     optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
     run("out", resume=True)
     assert identical(unbroken()[0], folder / "out")
@@ -186,13 +187,13 @@ def test_what_a_round_tells_is_one_append_and_reads_as_if_written_line_by_line(
         flush(file)
 
     monkeypatch.setattr(os, "fsync", sync)
-    with study_file.one_append(study):
+    with journal_file.one_append(study):
         for value in (1, 2, 3):
             study.add_trial(optuna.trial.create_trial(value=value, params={}, distributions={}))
             assert len(study.trials) == value
             study.set_user_attr(f"batch {value}", [value])
     assert len(synced) == 1
-    with suppress(KeyError), study_file.one_append(study):
+    with suppress(KeyError), journal_file.one_append(study):
         study.set_user_attr("before", "the error")
         raise KeyError
     study.set_user_attr("after", "all")

@@ -17,13 +17,13 @@ from optuna.trial import TrialState
 from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics.failures import Failures
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, sampler_view
 from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical

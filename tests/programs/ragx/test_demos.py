@@ -14,7 +14,7 @@ from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
-from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
@@ -205,7 +205,7 @@ TRAIN = [
 ]
 
 
-def collected(program: RagProgram, train: list[Question]) -> Pool:
+def collected(program: RagProgram, train: list[Question]) -> DemoPool:
     """What `program` earns on `train`."""
     limit = asyncio.Semaphore(4)
     work = collect(

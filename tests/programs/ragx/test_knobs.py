@@ -10,14 +10,14 @@ import pytest
 from ragc.corpora import embed
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import UsageError
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import EMBEDDERS, MANUAL, POOLS, STAGED, RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
-from ragc.task.space import ProgramSpace, SearchSpace
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 RAGX = method("ragx")

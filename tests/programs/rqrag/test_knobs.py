@@ -12,13 +12,13 @@ import pytest
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
-from ragc.task.space import ProgramSpace, SearchSpace
 from ragc.testing import ListSource, ScriptedTarget
 
 RQRAG = method("rqrag")

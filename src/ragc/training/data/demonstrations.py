@@ -17,7 +17,7 @@ from ragc.compiled.resolve import Opening, import_program
 from ragc.core.extras import __version__
 from ragc.errors import NothingAnswered, RagcError, UnknownName
 from ragc.exports.derive import runtime, tables
-from ragc.optimizers.candidates.demos.pool import Demo, Pool
+from ragc.optimizers.candidates.demos.pool import Demo, DemoPool
 from ragc.optimizers.grids.card import origin_of
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.programs import method
@@ -99,6 +99,6 @@ def _of_study(path: Path, predictor: str) -> Iterator[Demo]:
     attributes: Mapping[str, Any] = study.user_attrs if study is not None else {}
     for name in sorted(attributes):
         if name.startswith("pool:") and not name.startswith(f"pool:{CROSS}:"):
-            pool = Pool.of(attributes[name])
+            pool = DemoPool.of(attributes[name])
             for part in (pool.filled, pool.labelled_demos, pool.by_label):
                 yield from (one.values for one in part.get(predictor, ()))

@@ -13,7 +13,7 @@ from ragc import metrics
 from ragc.core import event_loop
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
-from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -33,13 +33,13 @@ LABEL = [Question(f"q{i}", f"Is thing {i} blue?", ("no",), gold_ids=("d1",)) for
 
 def gathered(
     reply: Callable[[ChatRequest], Any], train: Sequence[Question] = TRAIN, **knobs: Any
-) -> tuple[Pool, ScriptedTarget]:
+) -> tuple[DemoPool, ScriptedTarget]:
     target = ScriptedTarget(reply)
     runtime = Runtime({"main": target}, {"local": ListSource([FOUND])}, store=CallStore(None))
     return collected(method("vanilla").build(runtime, knobs), train), target
 
 
-def collected(program: RagProgram, train: Sequence[Question], kinds: Sequence[str] = ()) -> Pool:
+def collected(program: RagProgram, train: Sequence[Question], kinds: Sequence[str] = ()) -> DemoPool:
     scorer, limit = Scorer.of(metrics.get("em")), asyncio.Semaphore(4)
     return event_loop.run(
         collect(program, train, scorer, n_demos=8, filled=24, threshold=0.75, limit=limit, kinds=kinds)

@@ -16,11 +16,11 @@ from ragc import metrics
 from ragc.errors import RecipeError
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical

@@ -23,8 +23,9 @@ from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.demos.pool import Demonstration, Pool, balance_labels
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.candidates.demos.pool import Demonstration, DemoPool, balance_labels
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
@@ -32,7 +33,7 @@ from ragc.recipe.values import DEMO_KINDS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace, label_field
+from ragc.task.baseline import label_field
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, Run, colour_of, needs_demos, write_data
@@ -61,16 +62,16 @@ def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -
 
 
 def shown(builder: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]]]:
-    candidate = replace(builder.task.space.first.baseline_with_demos(), **more)
+    candidate = replace(builder.space.first.baseline_with_demos(), **more)
     program = event_loop.run(builder.program(candidate))
     return {name: [dict(demo) for demo in call.demos] for name, call in program.named_predictors()}
 
 
-def pool_of(builder: ProgramBuilder) -> Pool:
+def pool_of(builder: ProgramBuilder) -> DemoPool:
     (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
     text = json.dumps(builder._attributes.get(name))
-    assert json.dumps(Pool.of(json.loads(text)).to_json()) == text
-    return Pool.of(json.loads(text))
+    assert json.dumps(DemoPool.of(json.loads(text)).to_json()) == text
+    return DemoPool.of(json.loads(text))
 
 
 def kinds(*names: str) -> str:
@@ -141,7 +142,7 @@ def test_a_judgement_is_an_output_of_a_closed_set() -> None:
 
 
 def test_a_program_without_judgement_calls_is_not_balanced(folder: Path) -> None:
-    assert builder_of(folder, kinds("balanced", "nearest")).task.space.first.demo_kinds == ("nearest",)
+    assert builder_of(folder, kinds("balanced", "nearest")).space.first.demo_kinds == ("nearest",)
     with pytest.raises(UsageError, match="'vanilla' has none whose output is one of a few labels"):
         builder_of(folder, kinds("balanced"))
 

@@ -17,14 +17,14 @@ from ragc.compiled.base import load
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.demos.pool import Pool
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.candidates.demos.pool import DemoPool
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import Run, colour_of, needs_demos
@@ -97,8 +97,8 @@ def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
 
 def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
     builder = builder_of(folder)
-    assert builder.task.space.first.predictors == ("answer", "closed", "gate")
-    base = replace(builder.task.space.baseline(), demos=2)
+    assert builder.space.first.predictors == ("answer", "closed", "gate")
+    base = replace(builder.space.baseline(), demos=2)
     same = event_loop.run(builder.program(base))
     own = event_loop.run(builder.program(base.with_own_demos("answer", 1, 2).with_own_demos("gate", 0, 3)))
     shown = {name: [list(p.demos) for p in (call, dict(own.named_predictors())[name])] for name, call in
@@ -117,10 +117,10 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
         return reply
 
     builder = builder_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
-    event_loop.run(builder.program(replace(builder.task.space.baseline(), demos=2)))
+    event_loop.run(builder.program(replace(builder.space.baseline(), demos=2)))
     (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
     text = json.dumps(builder._attributes.get(name))
-    pool = Pool.of(json.loads(text))
+    pool = DemoPool.of(json.loads(text))
     assert json.dumps(pool.to_json()) == text
     scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}
     n = len(pool.scores)

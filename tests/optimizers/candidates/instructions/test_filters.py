@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.optimizers.candidates.instructions.filters import (
-    LONGEST,
+    MAX_CHARACTERS,
     SHORT_TEXT,
     TrainTexts,
     candidates,
@@ -40,13 +40,13 @@ def test_wrapping_is_taken_off(text: str, expected: str) -> None:
 def test_a_long_instruction_ends_with_a_whole_sentence() -> None:
     cut = trim("Read every passage with care. " * 100)
     assert cut.endswith("care.")
-    assert LONGEST / 2 <= len(cut) <= LONGEST
+    assert MAX_CHARACTERS / 2 <= len(cut) <= MAX_CHARACTERS
 
 
-@given(st.text(max_size=3 * LONGEST))
+@given(st.text(max_size=3 * MAX_CHARACTERS))
 def test_what_is_trimmed_is_bounded_and_stays_so(text: str) -> None:
     once = trim(text)
-    assert len(once) <= LONGEST
+    assert len(once) <= MAX_CHARACTERS
     assert once == once.strip()
 
 

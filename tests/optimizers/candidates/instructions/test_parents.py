@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.instructions.parents import ParentPool
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
-from ragc.task.space import Candidate
 
 EM = Objective(metrics.get("em"), 1)
 

@@ -18,9 +18,11 @@ from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.candidates.builder import ProgramBuilder, Round, round_name
-from ragc.optimizers.candidates.instructions.filters import LONGEST
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.instructions.base import Round, round_name
+from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
 from ragc.optimizers.candidates.instructions.rounds import ANSWERED, STEPS, combine
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.compile import Compiled
 from ragc.optimizers.plan.estimate import estimate
@@ -29,7 +31,6 @@ from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
-from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
@@ -209,7 +210,7 @@ def test_what_a_hostile_teacher_writes_is_a_bounded_text_or_nothing(
     compiled = run(sets=SMALL, target=ScriptedTarget(hostile))
     written = instructions_of(compiled)
     assert written.startswith(rules.strip()) == (kind != "surrogates")
-    assert len(written) <= LONGEST
+    assert len(written) <= MAX_CHARACTERS
     assert all(line.isprintable() for line in written.split("\n"))
     assert identical(compiled.path, run("again", sets=SMALL, target=ScriptedTarget([])).path)
     exported = main(["export", str(compiled.path), "--to", "jinja2", "--out", str(folder / "prompts")])
@@ -270,7 +271,7 @@ def test_another_process_builds_the_programs_of_later_rounds(folder: Path) -> No
     )
 
     async def instruction(number: int) -> str:
-        built = await theirs.program(Candidate(task.space.baseline().knobs, instructions={"answer": number}))
+        built = await theirs.program(Candidate(task.baseline_knobs, instructions={"answer": number}))
         return str(built.answer.signature.instructions)
 
     async def go() -> list[str]:

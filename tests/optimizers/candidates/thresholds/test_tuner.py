@@ -14,13 +14,13 @@ from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.thresholds.curve import POINTS, Fit
-from ragc.optimizers.candidates.thresholds.tuner import MOST, offers
+from ragc.optimizers.candidates.thresholds.tuner import MAX_OFFERS, offers
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
@@ -259,7 +259,7 @@ def test_all_fitted_thresholds_are_offered_together_then_each_alone_the_best_fir
     assert changes == [{"a": 0.4, "b": 0.6}, {"b": 0.6}, {"a": 0.4}]
     assert all(offered.demos == 2 for offered in offers(lead, fits))
     assert offers(lead, {"c": fits["c"]}) == []
-    assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MOST
+    assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MAX_OFFERS
 
 
 def test_the_estimate_of_a_dry_run_counts_what_calibrating_may_take(folder: Path) -> None:

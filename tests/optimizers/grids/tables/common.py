@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,10 @@ from ragc.optimizers.grids.tables.run import reproduce
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.support.rows import write_rows
 
 THINGS = ("plum", "fern", "moss", "clay", "rust", "slate", "coal", "jade", "sand", "ash")
 Run = Callable[..., Reproduction]
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def write_data(folder: Path) -> Path:
@@ -42,6 +33,8 @@ def write_data(folder: Path) -> Path:
         for n, thing in enumerate(THINGS)
     ]
     train = [{"id": f"t{n}", "question": f"Is {n} even?", "answers": ["yes"]} for n in range(6)]
+    for name in ("hotpotqa", "crag"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     write_rows(folder / "hotpotqa/questions_dev.jsonl", colours)
     write_rows(folder / "hotpotqa/questions_train.jsonl", train)
     write_rows(folder / "hotpotqa/corpus.jsonl", passages)

@@ -16,8 +16,9 @@ from ragc.optimizers.grids.tables.table import load, table_ids
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
-from tests.optimizers.grids.tables.common import answer, rows_of
+from tests.optimizers.grids.tables.common import answer
 from tests.paths import SHARED_DATA
+from tests.support.rows import read_rows
 
 DATA = Path(os.environ.get("RAGC_TABLE_DATA") or SHARED_DATA)
 
@@ -59,7 +60,7 @@ def _equal_rows(result: Reproduction) -> set[tuple[str, tuple[str, ...]]]:
     """The rows with equal requests for every question, by data set, as their files have them."""
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for cell in result.cells:
-        requests = tuple(row["requests"] for row in rows_of(cell.path))
+        requests = tuple(row["requests"] for row in read_rows(cell.path))
         assert any(requests)
         groups.setdefault((cell.data, requests), []).append(cell.row)
     return {(data, tuple(rows)) for (data, _), rows in groups.items() if len(rows) > 1}

@@ -11,10 +11,11 @@ import pytest
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
 from ragc.optimizers.grids.tables.run import estimate
-from ragc.optimizers.grids.tables.same_requests import Sent, same_requests
+from ragc.optimizers.grids.tables.same_requests import RowRequests, same_requests
 from ragc.optimizers.grids.tables.table import Table, load, parse
 from ragc.testing import ScriptedTarget
-from tests.optimizers.grids.tables.common import Run, answer, rows_of, write_rows
+from tests.optimizers.grids.tables.common import Run, answer
+from tests.support.rows import read_rows, write_rows
 
 ROWS: list[dict[str, Any]] = [
     {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}},
@@ -63,11 +64,11 @@ def test_rows_that_differ_are_not_named(run: Run) -> None:
 def test_rows_that_choose_otherwise_among_equal_replies_are_told_apart() -> None:
     requests = {"q1": "a", "q2": "b"}
     rows = {
-        ("nq", "vote"): Sent(requests, {"q1": "Ada", "q2": "Bo"}),
-        ("nq", "best"): Sent(requests, {"q1": "Ada", "q2": "Cy"}),
-        ("nq", "other"): Sent({"q1": "a", "q2": "c"}, {"q1": "Ada", "q2": "Bo"}),
-        ("nq", "silent"): Sent({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
-        ("nq", "silent too"): Sent({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
+        ("nq", "vote"): RowRequests(requests, {"q1": "Ada", "q2": "Bo"}),
+        ("nq", "best"): RowRequests(requests, {"q1": "Ada", "q2": "Cy"}),
+        ("nq", "other"): RowRequests({"q1": "a", "q2": "c"}, {"q1": "Ada", "q2": "Bo"}),
+        ("nq", "silent"): RowRequests({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
+        ("nq", "silent too"): RowRequests({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
     }
     (same,) = same_requests(rows)
     assert same.sentence() == (
@@ -163,7 +164,7 @@ def test_a_stand_in_and_the_source_beside_it_share_no_passage(run: Run) -> None:
     assert result.same == ()
     assert any(text.startswith("Nobody configured the source web: ") for text in result.differs)
     retrieved = {
-        cell.row: {id.partition("#")[0] for row in rows_of(cell.path) for id in row["passages"]}
+        cell.row: {id.partition("#")[0] for row in read_rows(cell.path) for id in row["passages"]}
         for cell in result.cells
     }
     assert not retrieved["local"] & retrieved["web"]

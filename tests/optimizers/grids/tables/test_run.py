@@ -19,7 +19,8 @@ from ragc.optimizers.grids.tables.table import load
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
-from tests.optimizers.grids.tables.common import Run, answer, rows_of
+from tests.optimizers.grids.tables.common import Run, answer
+from tests.support.rows import read_rows
 
 MAIN: dict[str, Any] = {"rows": ["vanilla_local"], "data_sets": ["hotpotqa"]}
 
@@ -116,7 +117,7 @@ def test_a_run_that_was_cut_off_goes_on_and_leaves_the_same_bytes(run: Run, tmp_
     with pytest.raises(TargetUnavailable):
         run("prefrag-main", target=Failing(4), **MAIN)
     path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
-    assert len(rows_of(path)) == 4
+    assert len(read_rows(path)) == 4
     with path.open("ab") as file:  # a kill cuts a line off
         file.write(b'{"id": "q1", "question": "Whi')
     target = ScriptedTarget(answer)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace, search_space
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace, spaces
 from ragc.testing import ListSource, ScriptedTarget
 
 
@@ -121,5 +121,5 @@ def test_an_option_that_no_target_can_serve_is_not_searched(
     offered: Any = ("schema", "logprobs") if able else ("schema",)
     target = ScriptedTarget([], capabilities=offered)
     runtime = Runtime({"main": target, "proxy": target}, {"local": ListSource([])})
-    (knob,) = spaces(recipe, runtime).first.knobs
+    (knob,) = search_space(recipe, runtime).first.knobs
     assert (knob.name, knob.options) == ("judge_by", options)

@@ -18,6 +18,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Run, colour_of, identical
+from tests.optimizers.search.test_tell import three_suffice
 
 PLAIN = ("search.demos=0", "search.trials=8", 'search.knobs=["top_k"]')
 
@@ -93,11 +94,8 @@ def test_instructions_that_help_are_found_kept_and_compiled(
 
 
 def test_with_several_objectives_the_front_is_kept_and_pick_chooses(run: Run, folder: Path) -> None:
-    def needs_three(request: ChatRequest) -> dict[str, Any]:
-        return {"answer": colour_of(request) if "[3]" in request.messages[-1].content else "no"}
-
     sets = (*PLAIN, 'search.objectives=["em", "-tokens"]')
-    run(sets=sets, target=ScriptedTarget(needs_three))
+    run(sets=sets, target=ScriptedTarget(three_suffice))
     search = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["search"]
     front = {entry["candidate"]["knobs"]["top_k"]: entry["values"] for entry in search["front"]}
     assert min(front) == 1
@@ -106,7 +104,7 @@ def test_with_several_objectives_the_front_is_kept_and_pick_chooses(run: Run, fo
     assert front[best]["em"] == 1
     assert all(front[k]["em"] < 1 or k == best for k in front)
     assert search["stopped"] > 0  # more passages than needed cost more and answer no better
-    run("cheap", sets=(*sets, "search.pick=-tokens"), target=ScriptedTarget(needs_three))
+    run("cheap", sets=(*sets, "search.pick=-tokens"), target=ScriptedTarget(three_suffice))
     assert load(folder / "cheap").state.knobs["top_k"] == 1
 
 

@@ -1,4 +1,4 @@
-"""The status of a study, read from its stored state while it runs or after it ended. Nothing is changed."""
+"""Reads the status of a study from its stored state, while it runs or after it ended. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +16,37 @@ from filelock import FileLock, Timeout
 from ragc.compiled.base import load
 from ragc.compiled.study_rows import TRIALS
 from ragc.core import inputs
-from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
-from ragc.metrics.failures import Failures
-from ragc.optimizers.candidates.builder import Round, round_name
+from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.trial import TrialResult, read_results
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.portfolio import divide_trials, read_standing
+from ragc.optimizers.search.portfolio import divide_trials, read_progress
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.status.record import (
+    BEGUN,
+    CUT,
+    ENDED,
+    FINISHED,
+    LINES,
+    NOT_BEGUN,
+    OWN,
+    RUNNING,
+    StudyStatus,
+)
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger, StudyLedger
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.study_address import read_address, recipe_in
 
-_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
-
-LINES = 5
-"""The number of log lines shown."""
-
-RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
-NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
     CUT: "Run the same `ragc compile` command with --resume to go on.",
@@ -61,127 +62,6 @@ _NOTHING = (
     "No trial so far answered any question, so there is nothing to compile; mend what the reason names, then "
     "compile again without --resume."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StudyStatus:
-    """The status of a study.
-
-    `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
-    "at rest", because only the script knows its end.
-    `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
-    early among those; `running`;
-    `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
-    `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
-    done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
-    question, the greatest share first.
-    `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
-    None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
-    "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
-    ragc's own study at any time, of the others once they were compared on dev.
-    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
-    tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
-    `workers` is the address that workers join.
-    """
-
-    study: str
-    state: str
-    recipe: Mapping[str, Any]
-    trials: Mapping[str, int]
-    best: Mapping[str, Any] | None
-    front: tuple[Mapping[str, Any], ...]
-    budget: Mapping[str, Mapping[str, float | None]]
-    workers: str
-    log: tuple[str, ...]
-    next: str
-    failing: tuple[Mapping[str, Any], ...] = ()
-    rounds: Mapping[str, int] | None = None
-    parts: tuple[Mapping[str, Any], ...] = ()
-    stored: Mapping[str, float] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        done, best = self.trials, (self.best or {}).get("values")
-        trials = f"{done['done']} of {done['wanted']} trials"
-        return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
-
-    def to_json(self) -> dict[str, Any]:
-        """The output of `ragc study status --json`."""
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """The status for people: two columns of names and values, then the end of the log and what to do."""
-        rows = [*self._rows(), *self._budget_rows()]
-        if self.workers:
-            rows.append(("workers join", f"ragc study worker {self.workers}"))
-        size = max(len(name) for name, _ in rows)
-        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
-        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
-
-    def _rows(self) -> Iterator[tuple[str, str]]:
-        """The rows about the study, its progress and its best trials."""
-        recipe, done = self.recipe, self.trials
-        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
-        yield "study", self.study
-        yield "state", self.state
-        yield "program", recipe["program"]
-        yield "objectives", ", ".join(recipe["objectives"])
-        yield "seed", str(recipe["seed"])
-        beside = ", and the baseline" if done.get("baseline") else ""
-        yield "trials", f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {one}" for one in others)
-        if self.rounds:
-            held = self.rounds
-            yield (
-                "rounds",
-                f"{held['held']} of {held['of']} held, {quantity(held['texts'], 'instruction')} written",
-            )
-        yield from ((part["optimizer"], _describe_part(part)) for part in self.parts)
-        if self.best is not None:
-            chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
-            yield "best so far", self._describe_trial(self.best) + chosen
-            if (where := Path(self.study) / BEST).exists():
-                yield "its program", str(where)
-        yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
-        for one in self.failing[:LINES]:
-            yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
-        if len(self.failing) > LINES:
-            yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
-
-    def _budget_rows(self) -> Iterator[tuple[str, str]]:
-        for name, amount in self.budget.items():
-            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
-            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
-        if self.stored.get("calls"):
-            amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"
-            dollars_of_it = f"{self.stored['usd']:,.10g} US dollars"
-            yield (
-                "of it stored",
-                f"{amounts}, {dollars_of_it}: replies that count as if sent and cost nothing",
-            )
-
-    def _describe_trial(self, trial: Mapping[str, Any]) -> str:
-        """A trial's values, its choices among what is searched, and its failures."""
-        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
-        candidate = Candidate.of(trial["candidate"])
-        searched = self.recipe.get("searched", tuple(candidate.knobs))
-        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
-        chosen = describe_candidate(candidate, knobs, program=candidate.program)
-        failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
-        line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
-        return f"{line}; {failures}" if failures else line
-
-
-def _describe_part(part: Mapping[str, Any]) -> str:
-    """How an optimizer of a portfolio stands, in a line."""
-    spent = part["spent"]
-    values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
-    cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"
-    parts = [
-        part["state"],
-        cost,
-        f"{quantity(part['trials'], 'trial')}",
-        f"leads with {values}" if values else "",
-    ]
-    return "; ".join(filter(None, parts)) if part["state"] != NOT_BEGUN else NOT_BEGUN
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
@@ -209,38 +89,32 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             "--trust-targets."
         )
     study = _study(directory, recipe)
-    tried = _read_trials(study)
+    trials = _read_trials(study)
     objectives = [objective_of(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
     risk = recipe.search.risk
-    best = select(tried, objectives, pick, risk=risk) if tried and tried[0].complete else None
-    beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
-    n_trials = _own_trials(recipe)
+    best = select(trials, objectives, pick, risk=risk) if trials and trials[0].complete else None
+    beside = pareto_front(trials, objectives) if len(objectives) > 1 else []
     budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
         _about(recipe),
-        _counts(
-            study,
-            tried,
-            n_trials,
-            state,
-        ),
+        _counts(study, trials, _own_trials(recipe), state),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
         read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
-        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
+        _NOTHING if state == CUT and best and best.failures.all and len(trials) > 1 else _next(recipe, state),
         tuple(
             {"trial": trial.number, "failures": trial.failures.to_json()}
-            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            for trial in sorted(trials, key=lambda trial: -trial.failures.share)
             if trial.failures.n
         ),
         _rounds(study, recipe),
-        tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
+        tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
     )
 
@@ -294,7 +168,12 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
         return None
     stored = study.user_attrs if study else {}
     held = [Round.of(value) for name, value in stored.items() if name.startswith(round_name(1)[:6])]
-    texts = sum(len(new) for one in held for by_name in one.texts.values() for new in by_name.values())
+    texts = sum(
+        len(new)
+        for instruction_round in held
+        for by_name in instruction_round.texts.values()
+        for new in by_name.values()
+    )
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
 
 
@@ -304,7 +183,7 @@ def _parts(
     """How each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
     if isinstance(recipe.search.optimizer, str):
         return
-    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_standing(directory)
+    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_progress(directory)
     ledger.close()
     for name in recipe.search.optimizer:
         spent, stands = ledger.spent(name), ended.get(name, {})
@@ -439,21 +318,21 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
 
 
 def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
-    return [tried for _, tried in read_results(study.user_attrs if study else {})]
+    return [trial for _, trial in read_results(study.user_attrs if study else {})]
 
 
 def _counts(
-    study: optuna.Study | None, tried: Sequence[TrialResult], n_trials: int, state: str
+    study: optuna.Study | None, results: Sequence[TrialResult], n_trials: int, state: str
 ) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
     numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
-        "done": max(0, len(tried) - 1),
-        "baseline": min(1, len(tried)),
+        "done": max(0, len(results) - 1),
+        "baseline": min(1, len(results)),
         "wanted": n_trials,
-        "stopped": sum(not trial.complete for trial in tried),
+        "stopped": sum(not result.complete for result in results),
         "running": flying if state == RUNNING else 0,
         "stale": 0 if state == RUNNING else flying,
         "failed": states[optuna.trial.TrialState.FAIL],

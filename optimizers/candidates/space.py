@@ -1,23 +1,22 @@
 """The search space of a recipe: declared knobs, demonstrations, instructions, targets and programs.
 
-A candidate is one point of the space. `spaces` derives the space from the recipe and a runtime.
+A candidate is one point of the space. `search_space` derives the space from the recipe and a runtime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 from ragc.core.digest import digest
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.programs import Method
-from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.values import BALANCED, FILLED, HELPFUL, NEAREST
+from ragc.recipe.values import FILLED, HELPFUL, NEAREST
+from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +187,8 @@ class ProgramSpace:
                 yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in changed)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
-    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with the first demonstration set whose digest is not in `tried`.
+    def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+        """Returns `candidate` with the first demonstration set whose digest is not in `tried_marks`.
 
         None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
         a sampler cannot generalise from one set to another. Helpful ones follow the sets of its own kind.
@@ -200,10 +199,10 @@ class ProgramSpace:
             for kind in (kinds if candidate.demos else ())
             for number in self.sets(kind)
         )
-        return next((other for other in others if other.mark not in tried), None)
+        return next((other for other in others if other.mark not in tried_marks), None)
 
-    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with another set, or none, for one predictor; the first whose digest is not in `tried`.
+    def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+        """Returns `candidate` with another set, or none, for one predictor: the first not in `tried_marks`.
 
         None if it shows no demonstrations, has one predictor, or all were tried.
         """
@@ -214,7 +213,7 @@ class ProgramSpace:
             for name in (self.predictors if candidate.demos else ())
             for count, number in choices
         )
-        return next((other for other in others if other.mark not in tried), None)
+        return next((other for other in others if other.mark not in tried_marks), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +267,13 @@ class SearchSpace:
             candidates += part.screening()
         return candidates[:most]
 
-    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """As `ProgramSpace.next_demo_set`, in the candidate's program."""
-        return self.part(candidate).next_demo_set(candidate, tried)
+        return self.part(candidate).next_demo_set(candidate, tried_marks)
 
-    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """As `ProgramSpace.next_own_demo_set`, in the candidate's program."""
-        return self.part(candidate).next_own_demo_set(candidate, tried)
+        return self.part(candidate).next_own_demo_set(candidate, tried_marks)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
         """The same space with `counts` instruction candidates by predictor in `program`.
@@ -316,6 +315,15 @@ def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, prog
     return "; ".join(parts)
 
 
+def describe_difference(candidate: Candidate, recipe: Recipe) -> str:
+    """Returns the differences of `candidate` from the baseline of its program, in a few words."""
+    own, *others = recipe.methods
+    chosen = next((other for other in others if other.id == candidate.program), own)
+    base = baseline_knobs(recipe, chosen)
+    changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
+    return describe_candidate(candidate, changed, program="" if chosen is own else chosen.id) or "baseline"
+
+
 def _describe_demos(count: int, number: int, kind: str) -> str:
     """The count and kind of demonstrations and their set."""
     return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"
@@ -325,19 +333,18 @@ DEMO_SETS = 4
 """The number of demonstration sets, each an ordering of the pool."""
 
 
-def spaces(recipe: Recipe, runtime: Runtime) -> SearchSpace:
-    """The search space of `recipe` for programs on `runtime`. Raises UsageError as `Method.build` does."""
+def search_space(recipe: Recipe, runtime: Runtime) -> SearchSpace:
+    """Returns the search space of `recipe` for programs on `runtime`. Raises UsageError as `Method.build`."""
     several = len(recipe.methods) > 1
     parts = tuple(_space(recipe, chosen, runtime, chosen.id if several else "") for chosen in recipe.methods)
     return SearchSpace(parts, recipe.search.targets)
 
 
 def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> ProgramSpace:
-    knobs = recipe.space(chosen)
     space = ProgramSpace(
-        tuple(_possible(knob, recipe, chosen, runtime) for knob in knobs),
+        tuple(_possible(knob, recipe, chosen, runtime) for knob in recipe.space(chosen)),
         chosen.knobs,
-        fixed=_fixed(recipe, chosen),
+        fixed=fixed_knobs(recipe, chosen),
         demos=recipe.search.demos,
         demo_sets=DEMO_SETS,
         program=program,
@@ -347,16 +354,7 @@ def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Pr
     built = chosen.build(runtime, space.fixed)
     names = tuple(name for name, _ in built.named_predictors())
     own = names if len(names) > 1 else ()
-    return replace(space, demo_kinds=_kinds(recipe, built), predictors=own)
-
-
-def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
-    """What the recipe fixes, and that as many demonstrations are shown as are searched."""
-    fixed = recipe.fixed(chosen)
-    default, n_demos = int(chosen.knobs.knob("icl_n").default), recipe.search.demos
-    if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= n_demos:
-        return fixed
-    return {**fixed, "icl_n": n_demos}
+    return replace(space, demo_kinds=demo_kinds(recipe, built), predictors=own)
 
 
 def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:
@@ -379,31 +377,3 @@ def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> K
 
     options = tuple(option for option in knob.options if option == knob.default or builds(option))
     return replace(knob, options=options)
-
-
-def _kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:
-    """The kinds of demonstrations that `program` can show."""
-    kinds = recipe.search.demo_kinds
-    if BALANCED not in kinds or any(label_field(call.signature) for call in program.predictors()):
-        return kinds
-    if rest := tuple(kind for kind in kinds if kind != BALANCED):
-        return rest
-    raise UsageError(
-        f"search.demo_kinds = [{BALANCED!r}] balances the labels of judgement calls, and "
-        f"{program.method.id!r} has none whose output is one of a few labels; name another kind."
-    )
-
-
-def label_field(signature: Any) -> str:
-    """The first output of `signature` that is a Literal, a bool or an enumeration; "" for none."""
-    return next((n for n, info in signature.output_fields.items() if _is_closed(info.annotation)), "")
-
-
-def _is_closed(annotation: Any) -> bool:
-    if get_origin(annotation) is Annotated:
-        return _is_closed(get_args(annotation)[0])
-    return (
-        get_origin(annotation) is Literal
-        or annotation is bool
-        or (isinstance(annotation, type) and issubclass(annotation, Enum))
-    )

@@ -1,0 +1,155 @@
+"""Decides what is tried next: a list of policies, of which the first that has a candidate proposes it.
+
+1. Children of a round of instructions, right after it.
+2. The remaining screening candidates.
+3. Thresholds fitted to the screening.
+4. Of every three trials, two retry the best candidate with other demonstrations.
+5. Candidates sampled from Optuna (`sampler`).
+
+The first three are planned: their trials begin before questions are allocated to trials that wait (`looks`).
+Otherwise candidates of a reserve, drawn at random, are proposed too, and the model of scores chooses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import optuna
+
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
+from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
+from ragc.optimizers.candidates.trial import TrialResult
+from ragc.optimizers.search.policies import (
+    CompleteLeader,
+    DemoRetries,
+    FittedThresholds,
+    NextTrial,
+    Policy,
+    PreparedPolicy,
+    RoundChildren,
+    Screening,
+)
+from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
+from ragc.optimizers.search.selection import best
+from ragc.recipe.values import HELPFUL
+
+SCREENED_SHARE = 2 / 3
+"""The share of the trials that screening candidates may take."""
+
+KNOWN_SETS = 3
+"""Demonstration sets, or all where there are fewer, that are tried before the first of kind `helpful`."""
+
+
+class Schedule:
+    """Proposes the trials of `study` after the baseline and begins them.
+
+    `space` is the space with all instruction candidates proposed at the start. `reserved` is the number of LM
+    calls that the budget holds back for the test questions.
+    """
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        builder: ProgramBuilder,
+        tuner: ThresholdTuner,
+        space: SearchSpace,
+        complete_leader: CompleteLeader,
+        reserved: int,
+    ) -> None:
+        task = builder.task
+        self._builder, self._task = builder, task
+        self._sampler = TrialSampler(study, task)
+        self._children = RoundChildren(InstructionRounds(builder, task.trials), complete_leader)
+        screening = Screening(space.screening(math.ceil(task.trials * SCREENED_SHARE)), task.batch)
+        thresholds = FittedThresholds(builder, tuner, self._children, screening, complete_leader, reserved)
+        self._prepared: tuple[PreparedPolicy, ...] = self._children, thresholds
+        self._plans: tuple[Policy, ...] = self._children, screening, thresholds
+        self.policies = *self._plans, DemoRetries(len(screening.candidates)), self._sampler
+        self._screening = screening.candidates
+        self.size = task.trials + 1 if space.size else 1
+        """The number of trials in all, the baseline included."""
+        self._space = self._children.recall(space)
+        self._proposals: list[tuple[optuna.Trial, Candidate]] = []
+        self._reserve: list[Candidate] = []
+
+    async def prepare(self, trials: Sequence[TrialResult]) -> None:
+        """Lets policies that are due find new candidates. Raises BudgetExhausted."""
+        for policy in self._prepared:
+            if len(trials) < self.size and policy.is_due(len(trials)):
+                self._space = await policy.prepare(trials, self._space)
+
+    def is_planned(self, done: int) -> bool:
+        """Returns whether the next trial after `done` trials is planned."""
+        next_trial = NextTrial(done, 0, self._regular_index(done), self._space)
+        return any(plan.candidate(next_trial) is not None for plan in self._plans)
+
+    def propose(self, trials: Sequence[TrialResult], waiting: Mapping[int, TrialResult]) -> list[Candidate]:
+        """Returns the candidates of the next batch after `trials`, and then the reserve.
+
+        Nothing is added to the study before `start`. `waiting` are the running trials by Optuna's number. The
+        reserve has no candidates that were tried, and is empty where a planned batch comes next.
+        """
+        done, space = len(trials), self._space
+        self._sampler.copy(waiting)
+        tried_marks = {trial.candidate.mark for trial in trials}
+        leader = best(trials, self._task.objectives).candidate
+        next_trial = NextTrial(
+            done, 0, 0, space, tried_marks,
+            [candidate for candidate in (leader, *self._screening) if candidate.demos],
+            sets_known=self._knows_sets(trials),
+        )  # fmt: skip
+        self._proposals = []
+        for position in range(min(self._task.batch, self.size - done)):
+            next_trial = replace(
+                next_trial, position=position, regular_index=self._regular_index(done, position)
+            )
+            proposals = (policy.candidate(next_trial) for policy in self.policies)
+            candidate = next(proposal for proposal in proposals if proposal is not None)
+            self._proposals.append((self._sampler.trial(candidate, next_trial), candidate))
+            tried_marks.add(candidate.mark)
+        self._reserve = []
+        if len(self._task.objectives) == 1 and not self.is_planned(done):
+            reserve = self._sampler.reserve(space)
+            self._reserve = [c for c in reserve if c.mark not in tried_marks and next_trial.admits(c)]
+        return [*(candidate for _, candidate in self._proposals), *self._reserve]
+
+    async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
+        """Adds the `chosen` proposals, by their position, to the study after `trials`.
+
+        Each candidate is returned within the cap on prompts and with its demonstrations chosen where the
+        trials decide on them.
+        """
+        first, next_trial = len(self._proposals), NextTrial(len(trials), 0, 0, self._space)
+        started = []
+        for position in chosen:
+            if position < first:
+                started.append(self._proposals[position])
+                continue
+            candidate = self._reserve[position - first]
+            started.append(
+                (self._sampler.trial(candidate, replace(next_trial, position=position)), candidate)
+            )
+        pending = []
+        for number, candidate in self._sampler.add(started):
+            await self._builder.choose_helpful(candidate, trials)
+            pending.append((number, await self._builder.fitted(candidate)))
+        return pending
+
+    def _regular_index(self, done: int, position: int = 0) -> int:
+        return self._children.regular_index(done - 1 + position)
+
+    def _knows_sets(self, trials: Sequence[TrialResult]) -> bool:
+        """Returns whether enough demonstration sets were tried to tell which demonstrations help."""
+        sets = {
+            (c.program, c.demo_kind, c.demo_set)
+            for c in (trial.candidate for trial in trials)
+            if c.demos and c.demo_kind != HELPFUL
+        }
+        known_kinds = (
+            (part, kind) for part in self._space.parts for kind in part.demo_kinds if kind != HELPFUL
+        )
+        return len(sets) >= min(KNOWN_SETS, sum(len(part.sets(kind)) for part, kind in known_kinds))

@@ -1,0 +1,145 @@
+"""The status of a study as a record, and its lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc.core.display import describe, quantity
+from ragc.metrics.failures import Failures
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
+from ragc.optimizers.search.checkpoint import BEST
+
+_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
+
+LINES = 5
+"""The number of log lines and of failing trials shown."""
+
+RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
+NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus:
+    """The status of a study.
+
+    `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
+    "at rest", because only the script knows its end.
+    `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
+    early among those; `running`;
+    `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
+    `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
+    done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
+    question, the greatest share first.
+    `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
+    None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
+    "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
+    ragc's own study at any time, of the others once they were compared on dev.
+    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
+    tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
+    `workers` is the address that workers join.
+    """
+
+    study: str
+    state: str
+    recipe: Mapping[str, Any]
+    trials: Mapping[str, int]
+    best: Mapping[str, Any] | None
+    front: tuple[Mapping[str, Any], ...]
+    budget: Mapping[str, Mapping[str, float | None]]
+    workers: str
+    log: tuple[str, ...]
+    next: str
+    failing: tuple[Mapping[str, Any], ...] = ()
+    rounds: Mapping[str, int] | None = None
+    parts: tuple[Mapping[str, Any], ...] = ()
+    stored: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        done, best = self.trials, (self.best or {}).get("values")
+        trials = f"{done['done']} of {done['wanted']} trials"
+        return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc study status --json`."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The status for people: two columns of names and values, then the end of the log and what to do."""
+        rows = [*self._rows(), *self._budget_rows()]
+        if self.workers:
+            rows.append(("workers join", f"ragc study worker {self.workers}"))
+        size = max(len(name) for name, _ in rows)
+        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
+        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """The rows about the study, its progress and its best trials."""
+        recipe, done = self.recipe, self.trials
+        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
+        yield "study", self.study
+        yield "state", self.state
+        yield "program", recipe["program"]
+        yield "objectives", ", ".join(recipe["objectives"])
+        yield "seed", str(recipe["seed"])
+        beside = ", and the baseline" if done.get("baseline") else ""
+        yield (
+            "trials",
+            f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {other}" for other in others),
+        )
+        if self.rounds:
+            held = self.rounds
+            yield (
+                "rounds",
+                f"{held['held']} of {held['of']} held, {quantity(held['texts'], 'instruction')} written",
+            )
+        yield from ((part["optimizer"], _describe_part(part)) for part in self.parts)
+        if self.best is not None:
+            chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
+            yield "best so far", self._describe_trial(self.best) + chosen
+            if (where := Path(self.study) / BEST).exists():
+                yield "its program", str(where)
+        yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
+        for trial in self.failing[:LINES]:
+            yield "failing", f"trial {trial['trial']}: {Failures.from_json(trial['failures']).text}"
+        if len(self.failing) > LINES:
+            yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
+
+    def _budget_rows(self) -> Iterator[tuple[str, str]]:
+        for name, amount in self.budget.items():
+            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
+            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+        if self.stored.get("calls"):
+            amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"
+            dollars_of_it = f"{self.stored['usd']:,.10g} US dollars"
+            yield (
+                "of it stored",
+                f"{amounts}, {dollars_of_it}: replies that count as if sent and cost nothing",
+            )
+
+    def _describe_trial(self, trial: Mapping[str, Any]) -> str:
+        """A trial's values, its choices among what is searched, and its failures."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        candidate = Candidate.of(trial["candidate"])
+        searched = self.recipe.get("searched", tuple(candidate.knobs))
+        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
+        chosen = describe_candidate(candidate, knobs, program=candidate.program)
+        failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
+        line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
+        return f"{line}; {failures}" if failures else line
+
+
+def _describe_part(part: Mapping[str, Any]) -> str:
+    """How an optimizer of a portfolio stands, in a line."""
+    spent = part["spent"]
+    values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
+    cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"
+    parts = [
+        part["state"],
+        cost,
+        f"{quantity(part['trials'], 'trial')}",
+        f"leads with {values}" if values else "",
+    ]
+    return "; ".join(filter(None, parts)) if part["state"] != NOT_BEGUN else NOT_BEGUN
