@@ -57,7 +57,7 @@ class Attributes(Protocol):
     """
 
     def get(self, name: str) -> Any:
-        """The value stored under `name`, or None."""
+        """Returns the value stored under `name`, or None."""
         ...
 
     def put(self, name: str, value: Any) -> None:
@@ -65,7 +65,7 @@ class Attributes(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Returns all names, sorted."""
         ...
 
 
@@ -86,7 +86,7 @@ class ProgramBuilder:
         self.phase_again: Callable[[], None] = lambda: None
 
     async def program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, fitted to the train questions and with its demonstrations set.
+        """Returns the program of `candidate`, fitted to the train questions and with its demonstrations set.
 
         A program that selects demonstrations by question gets the whole pool.
         """
@@ -107,7 +107,7 @@ class ProgramBuilder:
         return shown
 
     async def fitted(self, candidate: Candidate) -> Candidate:
-        """`candidate`, changed as little as `search.prompt_tokens` needs.
+        """Returns `candidate`, changed as little as `search.prompt_tokens` needs.
 
         It shows fewer demonstrations; if it exceeds the cap without any, it has the present instructions, and
         if that is still too long, it is the baseline.
@@ -121,7 +121,9 @@ class ProgramBuilder:
         return self.space.part(candidate).baseline()
 
     async def fits(self, candidate: Candidate, texts: Mapping[str, str]) -> bool:
-        """Whether `candidate` without demonstrations, with the instructions `texts`, is within the cap."""
+        """Returns whether `candidate` without demonstrations, with the instructions `texts`, is within the
+        cap.
+        """
         if not self.task.recipe.search.prompt_tokens:
             return True
         plain = candidate.with_at_most(0)
@@ -137,7 +139,8 @@ class ProgramBuilder:
         return longest_prompt(program, knobs, questions) <= task.recipe.search.prompt_tokens
 
     async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
-        """The demonstrations that `candidate` shows, by predictor; a predictor that is not named shows none.
+        """Returns the demonstrations that `candidate` shows, by predictor; a predictor that is not named
+        shows none.
 
         With `whole`, a predictor that shows any gets its whole pool.
         """
@@ -183,7 +186,9 @@ class ProgramBuilder:
             self._attributes.put(attribute, order_by_help(keys, drawn))
 
     async def _shown(self, trial: TrialResult, program: str) -> Shown | None:
-        """What `trial` showed; None if it is of another program or selected demonstrations by question."""
+        """Returns what `trial` showed; None if it is of another program or selected demonstrations by
+        question.
+        """
         candidate = trial.candidate
         by_question = candidate.demo_kind == NEAREST or (
             candidate.demos and (await self._build(candidate)).chooses_demos
@@ -200,7 +205,8 @@ class ProgramBuilder:
         return Shown(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
-        """The scores of the demonstrations of `candidate` for provenance, by predictor, in their order.
+        """Returns the scores of the demonstrations of `candidate` for provenance, by predictor, in their
+        order.
 
         None marks a labelled demonstration, whose answer is the gold answer. A program that selects
         demonstrations by question lists its whole pool.
@@ -210,7 +216,7 @@ class ProgramBuilder:
         return {name: [demo.score for demo in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
-        """The instruction candidates of `program`, proposed once a study for its baseline.
+        """Returns the instruction candidates of `program`, proposed once a study for its baseline.
 
         Only the present ones in a study whose instructions evolve in rounds.
         """
@@ -242,7 +248,7 @@ class ProgramBuilder:
         return space
 
     def attribute(self, name: str) -> Any:
-        """The value of the study that is stored under `name`, or None."""
+        """Returns the value of the study that is stored under `name`, or None."""
         return self._attributes.get(name)
 
     def put_attribute(self, name: str, value: Any) -> None:
@@ -250,7 +256,7 @@ class ProgramBuilder:
         self._attributes.put(name, value)
 
     def rounds(self) -> Iterator[Round]:
-        """The stored rounds of evolving instructions, in order."""
+        """Returns the stored rounds of evolving instructions, in order."""
         for number in count(1):
             record = self._attributes.get(round_name(number))
             if record is None:
@@ -262,7 +268,9 @@ class ProgramBuilder:
         self._attributes.put(name, result.to_json())
 
     async def instruction_texts(self, program: str) -> dict[str, tuple[str, ...]]:
-        """All instruction candidates of `program` by predictor: proposed ones, then those of the rounds."""
+        """Returns all instruction candidates of `program` by predictor: proposed ones, then those of the
+        rounds.
+        """
         texts = {name: list(known) for name, known in (await self.proposals(program)).texts.items()}
         if self.task.recipe.search.instruction_rounds:
             for held in self.rounds():
@@ -271,7 +279,7 @@ class ProgramBuilder:
         return {name: tuple(known) for name, known in texts.items()}
 
     def costs(self) -> list[Mapping[str, float]]:
-        """The counters of each demonstration pool, each instruction proposal and each round."""
+        """Returns the counters of each demonstration pool, each instruction proposal and each round."""
         kinds: dict[str, Callable[[Any], DemoPool | Proposals | Round]] = {
             "pool": DemoPool.of,
             "proposals": Proposals.of,
@@ -303,7 +311,7 @@ class ProgramBuilder:
         return built
 
     async def _pool(self, candidate: Candidate) -> DemoPool:
-        """The demonstration pool that fits `candidate`, collected once a study.
+        """Returns the demonstration pool that fits `candidate`, collected once a study.
 
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
         role's own target, because a demonstration does not depend on the target that reads it.
@@ -323,14 +331,16 @@ class ProgramBuilder:
         return DemoPool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
     def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
-        """The knobs of the program that collects the demonstrations of `candidate`, and their digest."""
+        """Returns the knobs of the program that collects the demonstrations of `candidate`, and their
+        digest.
+        """
         method = self.task.method_of(candidate.program)
         part = self.space.part(candidate)
         setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
         return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
 
     def _helpful_name(self, candidate: Candidate, number: int) -> str:
-        """The name of the attribute that stores set `number` of the helpful demonstrations."""
+        """Returns the name of the attribute that stores set `number` of the helpful demonstrations."""
         return f"helpful:{self._demo_setting(candidate)[1]}:{number}"
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:
@@ -352,24 +362,26 @@ class ProgramBuilder:
         return pool
 
     async def _run_once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of `make`, run once for all concurrent callers. A cancelled caller does not stop it."""
+        """Returns the result of `make`, run once for all concurrent callers. A cancelled caller does not stop
+        it.
+        """
         if name not in self._making:
             self._making[name] = asyncio.ensure_future(_as_coroutine(make))
         return await asyncio.shield(self._making[name])
 
 
 def _key(predictor: str, demo: Demonstration) -> str:
-    """The identity of a demonstration of `predictor`."""
+    """Returns the identity of a demonstration of `predictor`."""
     return f"{predictor}:{digest(dict(demo.values))[:16]}"
 
 
 def _present(program: RagProgram) -> Proposals:
-    """The present instructions of `program` alone, which cost nothing."""
+    """Returns the present instructions of `program` alone, which cost nothing."""
     return Proposals({name: (p.signature.instructions,) for name, p in program.named_predictors()})
 
 
 def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:
-    """Whether demonstrations are selected by question, so that the program needs the whole pool."""
+    """Returns whether demonstrations are selected by question, so that the program needs the whole pool."""
     return program.chooses_demos or candidate.demo_kind == NEAREST
 
 
@@ -378,7 +390,7 @@ async def _as_coroutine(make: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _describe_pool(pool: DemoPool) -> str:
-    """The demonstrations of `pool` in a sentence: with answers of the model, and with gold ones."""
+    """Returns the demonstrations of `pool` in a sentence: with answers of the model, and with gold ones."""
     parts = [f"{len(pool.scores)} bootstrapped, with answers of the model that were right"]
     if pool.labelled:
         parts.append(f"{pool.labelled} more labelled, with gold answers alone")

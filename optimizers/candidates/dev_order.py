@@ -11,7 +11,9 @@ from ragc.task.base import Task
 
 
 def shuffle_dev(task: Task) -> list[Question]:
-    """The dev questions in the order that all trials of a study use; those of a group follow each other."""
+    """Returns the dev questions in the order that all trials of a study use; those of a group follow each
+    other.
+    """
     order = list(task.dev)
     shuffle = random.Random(f"dev {task.seed}").shuffle
     if not any(question.group for question in order):
@@ -28,10 +30,10 @@ def shuffle_dev(task: Task) -> list[Question]:
 
 
 def group_sizes(order: Sequence[Question]) -> tuple[int, ...]:
-    """The sizes of the groups of questions in their `order`; () for independent questions."""
+    """Returns the sizes of the groups of questions in their `order`; () for independent questions."""
     return run_lengths([question.group for question in order])
 
 
 def dev_groups(task: Task) -> list[str]:
-    """The labels of the groups of the dev questions, in the order that all trials use."""
+    """Returns the labels of the groups of the dev questions, in the order that all trials use."""
     return [question.group for question in shuffle_dev(task)]

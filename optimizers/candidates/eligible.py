@@ -24,7 +24,7 @@ FAILING = 0.1
 
 
 def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that may lead or win (see above); none before the first is complete.
+    """Returns the trials that may lead or win (see above); none before the first is complete.
 
     The first of `trials` is the baseline.
     """
@@ -42,7 +42,7 @@ def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objectiv
 
 
 def promising_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The eligible trials, and with one objective those that saw a part and may still win."""
+    """Returns the eligible trials, and with one objective those that saw a part and may still win."""
     eligible = eligible_trials(trials, objectives)
     if len(objectives) > 1 or not eligible:
         return eligible
@@ -57,7 +57,9 @@ def is_outdone(
     other_values: Sequence[float],
     objectives: Sequence[Objective],
 ) -> bool:
-    """Whether a program failed much more often than another and scored no better. Values are signed means."""
+    """Returns whether a program failed much more often than another and scored no better. Values are signed
+    means.
+    """
     if failures.share <= other_failures.share + FAILING + 1e-9:
         return False
     index = next((index for index, objective in enumerate(objectives) if objective.sign > 0), None)
@@ -69,7 +71,9 @@ def is_outdone(
 
 
 def is_hopeless(trial: TrialResult, baseline: TrialResult, objective: Objective) -> bool:
-    """Whether `trial` answered nothing, or failed much more often than `baseline` and scored no better."""
+    """Returns whether `trial` answered nothing, or failed much more often than `baseline` and scored no
+    better.
+    """
     return trial.failures.all or is_outdone(
         trial.failures, trial.values, baseline.failures, baseline.values, [objective]
     )

@@ -42,16 +42,16 @@ class Candidate:
     _mark: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def demos_of(self, predictor: str) -> tuple[int, int]:
-        """The number of demonstrations that `predictor` shows, and the number of their set."""
+        """Returns the number of demonstrations that `predictor` shows, and the number of their set."""
         return self.own_demos.get(predictor, (self.demos, self.demo_set))
 
     def with_demos(self, demos: int, demo_set: int) -> Candidate:
-        """The same candidate with another count and set for all predictors without their own."""
+        """Returns the same candidate with another count and set for all predictors without their own."""
         own = {name: shown for name, shown in self.own_demos.items() if shown != (demos, demo_set)}
         return replace(self, demos=demos, demo_set=demo_set, own_demos=own)
 
     def with_at_most(self, demos: int) -> Candidate:
-        """The same candidate with at most `demos` demonstrations a predictor."""
+        """Returns the same candidate with at most `demos` demonstrations a predictor."""
         if not demos:
             return replace(self, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED)
         own = {name: (min(count, demos), number) for name, (count, number) in self.own_demos.items()}
@@ -59,7 +59,7 @@ class Candidate:
         return replace(self, own_demos=own).with_demos(min(self.demos, demos), self.demo_set)
 
     def with_own_demos(self, predictor: str, count: int, demo_set: int) -> Candidate:
-        """The same candidate with `count` demonstrations of set `demo_set` for `predictor` alone."""
+        """Returns the same candidate with `count` demonstrations of set `demo_set` for `predictor` alone."""
         own = {**self.own_demos, predictor: (count, demo_set if count else 0)}
         return replace(self, own_demos=own).with_demos(self.demos, self.demo_set)
 
@@ -79,7 +79,7 @@ class Candidate:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Candidate:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(
             dict(value["knobs"]),
             int(value["demos"]),
@@ -122,7 +122,7 @@ class ProgramSpace:
     instructions_most: int = 0
 
     def sets(self, kind: str) -> range:
-        """The numbers of the demonstration sets of a `kind`."""
+        """Returns the numbers of the demonstration sets of a `kind`."""
         return range(1 if kind == NEAREST else self.demo_sets)
 
     @property
@@ -150,23 +150,23 @@ class ProgramSpace:
         return {name: count for name, count in counts.items() if count > 1}
 
     def written(self, candidate: Candidate) -> Candidate:
-        """`candidate` with instructions that exist in the place of those still to come."""
+        """Returns `candidate` with instructions that exist in the place of those still to come."""
         numbers = {name: number % self.instructions[name] for name, number in candidate.instructions.items()}
         return replace(candidate, instructions={name: number for name, number in numbers.items() if number})
 
     def baseline(self) -> Candidate:
-        """The declared defaults, overridden by `fixed`, without demonstrations."""
+        """Returns the declared defaults, overridden by `fixed`, without demonstrations."""
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values, program=self.program)
 
     def baseline_with_demos(self) -> Candidate:
-        """The baseline with the most demonstrations it may show."""
+        """Returns the baseline with the most demonstrations it may show."""
         kinds = (kind for kind in self.demo_kinds if self.demos and kind != HELPFUL)
         kind = next(kinds, FILLED)
         return replace(self.baseline(), demos=self.demos, demo_kind=kind)
 
     def screening(self) -> Iterator[Candidate]:
-        """The initial candidates, chosen by rule and not at random.
+        """Returns the initial candidates, chosen by rule and not at random.
 
         First the baseline with all demonstrations and its variants with each other kind, but for helpful
         ones, of which nothing is known yet. Then that baseline with one choice or switch changed to each of
@@ -243,15 +243,15 @@ class SearchSpace:
         return sum(part.size for part in self.parts) + (len(self.parts) > 1) + len(self.targets)
 
     def part(self, candidate: Candidate) -> ProgramSpace:
-        """The space of the candidate's program."""
+        """Returns the space of the candidate's program."""
         return next(part for part in self.parts if part.program == candidate.program)
 
     def baseline(self) -> Candidate:
-        """The baseline of the recipe's own program."""
+        """Returns the baseline of the recipe's own program."""
         return self.first.baseline()
 
     def screening(self, most: int) -> list[Candidate]:
-        """At most `most` initial candidates.
+        """Returns at most `most` initial candidates.
 
         In order: the baseline of each other program, the screening of the first program, each role with each
         other target, and the screening of the other programs.
@@ -276,7 +276,7 @@ class SearchSpace:
         return self.part(candidate).next_own_demo_set(candidate, tried_marks)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
-        """The same space with `counts` instruction candidates by predictor in `program`.
+        """Returns the same space with `counts` instruction candidates by predictor in `program`.
 
         Rounds may bring them to `most`; with 0 there are no rounds.
         """
@@ -289,7 +289,9 @@ class SearchSpace:
         return replace(self, parts=tuple(parts))
 
     def grown(self, texts: Mapping[str, Mapping[str, Sequence[str]]]) -> SearchSpace:
-        """The same space with as many more instruction candidates as `texts` has by program and predictor."""
+        """Returns the same space with as many more instruction candidates as `texts` has by program and
+        predictor.
+        """
         parts = []
         for part in self.parts:
             new = texts.get(part.program, {})
@@ -303,7 +305,7 @@ class SearchSpace:
 
 
 def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
-    """`candidate` in words: the `program` if given, the given `knobs`, and its other choices."""
+    """Returns `candidate` in words: the `program` if given, the given `knobs`, and its other choices."""
     kind = "" if candidate.demo_kind == FILLED else f"{candidate.demo_kind} "
     parts = [program] if program else []
     parts += [f"{name}={value}" for name, value in knobs.items()]
@@ -325,7 +327,7 @@ def describe_difference(candidate: Candidate, recipe: Recipe) -> str:
 
 
 def _describe_demos(count: int, number: int, kind: str) -> str:
-    """The count and kind of demonstrations and their set."""
+    """Returns the count and kind of demonstrations and their set."""
     return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"
 
 
@@ -358,7 +360,7 @@ def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Pr
 
 
 def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:
-    """`knob` without options that need capabilities the targets lack, unless the recipe lists them.
+    """Returns `knob` without options that need capabilities the targets lack, unless the recipe lists them.
 
     The only capability that a knob asks for is token probabilities.
     """

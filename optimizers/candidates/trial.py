@@ -72,7 +72,7 @@ class TrialResult:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> TrialResult:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(
             int(value["number"]),
             Candidate.of(value["candidate"]),
@@ -88,7 +88,7 @@ class TrialResult:
     def extended(
         self, block: TrialResult, baseline: TrialResult, objectives: Sequence[Objective], questions: int
     ) -> TrialResult:
-        """The trial after the questions of `block`. It is complete when it saw all `questions`."""
+        """Returns the trial after the questions of `block`. It is complete when it saw all `questions`."""
         scores = (*self.scores, *block.scores)
         complete = len(scores) >= questions
         series = [[objective.of(s) for s in scores] for objective in objectives]
@@ -121,7 +121,7 @@ class TrialResult:
         return self.counters.get("prompt_tokens", 0) + self.counters.get("completion_tokens", 0)
 
     def series(self, objective: Objective) -> list[float]:
-        """The signed scores of `objective`, by question."""
+        """Returns the signed scores of `objective`, by question."""
         return [objective.of(scores) for scores in self.scores]
 
     @property
@@ -130,7 +130,8 @@ class TrialResult:
         return len(self.groups) or len(self.scores)
 
     def independent(self, objective: Objective) -> list[float]:
-        """The signed scores of `objective` that are independent: of groups their means, else of questions.
+        """Returns the signed scores of `objective` that are independent: of groups their means, else of
+        questions.
 
         A group with a question whose cost was not measured counts as not measured.
         """
@@ -145,7 +146,9 @@ class TrialResult:
 
 
 def _joined_groups(first: TrialResult, then: TrialResult) -> tuple[int, ...]:
-    """The sizes of the groups of both, where any has several questions; `then` begins with another group."""
+    """Returns the sizes of the groups of both, where any has several questions; `then` begins with another
+    group.
+    """
     if not (first.groups or then.groups):
         return ()
     sizes = [trial.groups or (1,) * len(trial.scores) for trial in (first, then)]
@@ -159,7 +162,7 @@ def result_of(
     objectives: Sequence[Objective],
     beaten_by: TrialResult | None,
 ) -> TrialResult:
-    """The result of a trial that ended with `rows`.
+    """Returns the result of a trial that ended with `rows`.
 
     `beaten_by` is the rival that stopped it, None for a complete trial. The estimates of a stopped trial are
     the rival's means plus its paired differences on the questions seen.
@@ -188,7 +191,8 @@ def result_of(
 
 
 def read_results(attributes: Mapping[str, Any]) -> list[tuple[int, TrialResult]]:
-    """The trials stored in a study's `attributes`, in order, each with its number in Optuna's storage.
+    """Returns the trials stored in a study's `attributes`, in order, each with its number in Optuna's
+    storage.
 
     Of a trial that several batches continued, the last record counts. Raises StoreError when a value is no
     record of a trial.
@@ -206,7 +210,7 @@ def read_results(attributes: Mapping[str, Any]) -> list[tuple[int, TrialResult]]
 
 
 def estimated_mean(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:
-    """The mean that the sampler learns for a stopped trial: the incumbent's mean plus the mean paired
+    """Returns the mean that the sampler learns for a stopped trial: the incumbent's mean plus the mean paired
     difference so far.
 
     The incumbent's mean is over all its questions. Raises UsageError when the trial has no score, or more

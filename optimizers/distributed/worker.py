@@ -85,7 +85,7 @@ class Job:
 
     @classmethod
     def of(cls, text: str) -> Job:
-        """The inverse of `text`."""
+        """Returns the inverse of `text`."""
         return cls(**json.loads(text))
 
 
@@ -107,7 +107,7 @@ def run_job(job: str, number: int, candidate: str, rivals: str, span: str) -> st
 
 
 def read(text: str) -> TrialResult:
-    """The result of `run_job`. Adds its cost to the current counters. Raises the trial's error."""
+    """Returns the result of `run_job`. Adds its cost to the current counters. Raises the trial's error."""
     payload = json.loads(text)
     count(**payload["spent"])
     if "error" in payload:
@@ -131,7 +131,7 @@ async def _run_job(job: str, number: int, candidate: str, rivals: str, span: str
 
 
 async def _runner(job: str) -> LocalRunner:
-    """The runner for the trials of `job` in this process, opened once."""
+    """Returns the runner for the trials of `job` in this process, opened once."""
     if job not in _opened:
         task, runner = await asyncio.to_thread(_open, Job.of(job))
         await task.runtime.open()
@@ -198,7 +198,7 @@ def join(where: str, *, trials: int | None = None) -> NoReturn:
 
 
 def address_of(where: str) -> str:
-    """The cluster address for `where`, which is as in `join`. Raises UsageError."""
+    """Returns the cluster address for `where`, which is as in `join`. Raises UsageError."""
     if _ADDRESS.fullmatch(where) and not Path(where).exists():
         return where
     directory = find(where)

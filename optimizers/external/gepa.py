@@ -17,14 +17,14 @@ from ragc.programs.base import RagProgram
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """The program with the instructions that GEPA evolves from those of `student`. Blocks."""
+    """Returns the program with the instructions that GEPA evolves from those of `student`. Blocks."""
     task = bench.task
     best = bench.best
 
     def metric(
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
-        """The objective; if GEPA names a predictor, with feedback for the reflecting model."""
+        """Returns the objective; if GEPA names a predictor, with feedback for the reflecting model."""
         score = bench.metric(gold, pred)
         if pred_name is None:
             return score

@@ -41,7 +41,7 @@ class _Mipro(dspy.MIPROv2):
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """The program that MIPROv2 makes of `student` in `search.trials` trials. Blocks.
+    """Returns the program that MIPROv2 makes of `student` in `search.trials` trials. Blocks.
 
     Without `search.demos` it only searches instructions. The number of candidates a predictor is
     `search.instructions`, or else derived from the number of trials.

@@ -35,7 +35,7 @@ class ExternalOptimizer:
     leaves: str
 
     def search(self) -> Search:
-        """The function that runs it, imported on demand because it needs DSPy's optimizers."""
+        """Returns the function that runs it, imported on demand because it needs DSPy's optimizers."""
         function: Search = import_module(f"ragc.optimizers.external.{self.module}").search
         return function
 
@@ -105,7 +105,7 @@ class ExternalResult:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> ExternalResult:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
         return cls(
@@ -190,7 +190,7 @@ async def _search(
 async def _run_optimizer(
     name: str, bench: Harness, student: RagProgram, watch: SearchMonitor
 ) -> tuple[EvaluatedProgram | None, str]:
-    """The optimizer's program, None for the baseline; and why it ended early, "" if it did not."""
+    """Returns the optimizer's program, None for the baseline; and why it ended early, "" if it did not."""
     title, search = PEERS[name].title, PEERS[name].search()
     error: Exception | None
     try:

@@ -19,7 +19,9 @@ ALWAYS = 2
 
 
 def max_shown_demos(task: Task) -> int:
-    """The most demonstrations of a prompt. Raises UsageError if it is 0: there is nothing to search."""
+    """Returns the most demonstrations of a prompt. Raises UsageError if it is 0: there is nothing to
+    search.
+    """
     if not (demos := task.recipe.search.demos):
         raise UsageError(
             "The optimizer 'random' searches demonstrations and search.demos is 0; set it to the most that a "
@@ -29,7 +31,8 @@ def max_shown_demos(task: Task) -> int:
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """The best of `search.trials` programs with random demonstrations, and of `student` without any. Blocks.
+    """Returns the best of `search.trials` programs with random demonstrations, and of `student` without any.
+    Blocks.
 
     Raises UsageError if `search.demos` is 0.
     """

@@ -26,8 +26,8 @@ from ragc.task.base import Task
 
 
 def numbers(task: Task) -> tuple[Knob, ...]:
-    """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError if there are
-    none.
+    """Returns the searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError if
+    there are none.
     """
     space, values = search_space(task.recipe, task.runtime).first, task.baseline_knobs
     knobs = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
@@ -41,18 +41,21 @@ def numbers(task: Task) -> tuple[Knob, ...]:
 
 
 def _values_per_knob(trials: int, knobs: int) -> int:
-    """The number of values tried for each of `knobs` knobs."""
+    """Returns the number of values tried for each of `knobs` knobs."""
     return max(3, trials // knobs)
 
 
 def settings_most(task: Task) -> int:
-    """The most settings with which a search of `task` answers the train questions. Raises UsageError."""
+    """Returns the most settings with which a search of `task` answers the train questions. Raises
+    UsageError.
+    """
     knobs = len(numbers(task))
     return 1 + knobs * _values_per_knob(task.trials, knobs)
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """`student` with numeric knobs fitted by ReAnchor on the train questions, one after another. Blocks.
+    """Returns `student` with numeric knobs fitted by ReAnchor on the train questions, one after another.
+    Blocks.
 
     About `search.trials` settings are tried, divided among the knobs, at least three a knob.
     """
@@ -77,7 +80,9 @@ def _scores(bench: Harness, program: RagProgram) -> list[float]:
 def _fit(
     bench: Harness, knob: Knob, each: int, program: RagProgram, base: list[float]
 ) -> tuple[RagProgram, list[float]] | None:
-    """`program` with a better value of `knob`, and its scores; None if ReAnchor keeps the present value."""
+    """Returns `program` with a better value of `knob`, and its scores; None if ReAnchor keeps the present
+    value.
+    """
     present = program.knobs.to_json()
     start = _share(knob, present[knob.name])
     entry = {"threshold": start}
@@ -104,13 +109,13 @@ def _is_number(knob: Knob) -> bool:
 
 
 def _share(knob: Knob, value: Any) -> float:
-    """The position of `value` in the knob's range: 0 at its low end, 1 at its high end."""
+    """Returns the position of `value` in the knob's range: 0 at its low end, 1 at its high end."""
     low, high = knob.bounds
     return (float(value) - low) / (high - low) if high > low else 0.0
 
 
 def _value(knob: Knob, share: float) -> Value:
-    """The knob's value at the position `share` of its range, rounded to its grid."""
+    """Returns the knob's value at the position `share` of its range, rounded to its grid."""
     low, high = knob.bounds
     value = low + share * (high - low)
     if knob.step:

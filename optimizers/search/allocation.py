@@ -66,7 +66,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def stopping_points(questions: int, groups: Sequence[int] = ()) -> list[int]:
-    """The numbers of dev questions after which a setting may be stopped, ascending up to all of them.
+    """Returns the numbers of dev questions after which a setting may be stopped, ascending up to all of them.
 
     `groups` are the sizes of groups of questions in their order, () for independent questions: a setting is
     stopped after a whole group.
@@ -79,13 +79,14 @@ def stopping_points(questions: int, groups: Sequence[int] = ()) -> list[int]:
 
 
 def whole_groups(questions: int, groups: Sequence[int], most: int) -> int:
-    """The number of questions, at most `most`, in the first groups that hold at least `questions`."""
+    """Returns the number of questions, at most `most`, in the first groups that hold at least `questions`."""
     ends = accumulate(groups) if groups else (questions,)
     return min(most, next((end for end in ends if end >= questions), most))
 
 
 def affordable_questions(questions: int, answers: float, groups: Sequence[int] = ()) -> int:
-    """How many of `questions` dev questions a study asks whose budget allows `answers` answers on dev.
+    """Returns how many of `questions` dev questions a study asks whose budget allows `answers` answers on
+    dev.
 
     In whole `groups`, as in `stopping_points`.
     """
@@ -95,7 +96,7 @@ def affordable_questions(questions: int, answers: float, groups: Sequence[int] =
 
 
 def least_to_win(questions: int) -> int:
-    """The answers to `questions` dev questions that a winner needs at least."""
+    """Returns the answers to `questions` dev questions that a winner needs at least."""
     share, least = MIN_TO_WIN
     return min(questions, max(least, math.ceil(share * questions)))
 
@@ -104,7 +105,8 @@ def next_looks(
     posterior: Posterior, seen: Sequence[int], among: Sequence[int], *, questions: int, most: int,
     tolerance: float, ends: Sequence[int] = (),
 ) -> list[int]:  # fmt: skip
-    """The settings of `among` that answer up to their next stopping point: at most `most`, the best first.
+    """Returns the settings of `among` that answer up to their next stopping point: at most `most`, the best
+    first.
 
     `seen` is the number of questions that each setting of `posterior` answered. Settings whose looks are not
     expected to raise the best mean by `tolerance` are left out, except for a leader that may not win yet, and
@@ -142,7 +144,7 @@ def next_looks(
 
 
 def _worth(posterior: Posterior, looks: Array) -> tuple[Array, Array]:
-    """What `looks` of each setting are worth, of shape (lengths, settings); 0 is no look.
+    """Returns what `looks` of each setting are worth, of shape (lengths, settings); 0 is no look.
 
     First the greatest expected rise of the best mean an answer. Then the greatest rise in all that comes from
     the setting's own mean: that it overtakes the leader or, of the leader, falls behind. What a look teaches
@@ -169,7 +171,7 @@ def _worth(posterior: Posterior, looks: Array) -> tuple[Array, Array]:
 
 
 def _expected_lead(deviation: Array, gap: Array) -> Array:
-    """The mean of what a normal difference with mean `-gap` is above 0."""
+    """Returns the mean of what a normal difference with mean `-gap` is above 0."""
     from scipy.special import ndtr
 
     z = gap / np.maximum(deviation, 1e-12)

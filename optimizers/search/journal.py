@@ -139,7 +139,7 @@ class _DamagedLine(ValueError):
 
 
 def _verify_line(log: Any) -> dict[str, Any]:
-    """A line of the journal without its digest. Raises ValueError when it is damaged."""
+    """Returns a line of the journal without its digest. Raises ValueError when it is damaged."""
     if not isinstance(log, dict):
         raise _DamagedLine
     entry = {name: value for name, value in log.items() if name != _CHECK}

@@ -115,7 +115,7 @@ def _own_demo_parameters(name: str, part: ProgramSpace, candidate: Candidate) ->
 
 
 def _prefix(part: ProgramSpace) -> str:
-    """The prefix of a program's parameters; "" in a study of one program."""
+    """Returns the prefix of a program's parameters; "" in a study of one program."""
     return f"{part.program}." if part.program else ""
 
 

@@ -57,7 +57,7 @@ class PortfolioPart:
 
 
 def parts_of(task: Task) -> list[PortfolioPart]:
-    """The optimizers of `task`, in order; one alone has the whole.
+    """Returns the optimizers of `task`, in order; one alone has the whole.
 
     Raises UsageError if there are fewer trials than optimizers.
     """
@@ -81,7 +81,7 @@ def parts_of(task: Task) -> list[PortfolioPart]:
 
 
 def divide_trials(names: Sequence[str], shares: Sequence[float], trials: int) -> list[tuple[str, int]]:
-    """The trials of each optimizer, divided by the `shares`, () for equal ones; one at least.
+    """Returns the trials of each optimizer, divided by the `shares`, () for equal ones; one at least.
 
     There must be as many trials as optimizers.
     """
@@ -196,7 +196,7 @@ class FinalComparison:
 def limited(
     task: Task, ledger: FileLedger, part: PortfolioPart, limits: Budget, reserved: int
 ) -> PortfolioPart:
-    """`part` with its share as the budget of its recipe, from which a search plans what it may spend.
+    """Returns `part` with its share as the budget of its recipe, from which a search plans what it may spend.
 
     The amounts are those of the whole ledger at the end of the share, with `reserved` calls held back.
     """
@@ -274,7 +274,9 @@ def write_progress(comparison: FinalComparison, results: Sequence[tuple[Portfoli
 
 
 def read_progress(directory: Path) -> Mapping[str, Mapping[str, Any]]:
-    """How the optimizers of the study in `directory` stand that ended; {} where nothing can be read."""
+    """Returns how the optimizers of the study in `directory` stand that ended; {} where nothing can be
+    read.
+    """
     try:
         ended = json.loads(inputs.read_text(directory / PROGRESS))
         return {str(name): dict(entry) for name, entry in ended.items()}
@@ -283,7 +285,7 @@ def read_progress(directory: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def ledger_of(task: Task) -> FileLedger:
-    """The ledger of `task`. Raises UsageError for one that other processes share."""
+    """Returns the ledger of `task`. Raises UsageError for one that other processes share."""
     if not isinstance(task.ledger, FileLedger):
         raise UsageError("Several optimizers run in one process; leave study.workers out, or name one.")
     return task.ledger
@@ -292,7 +294,7 @@ def ledger_of(task: Task) -> FileLedger:
 def part_facts(
     part: PortfolioPart, outcome: PartOutcome, finalist: Finalist | None, task: Task
 ) -> dict[str, Any]:
-    """The facts on one optimizer for provenance: its share, what it spent and what it chose.
+    """Returns the facts on one optimizer for provenance: its share, what it spent and what it chose.
 
     `spent` are counters, replayed calls included; of one that its share cut off, the share.
     """
@@ -321,6 +323,6 @@ def part_facts(
 
 
 def failed(name: str, error: Exception, costs: Sequence[Mapping[str, float]] = ()) -> PartOutcome:
-    """The outcome of an optimizer that ended with `error` and has no program."""
+    """Returns the outcome of an optimizer that ended with `error` and has no program."""
     what = "answered no question" if isinstance(error, NothingAnswered) else "ended with an error"
     return PartOutcome(None, notes=(f"{name} {what}: {' '.join(str(error).split())}",), costs=costs)

@@ -45,7 +45,7 @@ def win_probability(
     best: float = 1.0,
     groups: Sequence[int] = (),
 ) -> float:
-    """The probability, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
+    """Returns the probability, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
 
     `incumbent_scores` are the incumbent's scores on all N questions, in their random order; `trial_scores`
     are the trial's on the first of them. Higher is better, and `best` is the greatest score of a question.
@@ -76,7 +76,7 @@ def win_probability(
 
 
 def _by_group(gained: Sequence[float], groups: Sequence[int]) -> tuple[list[float], int]:
-    """The sums of `gained` over whole groups, and the number of groups that are left."""
+    """Returns the sums of `gained` over whole groups, and the number of groups that are left."""
     sums, first = [], 0
     for size in groups:
         if first >= len(gained):
@@ -87,7 +87,7 @@ def _by_group(gained: Sequence[float], groups: Sequence[int]) -> tuple[list[floa
 
 
 def dominated(mine: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether `other` is at least as good in every value and better in one."""
+    """Returns whether `other` is at least as good in every value and better in one."""
     pairs = list(zip(mine, other, strict=True))
     return all(b >= a for a, b in pairs) and any(b > a for a, b in pairs)
 

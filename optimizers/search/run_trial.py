@@ -80,7 +80,9 @@ class LocalRunner:
         return result_of(number, candidate, rows, task.objectives, better_rival)
 
     async def _program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, with its rendered prompts if it answered questions not long ago."""
+        """Returns the program of `candidate`, with its rendered prompts if it answered questions not long
+        ago.
+        """
         program = self._programs.pop(candidate.mark, None) or await self._builder.program(candidate)
         self._programs[candidate.mark] = program
         if len(self._programs) > MAX_PROGRAMS:
@@ -89,7 +91,7 @@ class LocalRunner:
 
 
 def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) -> TrialResult | None:
-    """The first rival that a trial with `rows` is too unlikely to beat; None if there is none.
+    """Returns the first rival that a trial with `rows` is too unlikely to beat; None if there is none.
 
     A trial beats a rival by beating it in any objective, so the probabilities of the objectives are added. It
     must be able to beat every rival, so the probabilities of several rivals are not.

@@ -59,7 +59,7 @@ _SEED = 18
 
 @cache
 def _threads() -> ThreadpoolController:
-    """The thread pools of the matrix libraries that are loaded."""
+    """Returns the thread pools of the matrix libraries that are loaded."""
     return ThreadpoolController()
 
 
@@ -87,13 +87,15 @@ class Posterior:
     residual: float
 
     def after(self, setting: int, answers: float) -> Posterior:
-        """What is known once `setting` gave `answers` more answers, before they are known: less is unsure."""
+        """Returns what is known once `setting` gave `answers` more answers, before they are known: less is
+        unsure.
+        """
         column = self.covariance[:, setting]
         unsure = column[setting] + self.residual / answers
         return replace(self, covariance=self.covariance - np.outer(column, column) / unsure)
 
     def worse_than(self, reference: int, margin: float, means: Array | None = None) -> Array:
-        """The probability that each setting's mean is more than `margin` below that of `reference`.
+        """Returns the probability that each setting's mean is more than `margin` below that of `reference`.
 
         `means`, shape (..., settings), are other posterior means with the same covariance.
         """
@@ -170,13 +172,14 @@ class ScoreModel:
 
     @_one_thread()
     def posterior(self, scores: Array) -> Posterior:
-        """The posterior given `scores`, with the variances that were fixed or fitted last."""
+        """Returns the posterior given `scores`, with the variances that were fixed or fitted last."""
         mean, cov, level = self._effects(AnsweredCells.of(scores))
         return Posterior(level + mean, cov, self.variances.residual)
 
     @_one_thread()
     def bias_of_choice(self, scores: Array, choose: Callable[[Array], NDArray[np.intp]]) -> float:
-        """How far the posterior mean of the setting that is chosen lies above its true mean, on average.
+        """Returns how far the posterior mean of the setting that is chosen lies above its true mean, on
+        average.
 
         `choose` maps posterior means, shape (repetitions, settings), to the settings chosen. Two things pull
         apart: the choice takes the luckiest (upwards), and the prior draws a setting that truly stands alone
@@ -221,7 +224,9 @@ class ScoreModel:
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
     def _weigh(self, seen: AnsweredCells, difficulties: Sequence[float]) -> tuple[GridPosteriors, Array]:
-        """The grid of variances and what each point weighs, shape (points, ratios); fixes their means."""
+        """Returns the grid of variances and what each point weighs, shape (points, ratios); fixes their
+        means.
+        """
         ratios = np.array(RATIOS)
         log_prior = -0.5 * ((np.log(ratios) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
         mixes = np.array([self._mix(shares) for shares in SHARES])
@@ -259,7 +264,9 @@ def _root(similarity: Array) -> Array:
 
 
 def _similarities(settings: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
-    """How alike settings are by single values and by pairs of values, 0..1, each with a diagonal of ones."""
+    """Returns how alike settings are by single values and by pairs of values, 0..1, each with a diagonal of
+    ones.
+    """
     columns = [_alike([setting.get(name) for setting in settings]) for name in _varying(settings)]
     if not columns:
         return np.ones((len(settings),) * 2), np.ones((len(settings),) * 2)

@@ -106,7 +106,7 @@ def delete(address: str, name: str) -> None:
 
 
 def _server(address: str) -> optuna.storages.RDBStorage:
-    """The database storage at `address`, which reconnects after a dropped connection."""
+    """Returns the database storage at `address`, which reconnects after a dropped connection."""
     return optuna.storages.RDBStorage(address, engine_kwargs={"pool_pre_ping": True})
 
 
@@ -132,7 +132,7 @@ def _translate_errors(directory: Path | None, address: str = "") -> Iterator[Non
 
 
 def _remedy(error: Exception, address: str) -> str:
-    """The advice for a study that cannot be opened."""
+    """Returns the advice for a study that cannot be opened."""
     if address:
         return (
             "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, "
@@ -146,7 +146,7 @@ def _remedy(error: Exception, address: str) -> str:
 
 
 def _root_cause(error: Exception, address: str) -> str:
-    """The first line of the root cause, without the secrets in `address`."""
+    """Returns the first line of the root cause, without the secrets in `address`."""
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__
@@ -162,7 +162,7 @@ class StudyAttributes:
         self._seen: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """The value stored under `name`, or None."""
+        """Returns the value stored under `name`, or None."""
         if name not in self._seen:
             attributes = self._study.user_attrs  # a copy of all of them
             if name not in attributes:
@@ -176,7 +176,7 @@ class StudyAttributes:
         self._seen[name] = copy.deepcopy(value)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Returns all names, sorted."""
         return sorted(self._study.user_attrs)
 
 
@@ -187,7 +187,7 @@ class InMemoryAttributes:
         self._values: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """The value stored under `name`, or None."""
+        """Returns the value stored under `name`, or None."""
         return self._values.get(name)
 
     def put(self, name: str, value: Any) -> None:
@@ -195,24 +195,24 @@ class InMemoryAttributes:
         self._values[name] = value
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Returns all names, sorted."""
         return sorted(self._values)
 
 
 def study_directory(out: Path) -> Path:
-    """The state directory of the study whose compiled program is written to `out`."""
+    """Returns the state directory of the study whose compiled program is written to `out`."""
     return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
 
 
 def difference(before: str, after: str) -> str:
-    """The removed (-) and added (+) lines, at most three, then the number of the others."""
+    """Returns the removed (-) and added (+) lines, at most three, then the number of the others."""
     lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
     changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]
     return "; ".join(changed[:3]) + (f"; and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 def find(path: str | Path) -> Path:
-    """The study directory for `path`, which is as in `status`. Raises ArtefactError."""
+    """Returns the study directory for `path`, which is as in `status`. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
@@ -224,12 +224,13 @@ def find(path: str | Path) -> Path:
 
 
 def is_outside(directory: Path) -> bool:
-    """Whether `directory`, links resolved, is outside the studies folder of this machine's cache."""
+    """Returns whether `directory`, links resolved, is outside the studies folder of this machine's cache."""
     return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())
 
 
 def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
-    """The study of `directory`, in its folder or on the server that `spec` names; created if it is missing.
+    """Returns the study of `directory`, in its folder or on the server that `spec` names; created if it is
+    missing.
 
     Raises StoreError, and UsageError if the library for the server is missing.
     """

@@ -65,7 +65,7 @@ def finish(study: optuna.Study, number: int, result: TrialResult) -> None:
 
 
 def _shown(result: TrialResult) -> Iterator[tuple[str, float]]:
-    """The attributes for other programs to show."""
+    """Returns the attributes for other programs to show."""
     yield "questions", len(result.scores)
     yield "failed", result.failures.n
     for name in dict.fromkeys(name for scores in result.scores for name in scores):
@@ -77,7 +77,8 @@ def _shown(result: TrialResult) -> Iterator[tuple[str, float]]:
 
 
 def _curve(result: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, float]]:
-    """The mean of the one objective, called `names[0]`, after 5, 10, 20 ... and after all questions seen.
+    """Returns the mean of the one objective, called `names[0]`, after 5, 10, 20 ... and after all questions
+    seen.
 
     Only the last one in a study without names, and as that of a complete trial is its value, only for others.
     """
@@ -95,7 +96,7 @@ def _curve(result: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, flo
 def sampler_view(
     trials: Sequence[FrozenTrial], waiting: Mapping[int, TrialResult] | None = None
 ) -> list[FrozenTrial]:
-    """`trials` with the values that the sampler should learn from, in the same order.
+    """Returns `trials` with the values that the sampler should learn from, in the same order.
 
     `waiting` are the results so far of running trials, by Optuna's number: they count with their estimates.
     A stopped trial is complete with its estimates. A trial that answered nothing is, in each objective, at
@@ -115,7 +116,7 @@ def sampler_view(
 
 
 def _values(trial: FrozenTrial, so_far: TrialResult | None) -> list[float]:
-    """The values of `trial` for the sampler; empty for a trial without scores."""
+    """Returns the values of `trial` for the sampler; empty for a trial without scores."""
     if so_far is not None and not trial.state.is_finished():
         return list(so_far.estimates)
     if trial.state == TrialState.COMPLETE:
@@ -124,7 +125,7 @@ def _values(trial: FrozenTrial, so_far: TrialResult | None) -> list[float]:
 
 
 def failures_in(trial: FrozenTrial) -> Failures:
-    """The failures in the attributes of `trial`; no failures if the attribute is missing."""
+    """Returns the failures in the attributes of `trial`; no failures if the attribute is missing."""
     attribute = trial.user_attrs.get(FAILURES)
     return Failures() if attribute is None else Failures.from_json(attribute)
 

@@ -65,7 +65,8 @@ _NOTHING = (
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
-    """The status of the study at `path`: the --out directory of a compile, or the study's own directory.
+    """Returns the status of the study at `path`: the --out directory of a compile, or the study's own
+    directory.
 
     A study of `ragc.study` is also found by its recipe file or its name. `trust_targets` allows the addresses
     in a directory from elsewhere. Raises ArtefactError when there is no study, Untrusted for an address that
@@ -120,12 +121,12 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
 
 
 def _next(recipe: Recipe, state: str) -> str:
-    """What to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
+    """Returns what to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
     return _NEXT[state] if recipe.targets else _NEXT_IN_PYTHON.get(state, _NEXT[state])
 
 
 def study_trials(directory: Path) -> list[TrialResult]:
-    """The finished trials of the study in `directory`, the baseline first. `status` has checked it.
+    """Returns the finished trials of the study in `directory`, the baseline first. `status` has checked it.
 
     Those of a finished study are read from `trials.json` where its storage has none: other optimizers have no
     storage. Raises StoreError, ArtefactError for a damaged file.
@@ -149,12 +150,14 @@ def study_trials(directory: Path) -> list[TrialResult]:
 
 
 def open_study(directory: Path) -> optuna.Study | None:
-    """The Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
+    """Returns the Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
     return _study(directory, recipe_in(directory))
 
 
 def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
-    """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
+    """Returns whether the scores and values of a trial that was read are numbers, with those of
+    `objectives`.
+    """
     every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
     every += trial.values
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in every)
@@ -163,7 +166,7 @@ def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
 
 
 def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None:
-    """The rounds of instructions that were held."""
+    """Returns the rounds of instructions that were held."""
     if not recipe.search.instruction_rounds:
         return None
     stored = study.user_attrs if study else {}
@@ -180,7 +183,7 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
 def _parts(
     directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
 ) -> Iterator[dict[str, Any]]:
-    """How each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
+    """Returns how each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
     if isinstance(recipe.search.optimizer, str):
         return
     ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_progress(directory)
@@ -241,7 +244,7 @@ def _about(recipe: Recipe) -> dict[str, Any]:
 
 
 def _own_trials(recipe: Recipe) -> int:
-    """The trials of ragc's own study: all, or its part of those of several optimizers."""
+    """Returns the trials of ragc's own study: all, or its part of those of several optimizers."""
     limit, search = recipe.budget.trials, recipe.search
     total = search.trials if limit is None else min(search.trials, limit)
     if isinstance(search.optimizer, str):
@@ -250,7 +253,7 @@ def _own_trials(recipe: Recipe) -> int:
 
 
 def _script_status(directory: Path) -> StudyStatus:
-    """The status of a user's own Optuna script."""
+    """Returns the status of a user's own Optuna script."""
     from ragc.optimizers.integrations import optuna_status
 
     recipe = recipe_in(directory)
@@ -310,7 +313,7 @@ def _state(directory: Path) -> str:
 
 
 def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
-    """The Optuna study; None before its first trial and for an optimizer that has none."""
+    """Returns the Optuna study; None before its first trial and for an optimizer that has none."""
     if address := storage_address(recipe.study):
         name = read_address(directory).get("name")
         return open_server_study(address, name) if name else None
@@ -350,7 +353,7 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
 
 
 def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
-    """What the study spent of each limit, and what of it is for stored replies."""
+    """Returns what the study spent of each limit, and what of it is for stored replies."""
     limits, ledger = recipe.budget, _ledger(directory, recipe)
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
     stored = asdict(ledger.replayed)

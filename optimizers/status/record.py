@@ -63,11 +63,13 @@ class StudyStatus:
         return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
 
     def to_json(self) -> dict[str, Any]:
-        """The output of `ragc study status --json`."""
+        """Returns the output of `ragc study status --json`."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The status for people: two columns of names and values, then the end of the log and what to do."""
+        """Returns the status for people: two columns of names and values, then the end of the log and what to
+        do.
+        """
         rows = [*self._rows(), *self._budget_rows()]
         if self.workers:
             rows.append(("workers join", f"ragc study worker {self.workers}"))
@@ -76,7 +78,7 @@ class StudyStatus:
         return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        """The rows about the study, its progress and its best trials."""
+        """Returns the rows about the study, its progress and its best trials."""
         recipe, done = self.recipe, self.trials
         others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
         yield "study", self.study
@@ -120,7 +122,7 @@ class StudyStatus:
             )
 
     def _describe_trial(self, trial: Mapping[str, Any]) -> str:
-        """A trial's values, its choices among what is searched, and its failures."""
+        """Returns a trial's values, its choices among what is searched, and its failures."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
         candidate = Candidate.of(trial["candidate"])
         searched = self.recipe.get("searched", tuple(candidate.knobs))
@@ -132,7 +134,7 @@ class StudyStatus:
 
 
 def _describe_part(part: Mapping[str, Any]) -> str:
-    """How an optimizer of a portfolio stands, in a line."""
+    """Returns how an optimizer of a portfolio stands, in a line."""
     spent = part["spent"]
     values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
     cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"

@@ -147,7 +147,7 @@ def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], n_demos: int)
 
 
 def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
-    """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
+    """Returns whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
 
     The answer that a question is invalid needs no supporting passage.
     """
@@ -163,7 +163,9 @@ def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
 
 
 def _last_demo(row: Row) -> tuple[str, Demo] | None:
-    """The last call of a run, with its predictor's name; None unless its only output is the answer."""
+    """Returns the last call of a run, with its predictor's name; None unless its only output is the
+    answer.
+    """
     calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls or set(calls[-1].outputs) != {"answer"}:
         return None
@@ -213,7 +215,7 @@ class _BootstrapOne(dspy.BootstrapFewShot):
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:
-    """The signature's fields in `demo`; DSPy keeps everything a prediction carried, such as log
+    """Returns the signature's fields in `demo`; DSPy keeps everything a prediction carried, such as log
     probabilities.
     """
     return {name: value for name, value in plain(demo).items() if name in predictor.signature.fields}

@@ -51,18 +51,18 @@ class Effects:
     root: np.ndarray
 
     def mean(self) -> dict[str, float]:
-        """The expected effect of each demonstration, on the scale of the score."""
+        """Returns the expected effect of each demonstration, on the scale of the score."""
         return {key: round(float(value), 9) for key, value in zip(self.keys, self.means, strict=True)}
 
     def draw(self, rng: random.Random) -> dict[str, float]:
-        """One draw of all effects from the posterior."""
+        """Returns one draw of all effects from the posterior."""
         noise = np.array([rng.gauss(0, 1) for _ in self.keys])
         drawn = self.means + self.root @ noise
         return {key: round(float(value), 9) for key, value in zip(self.keys, drawn, strict=True)}
 
 
 def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Objective) -> Effects:
-    """The effects of the demonstrations `keys` on `objective`, from trials that `shown` describes.
+    """Returns the effects of the demonstrations `keys` on `objective`, from trials that `shown` describes.
 
     Without trials that tell them apart, all are equal in the mean.
     """
@@ -89,7 +89,7 @@ def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Obj
 
 
 def _gains(trials: Sequence[TrialResult], objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-    """The gain of each trial, and the variance of its noise."""
+    """Returns the gain of each trial, and the variance of its noise."""
     series = [trial.series(objective) for trial in trials]
     longest = max(map(len, series), default=0)
     level = [fmean(line[at] for line in series if at < len(line)) for at in range(longest)]
@@ -103,13 +103,14 @@ def _gains(trials: Sequence[TrialResult], objective: Objective) -> tuple[np.ndar
 
 
 def _likelihood(covariance: np.ndarray, gains: np.ndarray) -> float:
-    """The log likelihood of `gains`, without its constant."""
+    """Returns the log likelihood of `gains`, without its constant."""
     _, size = np.linalg.slogdet(covariance)
     return float(-0.5 * (size + gains @ np.linalg.solve(covariance, gains)))
 
 
 def order_by_help(keys: Mapping[str, Sequence[str]], drawn: Mapping[str, float]) -> dict[str, list[int]]:
-    """The places of the demonstrations of each predictor, whose `keys` are given, the most helpful first.
+    """Returns the places of the demonstrations of each predictor, whose `keys` are given, the most helpful
+    first.
 
     Lists of equal length are ordered alike, by the sum of the effects at each place, so that demonstrations
     of one question stay together.

@@ -39,7 +39,7 @@ class Demonstration:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Demonstration:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(value["values"], value["score"], value.get("label", ""))
 
 
@@ -47,7 +47,7 @@ ByPredictor = Mapping[str, tuple[Demonstration, ...]]
 
 
 def label_of(signature: Any, demo: Demo) -> str:
-    """The label of `demo`, as JSON; "" if the call is no judgement call."""
+    """Returns the label of `demo`, as JSON; "" if the call is no judgement call."""
     field = label_field(signature)
     return canonical(demo[field]) if field and field in demo else ""
 
@@ -55,7 +55,7 @@ def label_of(signature: Any, demo: Demo) -> str:
 def balance_labels(
     demos: Sequence[Demonstration], number: int, size: int | None, seed: int
 ) -> tuple[Demonstration, ...]:
-    """At most `size` of `demos`, taken from the labels in turn, then shuffled.
+    """Returns at most `size` of `demos`, taken from the labels in turn, then shuffled.
 
     The counts of two labels differ by at most one, unless the rarer label runs out. Set `number` 0 takes the
     first of each label; all other sets take them at random. The same arguments give the same order.
@@ -105,7 +105,7 @@ class DemoPool:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> DemoPool:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])
         return cls(filled, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
@@ -141,7 +141,7 @@ class DemoPool:
         *,
         order: Sequence[int] | None = None,
     ) -> tuple[Demonstration, ...]:
-        """At most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
+        """Returns at most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
 
         The kinds cross-domain, nearest and helpful use `filled`. So does a predictor without labels to
         balance. `order` has the places of the demonstrations in another order.
@@ -174,7 +174,9 @@ def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, 
 
 
 def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
-    """`demos` in the order of set `number`. Set 0 is unshuffled; lists of equal length are shuffled alike."""
+    """Returns `demos` in the order of set `number`. Set 0 is unshuffled; lists of equal length are shuffled
+    alike.
+    """
     if not number:
         return demos
     order = list(range(len(demos)))

@@ -30,7 +30,7 @@ class Proposals:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Proposals:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         texts = {name: tuple(candidates) for name, candidates in value["texts"].items()}
         return cls(texts, dict(value["counters"]))
 
@@ -59,11 +59,11 @@ class Round:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Round:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         children = tuple(map(Candidate.of, value["children"]))
         return cls(int(value["at"]), value["texts"], children, dict(value["counters"]))
 
 
 def round_name(number: int) -> str:
-    """The name of the attribute that stores round `number`, from 1."""
+    """Returns the name of the attribute that stores round `number`, from 1."""
     return f"round:{number:04d}"

@@ -29,7 +29,7 @@ def feedback(
     call: str = "",
     failure: str = "",
 ) -> str:
-    """The feedback on `question`, for the typed call named `call` ("" for the whole program).
+    """Returns the feedback on `question`, for the typed call named `call` ("" for the whole program).
 
     `score` is that of `metric`, `best` the greatest possible one. `passages` are those shown to the last
     call, in their order; `events` is the trace of the program. `prediction` is None if the reply could not be
@@ -70,7 +70,9 @@ def _answer_feedback(question: Question, prediction: str, *, right: bool) -> str
 
 
 def _passage_feedback(question: Question, passages: Sequence[Passage], *, right: bool) -> list[str]:
-    """Whether the shown passages held the supporting passages and the answer, and which of them did."""
+    """Returns whether the shown passages held the supporting passages and the answer, and which of them
+    did.
+    """
     if not passages:
         return ["No passages were shown."]
     lines = []

@@ -54,7 +54,7 @@ _BREAK = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 def trim(text: str) -> str:
-    """`text` without a model's wrapping around the instruction, at most MAX_CHARACTERS characters.
+    """Returns `text` without a model's wrapping around the instruction, at most MAX_CHARACTERS characters.
 
     Control characters, and those that reverse the direction of writing, are left out. "" if nothing remains.
     It is cut at the last end of a sentence or line in the second half, else at a word.
@@ -81,7 +81,7 @@ def _strip_fence(text: str) -> str:
 
 
 def usable(text: str, answers: Iterable[str]) -> bool:
-    """Whether `text` may be an instruction.
+    """Returns whether `text` may be an instruction.
 
     It is long enough, has no marker of an adapter or a chat template, and does not reveal `answers`: it
     quotes none of QUOTED or more characters, and fewer than LISTED different shorter ones.
@@ -113,7 +113,7 @@ class TrainTexts:
 
     @classmethod
     def of(cls, questions: Iterable[Question], rows: Iterable[Row] = ()) -> TrainTexts:
-        """The texts of `questions`, and the passages that were shown when `rows` were answered."""
+        """Returns the texts of `questions`, and the passages that were shown when `rows` were answered."""
         texts = {w for q in questions for text in (q.question, *q.answers) for w in _both(text)}
         shown = {passage.text for row in rows for passage in _passages(row)}
         passages = {words for text in shown for words in _both(text)}
@@ -121,7 +121,7 @@ class TrainTexts:
         return cls(runs, {text for text in texts if SHORT_TEXT <= len(text) < COPIED})
 
     def copied_in(self, text: str) -> str:
-        """The first words of `text` that repeat one of these texts, folded; "" for none."""
+        """Returns the first words of `text` that repeat one of these texts, folded; "" for none."""
         words = _words(text)
         known = ((COPIED, self.runs), *((n, self.whole) for n in range(SHORT_TEXT, COPIED)))
         repeated = (run for n, texts in known for run in _runs(words, n) if run in texts)
@@ -136,7 +136,8 @@ def _passages(row: Row) -> Iterator[Passage]:
 
 
 def _words(text: str, start: int = 0) -> Words:
-    """The words of `text` without case, punctuation, accents, width of letters and invisible characters.
+    """Returns the words of `text` without case, punctuation, accents, width of letters and invisible
+    characters.
 
     A script without spaces has no words here: two of its characters count as one, from character number
     `start` of each stretch on, 0 or 1; one that is left over counts as none.
@@ -156,7 +157,7 @@ def _words(text: str, start: int = 0) -> Words:
 
 
 def _both(text: str) -> set[Words]:
-    """The words of `text`, counted from both places where characters are counted."""
+    """Returns the words of `text`, counted from both places where characters are counted."""
     return {_words(text, start) for start in ((0, 1) if _UNSPACED.search(text) else (0,))}
 
 
@@ -186,7 +187,7 @@ def _fold(text: str) -> str:
 def candidates(
     present: str, proposals: Sequence[str], answers: Iterable[str], n: int, *, train: TrainTexts = NO_TEXTS
 ) -> tuple[str, ...]:
-    """At most `n` instructions: `present`, then the first usable `proposals` without duplicates.
+    """Returns at most `n` instructions: `present`, then the first usable `proposals` without duplicates.
 
     Proposals are trimmed first; those that repeat a text of `train` are dropped. Case and white space are
     ignored when comparing.
@@ -197,7 +198,7 @@ def candidates(
 def new_texts(
     known: Sequence[str], proposals: Sequence[str], answers: Iterable[str], n: int, *, train: TrainTexts
 ) -> tuple[str, ...]:
-    """At most `n` of `proposals`, trimmed: usable, without copies of `train`, and none of `known`."""
+    """Returns at most `n` of `proposals`, trimmed: usable, without copies of `train`, and none of `known`."""
     golds, accepted = tuple(answers), list[str]()
     seen = {_fold(text) for text in known}
     for proposal in proposals:

@@ -18,7 +18,8 @@ from ragc.programs.base import RagProgram
 
 
 def build_proposer(teacher: Any, program: RagProgram, train: Sequence[Any], *, rng: random.Random) -> Any:
-    """The proposer of MIPROv2 for `program`, with a description of the program and of the train questions.
+    """Returns the proposer of MIPROv2 for `program`, with a description of the program and of the train
+    questions.
 
     Summarising the questions calls `teacher`, so this must run where DSPy's calls may block.
     """
@@ -36,7 +37,7 @@ def build_proposer(teacher: Any, program: RagProgram, train: Sequence[Any], *, r
 
 
 def describe_program(program: RagProgram) -> str:
-    """The purpose of `program`, its typed calls, and the code that composes them."""
+    """Returns the purpose of `program`, its typed calls, and the code that composes them."""
     calls = [_call(name, predictor.signature) for name, predictor in program.named_predictors()]
     try:
         code = textwrap.dedent(inspect.getsource(program.flow_code)).strip()

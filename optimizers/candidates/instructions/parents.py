@@ -25,7 +25,8 @@ class ParentPool:
 
     @classmethod
     def of(cls, trials: Sequence[TrialResult], objective: Objective) -> ParentPool:
-        """The pool of `trials`. A question compares the trials that answered it; all saw the first ones.
+        """Returns the pool of `trials`. A question compares the trials that answered it; all saw the first
+        ones.
 
         Of equal candidates only the first is a member.
         """
@@ -44,7 +45,7 @@ class ParentPool:
         return cls(members, {t.number: t for t in unique.values() if t.number in members})
 
     def draw(self, rng: random.Random) -> TrialResult:
-        """One member, in proportion to the questions on which it leads."""
+        """Returns one member, in proportion to the questions on which it leads."""
         numbers = sorted(self.leads)
         return self.trials[rng.choices(numbers, [len(self.leads[n]) for n in numbers])[0]]
 
@@ -73,7 +74,7 @@ class ParentPool:
 def _undominated(
     leads: Mapping[int, frozenset[int]], series: Mapping[int, Sequence[float]]
 ) -> dict[int, frozenset[int]]:
-    """`leads` without trials that lead nowhere, or only where the remaining ones lead too.
+    """Returns `leads` without trials that lead nowhere, or only where the remaining ones lead too.
 
     The trial with the lowest mean is examined first; of equal ones the earlier, so that a text that changed
     nothing yet may be built on.

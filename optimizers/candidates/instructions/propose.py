@@ -149,7 +149,7 @@ def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, 
 async def _propose_reflected(
     bench: Harness, program: RagProgram, rows: Sequence[Row], count: int
 ) -> dict[str, list[str]]:
-    """`count` rewritten instructions a predictor, each after reflecting on a few failed questions.
+    """Returns `count` rewritten instructions a predictor, each after reflecting on a few failed questions.
 
     Empty for a predictor that no question called.
     """
@@ -172,6 +172,6 @@ async def _propose_reflected(
 
 
 def _pick(bench: Harness, name: str, seen: Sequence[Example], number: int) -> list[Example]:
-    """The examples of reflection `number` on the predictor `name`."""
+    """Returns the examples of reflection `number` on the predictor `name`."""
     rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
     return rng.sample(list(seen), min(REFLECTED, len(seen)))

@@ -35,7 +35,9 @@ GENERAL = (
 
 
 async def run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
-    """The result of `work`, run as an external optimizer is. Raises the error of ragc that ended it."""
+    """Returns the result of `work`, run as an external optimizer is. Raises the error of ragc that
+    ended it.
+    """
     watch = SearchMonitor((), done=lambda: None, on_evaluated=lambda evaluated: None)
     result = await bench.run(work, watch)
     if watch.error is not None:
@@ -44,7 +46,7 @@ async def run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
 
 
 def run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
-    """The results of `jobs` in order, `most` at a time; each job runs in a copy of this context."""
+    """Returns the results of `jobs` in order, `most` at a time; each job runs in a copy of this context."""
     with ThreadPoolExecutor(max_workers=max(1, min(most, len(jobs)))) as pool:
         running = [pool.submit(copy_context().run, job) for job in jobs]
         return [job.result() for job in running]
@@ -53,7 +55,7 @@ def run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
 def rewrite(
     bench: Harness, name: str, text: str, examples: Sequence[Example], draw: int, more: str = ""
 ) -> str:
-    """The instruction `text` of predictor `name` after reflection on `examples`.
+    """Returns the instruction `text` of predictor `name` after reflection on `examples`.
 
     "" if the reply is unreadable. Each `draw` (>= 0) is another reply to the same prompt. `more` is added to
     the teacher's guidance.
@@ -67,7 +69,9 @@ def rewrite(
 
 
 def example_of(bench: Harness, row: Row, name: str) -> Example | None:
-    """One reflective example in GEPA's form: the first call of `name` in `row`; None if there is none."""
+    """Returns one reflective example in GEPA's form: the first call of `name` in `row`; None if there is
+    none.
+    """
     call = next((event for event in row.trace if isinstance(event, Call) and event.name == name), None)
     if call is None:
         return None

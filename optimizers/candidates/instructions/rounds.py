@@ -105,7 +105,7 @@ class InstructionRounds:
         self.held = list(builder.rounds())
 
     def due(self, done: int) -> bool:
-        """Whether a round is due after `done` trials, the baseline included.
+        """Returns whether a round is due after `done` trials, the baseline included.
 
         Rounds are spread evenly over the trials, the first right after the baseline. A round waits until the
         children of the one before have been tried.
@@ -136,7 +136,7 @@ class InstructionRounds:
         return result
 
     def _size(self, number: int, trials: Sequence[TrialResult]) -> tuple[int, int]:
-        """The children of round `number` and the reflections on each, decided once a study.
+        """Returns the children of round `number` and the reflections on each, decided once a study.
 
         (0, 0) if the budget does not last for one of them and the batch of its trial.
         """
@@ -156,7 +156,7 @@ class InstructionRounds:
         return size
 
     def _questions_left(self, base: TrialResult) -> float:
-        """The answers that the budget still allows before the next batch and the test questions.
+        """Returns the answers that the budget still allows before the next batch and the test questions.
 
         The answers of the baseline `base` say what one costs.
         """
@@ -167,7 +167,7 @@ class InstructionRounds:
     async def _evolve(
         self, number: int, trials: Sequence[TrialResult], most: int, steps: int
     ) -> tuple[dict[str, dict[str, list[str]]], list[Candidate]]:
-        """The new texts of round `number` by program and predictor, and the children that have them.
+        """Returns the new texts of round `number` by program and predictor, and the children that have them.
 
         At most `most` children, each after at most so many `steps`.
         """
@@ -201,7 +201,9 @@ class InstructionRounds:
         return texts, children
 
     async def _plan_union(self, turn: int, first: TrialResult, other: TrialResult) -> _ChildPlan | None:
-        """The plan to unite the texts of the first call where both parents have new ones; None if none."""
+        """Returns the plan to unite the texts of the first call where both parents have new ones; None if
+        none.
+        """
         texts = await self._builder.instruction_texts(first.candidate.program)
         for name, number in sorted(first.candidate.instructions.items()):
             second = other.candidate.instructions.get(name, 0)
@@ -264,7 +266,7 @@ class InstructionRounds:
     async def _reflect(
         self, bench: Harness, plans: Sequence[_ChildPlan], rows: Sequence[Row]
     ) -> list[_ChildPlan]:
-        """One reflection on each of `plans`; returns those whose text changed."""
+        """Reflects once on each of `plans` and returns those whose text changed."""
         train, golds = self._task.train, [gold for question in self._task.train for gold in question.answers]
         copied = TrainTexts.of(train, rows)
         waiting, changed = list(plans), list[_ChildPlan]()
@@ -294,7 +296,7 @@ class InstructionRounds:
 
 
 def combine(first: TrialResult, other: TrialResult) -> Candidate | None:
-    """The candidate of `one` with some instructions of `other`; None if that is no new combination.
+    """Returns the candidate of `first` with some instructions of `other`; None if that is no new combination.
 
     A call that only one parent rewrote has that text. Of the calls that both rewrote, in the order of their
     names, every second has the text of `other`.

@@ -64,12 +64,13 @@ class Curve:
     exact: bool
 
     def means(self, ids: Sequence[str] | None = None) -> tuple[float, ...]:
-        """The mean outcome at each point over the questions `ids`, by default over all."""
+        """Returns the mean outcome at each point over the questions `ids`, by default over all."""
         rows = [self.outcomes[id] for id in (self.outcomes if ids is None else ids)]
         return tuple(math.fsum(column) / len(rows) for column in zip(*rows, strict=True))
 
     def best(self, ids: Sequence[str] | None = None) -> int:
-        """The index of the point with the greatest mean over the questions `ids`, by default over all.
+        """Returns the index of the point with the greatest mean over the questions `ids`, by default over
+        all.
 
         The present point wins ties. Otherwise it is the point whose interval contains the middle of the
         longest run of best points, the first of equally long runs.
@@ -83,7 +84,7 @@ class Curve:
         return next(at for at in range(first, last + 1) if middle <= self.edges[at + 1])
 
     def threshold(self, index: int) -> float:
-        """The threshold for the run of equally good points around `index`.
+        """Returns the threshold for the run of equally good points around `index`.
 
         On an exact curve it is the middle of the run, otherwise the point itself.
         """
@@ -100,7 +101,7 @@ class Curve:
 
 
 def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> Curve:
-    """The curve of a gate that each question passes at most once, over thresholds in [low, high].
+    """Returns the curve of a gate that each question passes at most once, over thresholds in [low, high].
 
     No score equals a point other than the ends and `present`. There the outcomes are measured, so it does not
     matter whether a score equal to the threshold passes. Raises ValueError without questions.
@@ -128,7 +129,8 @@ def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, prese
 
 
 def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> bool:
-    """Whether the outcomes at the ends explain those at the `present` value, as they do at a single gate.
+    """Returns whether the outcomes at the ends explain those at the `present` value, as they do at a single
+    gate.
 
     They may not, for example if a metric counts calls and the gate is only called between the ends.
     """
@@ -142,7 +144,8 @@ def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, pr
 
 
 def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float) -> Curve:
-    """The curve of measured thresholds: `outcomes` has the outcome of every question by id, by threshold.
+    """Returns the curve of measured thresholds: `outcomes` has the outcome of every question by id, by
+    threshold.
 
     `present` is one of the thresholds. Raises ValueError without questions.
     """
@@ -155,7 +158,7 @@ def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float
 def space_thresholds(
     scores: Sequence[float], low: float, high: float, most: int = POINTS
 ) -> tuple[float, ...]:
-    """At most `most` thresholds between neighbouring scores, at evenly spaced quantiles of `scores`.
+    """Returns at most `most` thresholds between neighbouring scores, at evenly spaced quantiles of `scores`.
 
     Repeated scores count repeatedly; scores outside [low, high] are ignored. Empty if `most` is 0.
     """
@@ -170,14 +173,14 @@ def space_thresholds(
 
 
 def middle(first: float, other: float) -> float:
-    """The midpoint of `one` and `other`, rounded to 7 decimals if it still lies between them."""
+    """Returns the midpoint of `first` and `other`, rounded to 7 decimals if it still lies between them."""
     half = (first + other) / 2
     short = round(half, 7)
     return short if first < short < other else half
 
 
 def _runs(means: Sequence[float], value: float) -> list[tuple[int, int]]:
-    """The first and last index of each run of `means` equal to `value`."""
+    """Returns the first and last index of each run of `means` equal to `value`."""
     runs: list[tuple[int, int]] = []
     for at, mean in enumerate(means):
         if mean != value:
@@ -234,7 +237,7 @@ class Fit:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Fit:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(**{**value, "points": tuple(value["points"]), "means": tuple(value["means"])})
 
 
@@ -261,14 +264,14 @@ def fit(curve: Curve, reached: int) -> Fit:
 
 
 def deal_folds(ids: Sequence[str], parts: int) -> list[list[str]]:
-    """`ids` dealt by digest into at most `parts` folds of nearly equal size, none empty."""
+    """Returns `ids` dealt by digest into at most `parts` folds of nearly equal size, none empty."""
     order = sorted(ids, key=lambda id: (digest(id), id))
     return [order[at::parts] for at in range(min(parts, len(order)))]
 
 
 def _cross_validate(curve: Curve, parts: Sequence[Sequence[str]]) -> float:
-    """The mean outcome of each fold at the point that the other folds choose; a single fold uses the present
-    one.
+    """Returns the mean outcome of each fold at the point that the other folds choose; a single fold uses the
+    present one.
     """
     outcomes = []
     for part in parts:

@@ -105,13 +105,13 @@ class ThresholdTrials:
                 self._spent.merge(row.total_cost)
 
     def _scores(self, at: int) -> list[list[float]]:
-        """The scores that question number `at` compared with the threshold, in each run."""
+        """Returns the scores that question number `at` compared with the threshold, in each run."""
         name = self._knob.name
         traces = [rows[at].trace for rows in self._rows.values()]
         return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
 
     def _single(self, seen: list[list[list[float]]]) -> list[GateOutcome] | None:
-        """The outcomes of questions that pass the gate once; None if some passed it several times.
+        """Returns the outcomes of questions that pass the gate once; None if some passed it several times.
 
         None also for integer knobs, and if a question's score differs between runs.
         """
@@ -173,7 +173,7 @@ class ThresholdTuner:
         return [candidate for candidate in candidates if candidate.mark not in tried_marks]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Each calibrated threshold for provenance, with means in the metric's own direction."""
+        """Returns each calibrated threshold for provenance, with means in the metric's own direction."""
         pick, facts = self._task.pick, []
         for program, record in self._all():
             for knob, fields in record["fits"].items():
@@ -185,7 +185,7 @@ class ThresholdTuner:
         return facts
 
     def costs(self) -> list[Mapping[str, float]]:
-        """The counters of calibrating each program."""
+        """Returns the counters of calibrating each program."""
         return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
@@ -196,7 +196,7 @@ class ThresholdTuner:
         return [(name, record) for name, record in records if record is not None]
 
     def _calibrated(self, part: ProgramSpace, trials: Sequence[TrialResult]) -> TrialResult | None:
-        """The trial that an earlier process calibrated: later trials may lead by now."""
+        """Returns the trial that an earlier process calibrated: later trials may lead by now."""
         record = self._attributes.get(f"calibration:{part.program}")
         return None if record is None else next(t for t in trials if t.number == record["trial"])
 
@@ -211,7 +211,7 @@ class ThresholdTuner:
         )
 
     def _thresholds(self, part: ProgramSpace, lead: Candidate) -> list[Knob]:
-        """The searched thresholds that matter under `lead`.
+        """Returns the searched thresholds that matter under `lead`.
 
         If `lead` shows demonstrations, a threshold that shapes them is left out: each of its values would
         need a new pool.
@@ -224,7 +224,9 @@ class ThresholdTuner:
         ]
 
     async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:
-        """The fits of `knobs`, the reasons why others are left out, and the cost; computed once a study."""
+        """Returns the fits of `knobs`, the reasons why others are left out, and the cost; computed once a
+        study.
+        """
         name = f"calibration:{program}"
         if (record := self._attributes.get(name)) is not None:
             return record
@@ -263,7 +265,7 @@ class ThresholdTuner:
         )
 
     def _evaluation_limit(self, program: str, lead: TrialResult, knobs: int, held: int) -> int:
-        """The number of evaluations allowed, decided once a study, before the first evaluation."""
+        """Returns the number of evaluations allowed, decided once a study, before the first evaluation."""
         name = f"calibrating:{program}"
         if (saved := self._attributes.get(name)) is not None:
             return int(saved)
@@ -284,8 +286,8 @@ class ThresholdTuner:
 
 
 def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
-    """`lead` with all fitted thresholds that are worth a trial together, then with each alone; at most
-    `MAX_OFFERS`.
+    """Returns `lead` with all fitted thresholds that are worth a trial together, then with each alone; at
+    most `MAX_OFFERS`.
     """
     good = {name: fitted for name, fitted in fits.items() if fitted.worth_a_trial}
     order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))

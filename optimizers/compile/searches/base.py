@@ -33,7 +33,7 @@ class Baseline:
     lm_calls: float
 
     def calls_on(self, questions: int) -> int:
-        """The expected LM calls of two such programs on `questions` questions."""
+        """Returns the expected LM calls of two such programs on `questions` questions."""
         return round(2 * self.lm_calls * questions)
 
 
@@ -92,7 +92,7 @@ class DevSearch(Protocol):
 
 
 def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAnswered:
-    """The error of a search in which none of `programs` programs answered a question.
+    """Returns the error of a search in which none of `programs` programs answered a question.
 
     `failures` are those of one program; `programs` is 0 where the search stopped at the baseline.
     """
@@ -108,7 +108,9 @@ def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAns
 
 
 def _replies_and_way_out(task: Task) -> tuple[str, str]:
-    """What becomes of the replies of a search of `task` in the next one, and how they are asked for anew."""
+    """Returns what becomes of the replies of a search of `task` in the next one, and how they are asked for
+    anew.
+    """
     gateway, targets = task.runtime.gateway, task.runtime.targets.values()
     targets_used = gateway.targets_used or {(target.name, gateway.forgets(target)) for target in targets}
     forgetful = sorted(name for name, forgets in targets_used if forgets)

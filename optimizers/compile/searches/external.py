@@ -82,8 +82,8 @@ class ExternalSearch:
         return Selected(program, best, dev, facts, [external.counters], failures=failures)
 
     def _is_outdone(self, scores: Sequence[Scores], failed: Failures, baseline: Baseline) -> bool:
-        """Whether the optimizer's program failed in many more questions than the baseline and scored no
-        better.
+        """Returns whether the optimizer's program failed in many more questions than the baseline and scored
+        no better.
         """
         task = self.task
         return is_outdone(
@@ -92,5 +92,5 @@ class ExternalSearch:
 
 
 def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:
-    """The signed means of the objectives."""
+    """Returns the signed means of the objectives."""
     return tuple(sum(objective.of(row) for row in scores) / len(scores) for objective in task.objectives)

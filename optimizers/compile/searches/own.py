@@ -73,7 +73,9 @@ class StudySearch:
 
 
 def _leader_note(trials: Sequence[TrialResult], objective: Objective) -> str:
-    """A clause about the trial that led the baseline, the first of `trials`, by its mean; "" if none did."""
+    """Returns a clause about the trial that led the baseline, the first of `trials`, by its mean; "" if none
+    did.
+    """
     leader = best(trials, [objective])
     lead = leader.values[0] - trials[0].values[0]
     if lead <= 0:
@@ -83,7 +85,7 @@ def _leader_note(trials: Sequence[TrialResult], objective: Objective) -> str:
 
 
 def _fitted_remarks(calibrated: Sequence[Mapping[str, Any]], chosen: Candidate, program: str) -> list[str]:
-    """A sentence for each threshold of `chosen` that was fitted to the dev questions."""
+    """Returns a sentence for each threshold of `chosen` that was fitted to the dev questions."""
     own = chosen.program or program
     return [
         f"{fit['knob']} = {fit['threshold']:g} was fitted to the dev questions. It is one trial, but the "

@@ -506,7 +506,7 @@ def test_the_dry_run_bounds_what_is_missing(record: Record, folder: Path, monkey
 
 
 def test_many_shards_become_one_file_on_the_way(record: Record, folder: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("ragc.optimizers.grids.files.MOST_SHARDS", 2)
+    monkeypatch.setattr("ragc.optimizers.grids.files.MAX_SHARDS", 2)
     with pytest.raises((Killed, RagcError)):
         record(target=dying(needs_demos, 55))
     assert (folder / "grid/cells.parquet").exists()
