@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from experiments.benchmarks.search.choosing.worlds import Pick, World
@@ -19,7 +20,7 @@ from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.dev_order import shuffle_dev
-from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.selection import expected_of_choice, select
 from ragc.optimizers.search.study import Study
@@ -27,6 +28,7 @@ from ragc.programs import method
 from ragc.programs.knobs import AnswerKnobs, choice, integer
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.task.answering import Row
@@ -53,8 +55,20 @@ report = ["{metric}"]
 
 
 @dataclass(frozen=True)
+class TableRecipe(Recipe):
+    """A recipe whose program has a knob for each column of a table."""
+
+    table_method: Method | None = None
+
+    @property
+    def method(self) -> Method:
+        """The program of the table."""
+        return self.table_method or super().method
+
+
+@dataclass(frozen=True)
 class TableTask(Task):
-    """The task of a table: its own program with a knob for each column."""
+    """The task of a table. A setting that is not in the table becomes the nearest that is."""
 
     table: World | None = None
 
@@ -65,40 +79,33 @@ class TableTask(Task):
             raise ValueError("A task of a table needs one.")
         return self.table
 
-    @cached_property
-    def _method(self) -> Method:
-        base = self.world.settings[self.world.baseline]
-        fields = []
-        for index, (name, options) in enumerate(self.world.columns.items()):
-            whole = all(type(option) is int for option in options)
-            if whole and options == list(range(options[0], options[-1] + 1)):
-                fields.append((f"column{index}", int, integer(base[name], options[0], options[-1], name)))
-            else:
-                fields.append((f"column{index}", type(options[0]), choice(base[name], tuple(options), name)))
-        knobs = make_dataclass("TableKnobs", fields, bases=(AnswerKnobs,), frozen=True)
-        return replace(method("no_retrieval"), knobs=knobs)
-
-    @property
-    def method(self) -> Method:
-        """The program whose knobs are the columns."""
-        return self._method
-
     def method_of(self, program: str) -> Method:
         """The same for every candidate."""
-        return self._method
-
-    @cached_property
-    def space(self) -> SearchSpace:
-        """The settings of the table."""
-        knobs = [knob for knob in self._method.knobs.list_knobs() if knob.name.startswith("column")]
-        part = ProgramSpace(tuple(knobs), self._method.knobs)
-        if len({tuple(row) for row in self.world.codes}) == _combinations(self.world):
-            return SearchSpace((part,))
-        return PoolSpace((part,), world=self.world)
+        return self.recipe.method
 
     def setting_of(self, candidate: Candidate) -> int:
         """The number of the setting that `candidate` is, or the nearest one."""
         return self.world.nearest(codes_of(self.world, candidate))
+
+
+def method_of(world: World) -> Method:
+    """A program with a knob for each column of `world`, whose defaults are the baseline."""
+    base, columns = world.settings[world.baseline], []
+    for index, (name, options) in enumerate(world.columns.items()):
+        whole = all(type(option) is int for option in options)
+        if whole and options == list(range(options[0], options[-1] + 1)):
+            columns.append((f"column{index}", int, integer(base[name], options[0], options[-1], name)))
+        else:
+            columns.append((f"column{index}", type(options[0]), choice(base[name], tuple(options), name)))
+    knobs = make_dataclass("TableKnobs", columns, bases=(AnswerKnobs,), frozen=True)
+    return replace(method("no_retrieval"), knobs=knobs)
+
+
+def within(space: SearchSpace, world: World) -> SearchSpace:
+    """`space`, or where not all combinations are settings of `world`, one of these alone."""
+    if len({tuple(row) for row in world.codes}) == prod(map(len, world.columns.values())):
+        return space
+    return PoolSpace(space.parts, space.targets, world=world)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +129,6 @@ def codes_of(world: World, candidate: Candidate) -> list[int]:
         next(i for i, option in enumerate(options) if repr(option) == repr(candidate.knobs[f"column{index}"]))
         for index, options in enumerate(world.columns.values())
     ]
-
-
-def _combinations(world: World) -> int:
-    count = 1
-    for options in world.columns.values():
-        count *= len(options)
-    return count
 
 
 class TableRunner:
@@ -182,7 +182,11 @@ def table_task(world: World, seed: int, folder: Path, more: str = "") -> TableTa
     text = RECIPE.format(
         seed=seed, trials=len(world.settings) - 1 or 1, budget=world.budget, metric=METRIC, more=more
     )
-    recipe = recipes.parse(text, where="the bench", base=folder)
+    parsed = recipes.parse(text, where="the bench", base=folder)
+    columns = tuple(f"column{index}" for index in range(len(world.columns)))
+    values = {field.name: getattr(parsed, field.name) for field in fields(parsed)}
+    values["search"] = parsed.search.replace(knobs=columns)
+    recipe = TableRecipe(**values, table_method=method_of(world))
     ledger = TableLedger(world, recipe.budget)
     runtime = Runtime({"main": ScriptedTarget([])}, store=CallStore(None), ledger=ledger)
     dev = tuple(Question(f"q{at}", f"Question {at}?", ("yes",)) for at in range(world.shape[1]))
@@ -197,6 +201,7 @@ async def _studied(task: TableTask, folder: Path) -> Study:
     study, ledger = Study(task, folder, asyncio.Semaphore(1), Silent()), task.ledger
     if not isinstance(ledger, TableLedger):
         raise TypeError("A study on a table has its ledger.")
+    study.builder.space = within(study.builder.space, task.world)
     study.runner = TableRunner(task, ledger)
     await study.baseline()
     await study.search(0)
