@@ -146,6 +146,7 @@ def test_the_state_of_an_output_is_locked_until_the_block_ends(home: Path) -> No
     out = home / "out"
     with suppress(ZeroDivisionError), open_state("grids", out, "recording to", keep=True) as state:
         assert state == state_folder("grids", out)
+        assert state is not None
         assert state.is_dir()
         with (
             pytest.raises(UsageError, match=f"^Another process is recording to {out}; wait for it or"),

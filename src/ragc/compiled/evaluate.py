@@ -28,7 +28,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure, interval, quantity, signed
 from ragc.core.paths import missing_file
-from ragc.core.progress import SILENT, Progress
+from ragc.core.progress import SILENT, Progress, listening
 from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
@@ -307,7 +307,8 @@ async def answer_question(
     """Answers as `ask` does, on the process's event loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
-    await MeasuredRun(opened.task).open()
+    with listening(SILENT.note):  # a question is no measured run; targets that are open stay so
+        await opened.task.runtime.open(SILENT.download)
     return await answer(opened.program, Question("", question, (), **dict(context or {})))
 
 
