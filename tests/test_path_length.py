@@ -10,7 +10,7 @@ from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
 EACH_QUESTION = 33
-WHOLE_COMMAND = 88
+WHOLE_COMMAND = 96
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def ruled_tables(page: Any, text_page: Any) -> list[RuledTable]:
 
 def _outlined(rules: Sequence[Rule], others: Sequence[Rule]) -> list[float]:
     """Returns where `rules` stand, and the ends of the `others` that cross them: tables may be open there."""
-    ends = [place for rule in others for place in (rule.start, rule.end)]
+    ends = [end for rule in others for end in (rule.start, rule.end)]
     return _levels([*(rule.at for rule in rules), *([min(ends), max(ends)] if ends else [])])
 
 
@@ -310,9 +310,9 @@ def _touch(rule: Rule, other: Rule) -> bool:
 def _levels(places: Iterable[float]) -> list[float]:
     """Returns the places in order, those that touch as one."""
     levels: list[float] = []
-    for place in sorted(places):
-        if not levels or place - levels[-1] > TOUCH:
-            levels.append(place)
+    for level in sorted(places):
+        if not levels or level - levels[-1] > TOUCH:
+            levels.append(level)
     return levels
 
 

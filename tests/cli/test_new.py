@@ -195,15 +195,15 @@ def test_bad_input_is_one_sentence(
 def test_a_killed_run_goes_on_with_the_next_file(docs: Path) -> None:
     for number in range(40):
         (docs / f"page {number:02d}.html").write_text(f"<h1>Page {number}</h1><p>The {number}th page.</p>")
-    whole = ragc.new("docs", out="whole")
-    command = [sys.executable, "-m", "ragc", "new", "docs", "--out", "killed"]
+    whole = ragc.new("docs", out="whole", questions=False)
+    command = [sys.executable, "-m", "ragc", "new", "docs", "--out", "killed", "--no-questions"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and len(list(Path("killed").rglob("parts/*.json"))) < 10:
             time.sleep(0.005)
         process.kill()
     read = {path: path.stat().st_mtime_ns for path in Path("killed").rglob("parts/*.json")}
     assert read  # else the kill came too late or too early for what is tested
-    again = ragc.new("docs", out="killed")
+    again = ragc.new("docs", out="killed", questions=False)
     assert again.reread <= whole.files - len(read) + 2  # files without a reader have a part, too
     assert {path: path.stat().st_mtime_ns for path in read} == read
     assert (again.folder / "corpus.jsonl").read_bytes() == (whole.folder / "corpus.jsonl").read_bytes()

@@ -64,8 +64,8 @@ def test_the_prompt_has_the_turns_and_no_system_message(colours: Path) -> None:
     ]
     with running([colours], {"main": target}, Settings(port=0, history="rewrite")) as served:
         assert chat(served.address, hostile).status_code == 200
-    asked, answered = target.requests
-    prompt = asked.messages[-1].content
+    rewriting, answered = target.requests
+    prompt = rewriting.messages[-1].content
     assert "user: " in prompt
     assert "assistant: It is blue." in prompt
     assert "[[ ## completed ## ]]" not in prompt

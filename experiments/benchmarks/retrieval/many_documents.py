@@ -36,12 +36,12 @@ def reference() -> list[str]:
 
 def sections(paragraphs: Sequence[str], size: int, draw: random.Random) -> list[tuple[str, list[str]]]:
     """Returns headings with paragraphs, about `size` characters in all."""
-    made, length = list[tuple[str, list[str]]](), 0
+    parts, length = list[tuple[str, list[str]]](), 0
     while length < size:
         texts = [draw.choice(paragraphs) for _ in range(8)]
-        made.append((f"Part {len(made) + 1}", texts))
+        parts.append((f"Part {len(parts) + 1}", texts))
         length += sum(map(len, texts))
-    return made
+    return parts
 
 
 def write_text(path: Path, parts: Sequence[tuple[str, list[str]]]) -> None:
@@ -156,7 +156,17 @@ def run(folder: Path, out: Path, stop_at: int = 0) -> tuple[dict[str, Any], floa
 
     With `stop_at` it is killed once that many files were read, and prints nothing.
     """
-    command = [sys.executable, "-m", "ragc", "new", str(folder), "--out", str(out), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "ragc",
+        "new",
+        str(folder),
+        "--out",
+        str(out),
+        "--no-questions",
+        "--json",
+    ]
     started, peak = time.perf_counter(), 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         while process.poll() is None:

@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
 
-_FOLDERS = {"new": "documents", "questions": "documents"}
+_FOLDERS = {"new": "documents", "questions": "documents", "mcp": "services", "serve": "services"}
 """The folder of a command whose file is not in this one."""
 
 

@@ -1,0 +1,1 @@
+"""Commands that offer compiled programs to other programs."""
