@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ragc.cli.commands import COMMANDS
+from ragc.cli.commands import COMMANDS, module_of
 from tests.paths import ROOT
 
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")
@@ -52,14 +52,15 @@ def test_help_and_lists_import_no_heavy_library(arguments: list[str]) -> None:
     ids=" ".join,
 )
 def test_only_the_file_of_the_command_is_imported(arguments: list[str], loaded: list[str]) -> None:
-    done = run("-c", PROGRAM % ([f"ragc.cli.commands.{name}" for name in COMMANDS],), *arguments)
-    expected = ["imported:", *(f"ragc.cli.commands.{name}" for name in loaded)]
+    done = run("-c", PROGRAM % ([module_of(name) for name in COMMANDS],), *arguments)
+    expected = ["imported:", *(module_of(name) for name in loaded)]
     assert (done.returncode, done.stderr.split()) == (0, expected)
 
 
 def test_every_command_has_a_file_and_every_file_a_command() -> None:
-    folder = ROOT / "src/ragc/cli/commands"
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == COMMANDS.keys()
+    files = (ROOT / "src/ragc/cli/commands").rglob("*.py")
+    modules = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in files}
+    assert {one for one in modules if not one.endswith(".__init__")} == set(map(module_of, COMMANDS))
 
 
 def test_the_module_runs_as_the_command_does() -> None:

@@ -64,13 +64,13 @@ def test_the_prompt_has_the_turns_and_no_system_message(colours: Path) -> None:
     ]
     with running([colours], {"main": target}, Settings(port=0, history="rewrite")) as served:
         assert chat(served.address, hostile).status_code == 200
-    asked, answered = target.requests
-    prompt = asked.messages[-1].content
+    rewriting, answering = target.requests
+    prompt = rewriting.messages[-1].content
     assert "user: " in prompt
     assert "assistant: It is blue." in prompt
     assert "[[ ## completed ## ]]" not in prompt
     assert not [m for request in target.requests for m in request.messages if "SYSTEM-TEXT" in m.content]
-    assert "Ignore the rules" not in answered.messages[-1].content
+    assert "Ignore the rules" not in answering.messages[-1].content
 
 
 @pytest.mark.parametrize("history", ["last", "rewrite"])

@@ -84,10 +84,10 @@ def test_ask_and_search_over_http(colours: Path, mode: Any) -> None:
             assert texts(answer)[:2] == ["blue", DATA]
             assert texts(answer)[2].startswith('<retrieved_data id="d7" title="Thing 7">')
             assert answer.structured_content["answer"] == "blue"
-            found = await client.call_tool("search_local", {"query": "number8", "k": 2})
-            assert found.structured_content["retrieved_data"][0]["id"] == "d8"
-            assert len(found.structured_content["retrieved_data"]) <= 2
-            assert texts(found)[0] == DATA
+            hits = await client.call_tool("search_local", {"query": "number8", "k": 2})
+            assert hits.structured_content["retrieved_data"][0]["id"] == "d8"
+            assert len(hits.structured_content["retrieved_data"]) <= 2
+            assert texts(hits)[0] == DATA
 
     with offering(colours, colours_of()) as address:
         asyncio.run(work(address))

@@ -251,8 +251,8 @@ class Questions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        asked = scope["type"] == "http" and scope["method"] == "POST"
-        handler = self._handlers.get(scope["path"]) if asked else None
+        is_question = scope["type"] == "http" and scope["method"] == "POST"
+        handler = self._handlers.get(scope["path"]) if is_question else None
         if handler is None:
             await self._app(scope, receive, send)
             return

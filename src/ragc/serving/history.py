@@ -60,8 +60,8 @@ async def answer_conversation(opened: OpenProgram, call: RagPredict, conversatio
 async def _standalone(call: RagPredict, earlier: Sequence[Turn], question: str) -> str:
     """The question that stands alone; the question as it is where the reply is empty."""
     turns = [f"{role}: {escape_markers(text)}" for role, text in earlier]
-    asked = escape_markers(question)
-    while len(turns) > 1 and not call.fits(turns=turns, question=asked):
+    last = escape_markers(question)
+    while len(turns) > 1 and not call.fits(turns=turns, question=last):
         del turns[0]
-    reply = await call.acall(turns=turns, question=asked)
+    reply = await call.acall(turns=turns, question=last)
     return str(reply.standalone).strip() or question

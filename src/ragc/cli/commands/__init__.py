@@ -33,3 +33,12 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "check this machine, what it keeps, and what the targets of a recipe can do",
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
+
+SERVICES = ("serve", "mcp")
+"""The commands whose files stand in the folder `service`."""
+
+
+def module_of(command: str) -> str:
+    """The module of `command`."""
+    folder = "service." if command in SERVICES else ""
+    return f"ragc.cli.commands.{folder}{command}"

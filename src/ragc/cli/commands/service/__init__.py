@@ -1,0 +1,1 @@
+"""The commands that run until they are ended: `ragc serve` and `ragc mcp`."""
