@@ -29,7 +29,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -125,11 +125,11 @@ def where(code: CodeType) -> str:
 
 def scripted_targets() -> None:
     """Replaces targets of the kind `embedded` by scripted ones in this process."""
-    from ragc import targets
+    from ragc.targets import embedded
     from ragc.testing import ScriptedTarget
 
-    kinds: Any = targets._BUILDERS
-    kinds["embedded"] = lambda spec: ScriptedTarget(lambda request: {"answer": "red"})
+    kind = embedded.KIND
+    embedded.KIND = replace(kind, build=lambda spec: ScriptedTarget(lambda request: {"answer": "red"}))
 
 
 @contextmanager
