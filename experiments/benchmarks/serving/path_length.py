@@ -125,11 +125,11 @@ def where(code: CodeType) -> str:
 
 def scripted_targets() -> None:
     """Replaces targets of the kind `embedded` by scripted ones in this process."""
-    from ragc.targets import TARGETS, embedded
+    from ragc.targets import embedded
     from ragc.testing import ScriptedTarget
 
-    target = ScriptedTarget(lambda request: {"answer": "red"})
-    embedded.KIND = replace(TARGETS.get("embedded"), build=lambda spec: target)
+    kind = embedded.KIND
+    embedded.KIND = replace(kind, build=lambda spec: ScriptedTarget(lambda request: {"answer": "red"}))
 
 
 @contextmanager
