@@ -40,7 +40,7 @@ def test_tables_of_a_printed_page_keep_their_cells(tmp_path: Path) -> None:
         str(tmp_path / "page.html"),
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    project = ragc.new(tmp_path / "docs", out=tmp_path / "out")
+    project = ragc.new(tmp_path / "docs", out=tmp_path / "out", questions=False)
     (row,) = (project.folder / "corpus.jsonl").read_text("utf-8").splitlines()
     text = json.loads(row)["text"]
     first, second = (block.splitlines() for block in text.split("\n\n") if block.startswith("|"))
