@@ -140,9 +140,9 @@ def compile_in(folder: str) -> None:
                 note(Path(folder, _REFUSALS), row)
                 raise
 
-    import ragc.task.base as tasks
+    from ragc.optimizers.compile import passes
 
-    vars(tasks)["FileLedger"] = Watched
+    vars(passes)["FileLedger"] = Watched
     try:
         compiling.compile(recipes.load(Path(folder) / "recipe.toml"), Path(folder) / "out", resume=True)
     except RagcError as error:
