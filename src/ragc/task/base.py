@@ -31,7 +31,6 @@ from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS
-from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.spec import TargetSpec
@@ -292,6 +291,11 @@ def _check_demos(task: Task, *, questions: bool) -> None:
     most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
     if questions and most and own and not task.train:
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+
+
+def build_target(spec: TargetSpec) -> Target:
+    """The target of `spec`, not opened yet. Raises UsageError."""
+    return TARGETS.get(spec.kind).build(spec)
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
