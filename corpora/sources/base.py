@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ragc.errors import UsageError
 from ragc.records import Hit, Passage, Question
 
 if TYPE_CHECKING:
@@ -60,21 +59,14 @@ class Source(Protocol):
 class SourceInputs:
     """The inputs of a source beside its options.
 
-    `corpus` holds the passages of a kind that searches them, else None. `recording` is the path of a file
+    `passages` are for kinds that search a corpus alone. `recording` is the path of a file
     that the kind reads itself, as it is written; `resolve` resolves paths.
     """
 
-    corpus: Corpus | None
+    passages: Corpus
     store: CallStore
     recording: str
     resolve: Callable[[str], Path]
-
-    @property
-    def passages(self) -> Corpus:
-        """The corpus of a source that searches one. Raises UsageError without one."""
-        if self.corpus is None:
-            raise UsageError("A source of this kind searches a corpus; name one.")
-        return self.corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +74,17 @@ class SourceKind:
     """The record of a kind of source, which validation, building, trust and requirements read.
 
     `options` checks the table `options` of a recipe and marks what each option does. `build` makes a source
-    from the options that were set, as they are written; it sends nothing and indexes nothing. `modules` are
-    the modules that must be installed for given options. `corpus` says what the key `corpus` names:
-    passages to search, a file that the kind reads itself, or nothing. `per_question` is set where results
-    depend on more than the query, so that they cannot be recorded. `speaks` says what it asks whatever its
-    options are, "" for nothing.
+    from the options that were set, as they are written; it sends nothing and indexes nothing. As a text,
+    `module:function`, it is imported when a source is built. `modules` must be installed for given options.
+    `corpus` says what the key `corpus` names: passages to search, a file that the kind reads itself, or
+    nothing. `per_question` is set where results depend on more than the query, so that they cannot be
+    recorded. `speaks` says what it asks whatever its options are, "" for nothing.
     """
 
     id: str
     options: type[SourceOptions]
-    build: Callable[[SourceInputs, dict[str, Any]], Source]
-    modules: Callable[[Mapping[str, Any]], Sequence[str]] = lambda options: ()
+    build: Callable[[SourceInputs, dict[str, Any]], Source] | str
+    modules: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     corpus: Literal["passages", "file", "none"] = "none"
     per_question: bool = False
     speaks: str = ""

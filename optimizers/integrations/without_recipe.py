@@ -153,7 +153,7 @@ def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any
             "The option api_key_env of a target names an environment variable, such as OPENAI_API_KEY; it "
             "must not hold the key itself."
         )
-    if model and record.model_path(options) == "file":
+    if model and record.model_file:
         model = str(_existing("model", model))
     spec = TargetSpec().replace(kind=kind, model=model, base_url=base_url, options=dict(options))
     return targets.build(spec)

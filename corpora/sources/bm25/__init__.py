@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.corpora.sources.base import SourceKind
 from ragc.corpora.sources.options import Bm25Parameters, HalfOptions, Positive, RerankOptions, TitleOptions
 
 
@@ -24,11 +22,4 @@ class Bm25Options(SparseOptions, TitleOptions, RerankOptions, HalfOptions):
     """Options of a source of kind `bm25`."""
 
 
-def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-    """Builds the source over the passages of `inputs`."""
-    from ragc.corpora.sources.bm25.source import Bm25Source
-
-    return Bm25Source(inputs.passages, **options)
-
-
-KIND = SourceKind("bm25", Bm25Options, build, corpus="passages")
+KIND = SourceKind("bm25", Bm25Options, "ragc.corpora.sources.bm25.source:build", corpus="passages")

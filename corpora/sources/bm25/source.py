@@ -22,6 +22,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
+from ragc.corpora.sources.base import SourceInputs
 from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_memory, open_index, write
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import ANALYZER, passage_terms
@@ -159,3 +160,8 @@ class Bm25Source(ChunkedSource):
                 else:
                     self._index = build_in_memory(passages, self.k1, self.b, self.title_boost)
             return self._index
+
+
+def build(inputs: SourceInputs, options: dict[str, Any]) -> Bm25Source:
+    """Builds the source over the passages of `inputs`."""
+    return Bm25Source(inputs.passages, **options)

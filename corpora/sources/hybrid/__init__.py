@@ -41,10 +41,11 @@ class HybridOptions(RerankOptions, HalfOptions):
 
 
 def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    from ragc.corpora.sources.bm25.source import build as build_sparse
     from ragc.corpora.sources.hybrid.source import HybridSource
 
     dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
-    return HybridSource(vectors.build(inputs, dense), bm25.build(inputs, sparse), **options)
+    return HybridSource(vectors.build(inputs, dense), build_sparse(inputs, sparse), **options)
 
 
 KIND = SourceKind("hybrid", HybridOptions, _build, vectors.KIND.modules, "passages")

@@ -13,7 +13,7 @@ from ragc.optimizers.grids.tables.data_files import Located, absent_error, entri
 from ragc.optimizers.grids.tables.demonstrations import TableDemonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.recipe import Recipe
-from ragc.recipe.write import data_values
+from ragc.recipe.write import data_values, spec_values
 from ragc.task.requirements import lacking, require
 
 
@@ -37,7 +37,7 @@ class Planned:
         recipe = self.recipe
         named = [
             data_values(recipe.data),
-            [recipe.sources[name].to_json() for name in sorted(recipe.sources)],
+            [spec_values(recipe.sources[name]) for name in sorted(recipe.sources)],
         ]
         return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
 

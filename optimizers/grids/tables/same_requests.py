@@ -11,6 +11,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.optimizers.grids.tables.plan import Planned
+from ragc.recipe.write import spec_values
 from ragc.task.budget import FileLedger
 
 REQUESTS = "requests"
@@ -109,7 +110,7 @@ def would_be_same(
         recipe = cell.recipe
         knobs = recipe.method.knobs.of(recipe.fixed(recipe.method)).to_json()
         names = sorted({*recipe.method.sources, *recipe.method.optional_sources} & recipe.sources.keys())
-        sources = {name: recipe.sources[name].to_json() for name in names}
+        sources = {name: spec_values(recipe.sources[name]) for name in names}
         facts = [recipe.method.id, knobs, sources, cell.row.demos, cell.row.train]
         groups.setdefault((cell.use.id, digest(facts)), []).append(cell.row.id)
     return tuple(

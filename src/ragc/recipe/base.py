@@ -71,9 +71,9 @@ class Recipe:
         return {name: self._resolved(spec) for name, spec in self.targets.items()}
 
     def _resolved(self, spec: TargetSpec) -> TargetSpec:
-        where = TARGETS.get(spec.kind).model_path(spec.options) if spec.model else ""
-        is_path = where == "file" or (where == "folder" and self.path(spec.model).is_dir())
-        return spec.replace(model=str(self.path(spec.model))) if is_path else spec
+        record, path = TARGETS.get(spec.kind), self.path(spec.model)
+        folder = record.model_folder is not None and record.model_folder(spec.options) and path.is_dir()
+        return spec.replace(model=str(path)) if spec.model and (record.model_file or folder) else spec
 
     def settings(self) -> Knobs:
         """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""

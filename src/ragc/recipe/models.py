@@ -10,10 +10,9 @@ makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, create_model
+from pydantic import Field
 
 from ragc.core.validation import (
     Choice,
@@ -73,8 +72,6 @@ Table = Mapping[str, Any]
 """A table whose keys are checked elsewhere: knobs against programs, filters by their own reader."""
 
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
-_KIND = "Kind, which says what options there are."
-_OPTIONS = "What only this kind understands."
 _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
     "beside the recipe, such as my_metrics:score"
@@ -216,32 +213,9 @@ class SourceSpec(Model):
     kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the keys with their values, and of `fields` those that were set."""
-        fixed = {"kind": self.kind, "corpus": self.corpus}
-        return {**fixed, "options": dict(self.options), "fields": self.fields.explicit}
 
-
-def _table_of(shared: type[Model], name: str, record: Any, about: str) -> type[Model]:
-    """Returns the table of a kind: its options are those that its `record` declares."""
-    required = any(field.is_required() for field in record.options.model_fields.values())
-    options = {} if required else {"default_factory": record.options}
-    kind: Any = Literal
-    fields: dict[str, Any] = {
-        "kind": (kind[name], Field(description=_KIND)),
-        "options": (record.options, Field(description=_OPTIONS, **options)),
-    }
-    called = "".join(part.title() for part in name.replace("-", "_").split("_"))
-    table: type[Model] = create_model(
-        f"{called}Table", __base__=shared, __doc__=f"{about[:1].upper()}{about[1:]}.", **fields
-    )
-    return table
-
-
-Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec, partial(_table_of, SourceSpec))]
-
-
-Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec, partial(_table_of, TargetSpec))]
+Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec)]
+Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec)]
 
 
 class MetricsTable(GraderSettings):

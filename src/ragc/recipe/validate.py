@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ragc import targets
 from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
@@ -260,7 +259,7 @@ class _Reader:
     def _try_build(self, keys: Location, spec: TargetSpec) -> None:
         """Reports the problems that only the target's constructor finds; no weights are looked up."""
         try:
-            targets.build(spec.replace(model="") if _names_file(spec.kind, spec.options) else spec)
+            TARGETS.get(spec.kind).build(spec.replace(model="") if _names_file(spec.kind) else spec)
         except UsageError as error:
             self.problems.add(keys, f"[{dotted(keys)}]: {error}")
         except ModuleNotFoundError as error:
@@ -330,16 +329,16 @@ class _Reader:
             yield ("sources", name, "corpus"), self._written("sources", name).get("corpus")
         for name in self._written("targets"):
             target = self._written("targets", name)
-            if _names_file(target.get("kind"), self._written("targets", name, "options")):
+            if _names_file(target.get("kind")):
                 yield ("targets", name, "model"), target.get("model")
         for predictor, file in self._written("prompts").items():
             yield ("prompts", predictor), file
 
 
-def _names_file(kind: object, options: Mapping[str, Any]) -> bool:
+def _names_file(kind: object) -> bool:
     """Returns whether the model of a target of that kind is a file."""
     record = TARGETS.loaded(kind) if isinstance(kind, str) else None
-    return record is not None and record.model_path(options) == "file"
+    return record is not None and record.model_file
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:

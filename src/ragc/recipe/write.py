@@ -81,7 +81,7 @@ def recipe_text(recipe: Recipe) -> str:
         **{("targets", role): target for role, target in sorted(recipe.targets.items())},
     }
     for path, member in specs.items():
-        pairs = member.to_json()
+        pairs = spec_values(member)
         options, fields = pairs.pop("options"), pairs.pop("fields", {})
         tables[path] = {key: value for key, value in pairs.items() if value != ""}
         tables[*path, "options"] = dict(sorted(options.items()))
@@ -99,6 +99,12 @@ def recipe_text(recipe: Recipe) -> str:
 def data_values(data: Data) -> dict[str, Any]:
     """Returns the values of the table `[data]` by key, its maps of fields as they are given."""
     return {**dict(data), "fields": data.fields.explicit, "corpus_fields": data.corpus_fields.explicit}
+
+
+def spec_values(spec: SourceSpec | TargetSpec) -> dict[str, Any]:
+    """Returns the values of a table of sources or targets by key, its map of fields as it is given."""
+    values: dict[str, Any] = {"kind": spec.kind} | dict(spec)
+    return values | {"fields": values["fields"].explicit} if "fields" in values else values
 
 
 def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:

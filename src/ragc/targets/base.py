@@ -8,7 +8,7 @@ numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
@@ -341,15 +341,18 @@ class TargetKind:
     loading and sending nothing. `accesses` yields what a spec at given keys would run, read or speak to
     beside its address and its options; `published` names the options of a spec that everybody may set.
     `lacking` gives a sentence for each thing that this machine lacks for a spec, which it calls by its first
-    argument. `model_path` says whether `model` is a file, may be a folder, or is a name, for given options.
-    `default_weights` is set where ragc's own weights are used if no model is named.
+    argument, beside `modules`, which must be installed. `model_file` is set where `model` is a file of
+    weights; `model_folder` says whether it may be a folder, for given options. `default_weights` says which
+    weights of ragc's are used where no model is named, "" for none.
     """
 
     id: str
     options: type[TargetOptions]
     build: Callable[[TargetSpec], Target]
-    accesses: Callable[[Keys, TargetSpec], Iterable[RequestedAccess]] = lambda keys, spec: ()
-    lacking: Callable[[str, TargetSpec], Iterable[str]] = lambda who, spec: ()
-    model_path: Callable[[Mapping[str, Any]], Literal["file", "folder", ""]] = lambda options: ""
+    accesses: Callable[[Keys, TargetSpec], Iterable[RequestedAccess]] | None = None
+    lacking: Callable[[str, TargetSpec], Iterable[str]] | None = None
+    modules: Sequence[str] = ()
+    model_file: bool = False
+    default_weights: str = ""
+    model_folder: Callable[[Mapping[str, Any]], bool] | None = None
     published: Callable[[TargetSpec], Collection[str]] = lambda spec: ()
-    default_weights: bool = False

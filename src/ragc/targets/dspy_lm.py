@@ -40,7 +40,6 @@ from ragc.targets.base import (
 )
 from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
-from ragc.targets.hosted.litellm import table_price, table_usd
 from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import Price
 
@@ -137,6 +136,8 @@ class DspyTarget:
     def table_price(self) -> Price | None:
         """Returns the price of the model in LiteLLM's table; None without one, and for a user's engine."""
         if not self._is_looked_up and _is_plain(self.lm):
+            from ragc.targets.hosted.litellm import table_price
+
             self._table, self._is_looked_up = table_price(self.model), True
         return self._table
 
@@ -253,7 +254,11 @@ class DspyTarget:
 
     def _usd(self, used: Usage) -> float:
         """Returns dollars of a reply by LiteLLM's table; 0 with a typed price, which the gateway charges."""
-        usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
+        usd = None
+        if self.price is None and self.table_price():
+            from ragc.targets.hosted.litellm import table_usd
+
+            usd = table_usd(self.model, used)
         return usd or 0.0
 
     async def _send_legacy(self, request: ChatRequest) -> Reply:

@@ -25,8 +25,3 @@ class TargetSpec(Model):
     base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
     kind: str = ""
     options: Annotated[Mapping[str, Any], JsonTable()] = Field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the keys with their values."""
-        fixed = {"kind": self.kind, "model": self.model, "base_url": self.base_url}
-        return {**fixed, "options": dict(self.options)}

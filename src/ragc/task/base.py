@@ -31,7 +31,6 @@ from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import TARGETS
-from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.spec import TargetSpec
@@ -296,6 +295,11 @@ def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallSto
         )
         for name, spec in recipe.sources.items()
     }
+
+
+def build_target(spec: TargetSpec) -> Target:
+    """The target of `spec`, not opened yet. Raises UsageError."""
+    return TARGETS.get(spec.kind).build(spec)
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:

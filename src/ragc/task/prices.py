@@ -10,7 +10,6 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets.base import Target
-from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.token_price import Price, price_of, table_price, typed_price
 
 UNIT_ERROR_FACTOR = 1000
@@ -60,6 +59,8 @@ def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
 def _way_out(unknown: Mapping[str, Target]) -> str:
     """Returns what to do about targets without a price."""
     table = "{input = ..., output = ...}"
+    from ragc.targets.hosted.target import HostedTarget
+
     if any(isinstance(target, HostedTarget) for target in unknown.values()):
         name = next(name for name, target in unknown.items() if isinstance(target, HostedTarget))
         return f"set targets.{name}.options.price = {table}, in dollars per million tokens, 0 if it is free"

@@ -63,8 +63,9 @@ def _data(recipe: Recipe) -> Iterator[str]:
 
 def _source(who: str, spec: SourceSpec, recipe: Recipe) -> Iterator[str]:
     record = SOURCES.get(spec.kind)
-    yield from extras.lacking(f"{who}, of kind {spec.kind!r},", record.modules(spec.options))
-    for _, value, mark in marked(record.options, spec.options):
+    modules = record.modules(spec.options) if record.modules is not None else ()
+    yield from extras.lacking(f"{who}, of kind {spec.kind!r},", modules)
+    for _, value, mark in marked(record.options, spec.options) if spec.options else ():
         if mark is not None:
             yield from mark.lacking(who, value, recipe.path)
 
@@ -73,7 +74,8 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
     record, variable = TARGETS.get(spec.kind), spec.options.get("api_key_env")
     if isinstance(variable, str) and variable and not os.environ.get(variable, "").strip():
         yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
-    yield from record.lacking(who, spec)
+    yield from extras.lacking(f"{who}, of kind {spec.kind!r},", record.modules)
+    yield from record.lacking(who, spec) if record.lacking is not None else ()
 
 
 def _metrics(recipe: Recipe) -> Iterator[str]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    create_model,
+)
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from ragc.core.kinds import Registry
@@ -127,15 +135,13 @@ class Options(Model):
 class Kinds:
     """Marks a table whose `kind` says which model it is of.
 
-    `registry` has the records of the kinds, `shared` the keys of every kind, and `table` makes the model of a
-    kind from its name, its record and one line about it. A kind of another package, where its code is not
-    allowed, is of the model `shared`.
+    `registry` has the records of the kinds, whose `options` are the model of the key `options`; `shared` has
+    the keys of every kind. A table whose kind is of another package, where its code is not allowed, is of the
+    model `shared`.
     """
 
-    def __init__(
-        self, registry: Registry[Any], shared: type[Model], table: Callable[[str, Any, str], type[Model]]
-    ) -> None:
-        self.registry, self.shared, self._table = registry, shared, table
+    def __init__(self, registry: Registry[Any], shared: type[Model]) -> None:
+        self.registry, self.shared = registry, shared
         self._models: dict[str, type[Model]] = {}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -154,8 +160,24 @@ class Kinds:
         if record is None or not isinstance(name, str):
             return self.shared
         if name not in self._models:
-            self._models[name] = self._table(name, record, self.registry.get_about(name))
+            self._models[name] = self._table(name, record.options)
         return self._models[name]
+
+    def _table(self, name: str, options: type[Options]) -> type[Model]:
+        """The table of the kind `name`."""
+        required = any(field.is_required() for field in options.model_fields.values())
+        default: dict[str, Any] = {} if required else {"default_factory": options}
+        kind: Any = Literal
+        fields: dict[str, Any] = {
+            "kind": (kind[name], Field(description="Kind, which says what options there are.")),
+            "options": (options, Field(description="What only this kind understands.", **default)),
+        }
+        called = "".join(part.title() for part in name.replace("-", "_").split("_"))
+        about = self.registry.get_about(name)
+        table: type[Model] = create_model(
+            f"{called}Table", __base__=self.shared, __doc__=f"{about[:1].upper()}{about[1:]}.", **fields
+        )
+        return table
 
     def _read(self, table: object, info: core_schema.ValidationInfo) -> Model:
         if not isinstance(table, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from ragc.core import extras
 from ragc.core.kinds.marks import Keys, RequestedAccess
@@ -32,12 +32,13 @@ def _build(spec: TargetSpec) -> Target:
 
 
 def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
-    if _model_path(spec.options):
+    if _loads(spec.options):
         yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model")
 
 
-def _model_path(options: Mapping[str, Any]) -> Literal["folder", ""]:
-    return "folder" if options.get("serve") or options.get("offline") else ""
+def _loads(options: Mapping[str, Any]) -> bool:
+    """Whether vLLM loads the model here, which may then be a folder."""
+    return bool(options.get("serve") or options.get("offline"))
 
 
 def _lacking(who: str, spec: TargetSpec) -> list[str]:
@@ -47,4 +48,4 @@ def _lacking(who: str, spec: TargetSpec) -> list[str]:
     return extras.lacking(f"{who}, which runs vLLM here,", extras.EXTRAS["vllm"])
 
 
-KIND = TargetKind("vllm", VllmOptions, _build, _accesses, _lacking, _model_path)
+KIND = TargetKind("vllm", VllmOptions, _build, _accesses, _lacking, model_folder=_loads)
