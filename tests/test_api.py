@@ -18,7 +18,7 @@ import dspy
 import pytest
 
 import ragc
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli.commands import COMMANDS, SERVICES
 from ragc.core.display import VALUE, WHOLE, describe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -110,7 +110,9 @@ def functions_called(command: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_calls_public_functions(command: str) -> None:
-    called = functions_called(ROOT / "src" / f"{module_of(command).replace('.', '/')}.py")
+    called = functions_called(
+        ROOT / f"src/ragc/cli/commands/{SERVICES.get(command, command).replace('.', '/')}.py"
+    )
     assert called
     for module, name in called:
         assert name in ragc.__all__

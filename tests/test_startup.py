@@ -7,10 +7,12 @@ import sys
 
 import pytest
 
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli.commands import COMMANDS, SERVICES
 from tests.paths import ROOT
 
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")
+
+MODULES = {name: f"ragc.cli.commands.{SERVICES.get(name, name)}" for name in COMMANDS}
 
 PROGRAM = """\
 import sys
@@ -52,15 +54,15 @@ def test_help_and_lists_import_no_heavy_library(arguments: list[str]) -> None:
     ids=" ".join,
 )
 def test_only_the_file_of_the_command_is_imported(arguments: list[str], loaded: list[str]) -> None:
-    done = run("-c", PROGRAM % ([module_of(name) for name in COMMANDS],), *arguments)
-    expected = ["imported:", *(module_of(name) for name in loaded)]
+    done = run("-c", PROGRAM % ([MODULES[name] for name in COMMANDS],), *arguments)
+    expected = ["imported:", *(MODULES[name] for name in loaded)]
     assert (done.returncode, done.stderr.split()) == (0, expected)
 
 
 def test_every_command_has_a_file_and_every_file_a_command() -> None:
     files = (ROOT / "src/ragc/cli/commands").rglob("*.py")
     modules = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in files}
-    assert {one for one in modules if not one.endswith(".__init__")} == set(map(module_of, COMMANDS))
+    assert {one for one in modules if not one.endswith(".__init__")} == set(MODULES.values())
 
 
 def test_the_module_runs_as_the_command_does() -> None:

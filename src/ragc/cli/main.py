@@ -14,7 +14,7 @@ from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli.arguments import Parser
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli.commands import COMMANDS, SERVICES
 from ragc.cli.screen import escape_output
 from ragc.compiled.access import Access
 from ragc.core.extras import __version__
@@ -35,7 +35,7 @@ def parser(loaded: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser
         )
         command.set_defaults(parser=command, resumable=False, after_interrupt="")
         if name in loaded:
-            import_module(module_of(name)).register(command)
+            import_module(f"ragc.cli.commands.{SERVICES.get(name, name)}").register(command)
     return top
 
 

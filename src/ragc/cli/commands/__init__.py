@@ -34,11 +34,5 @@ COMMANDS: Mapping[str, str] = {
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
 
-SERVICES = ("serve", "mcp")
-"""The commands whose files stand in the folder `service`."""
-
-
-def module_of(command: str) -> str:
-    """The module of `command`."""
-    folder = "service." if command in SERVICES else ""
-    return f"ragc.cli.commands.{folder}{command}"
+SERVICES: Mapping[str, str] = {"serve": "service.serve", "mcp": "service.mcp"}
+"""The commands whose files stand in a folder of their own, and where."""
