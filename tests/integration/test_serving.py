@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.optimizers.colours import begun, written
+from tests.serving.server import until
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("xllamacpp", reason="the extra `embedded` is not installed")
@@ -109,6 +110,8 @@ def test_connections_that_are_dropped_half_way_leave_nothing_open(compiled: Path
             whole = f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()
             with socket.create_connection((host, int(port)), timeout=10) as connection:
                 connection.sendall(whole if number % 4 else whole[: len(whole) - 20])
+        # At most 64 were in flight at once, the others were refused; all are noticed to have left.
+        assert until(lambda: "ragc_in_flight 0.0" in httpx.get(f"{address}/metrics", timeout=60).text, 60)
         answer = httpx.post(f"{address}/v1/chat/completions", json=body(QUESTION), timeout=120)
         assert answer.status_code == 200
         after = before
