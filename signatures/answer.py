@@ -292,7 +292,7 @@ _MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
 def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
-    """Returns `answer` without marks of passages beyond the first `n`, and how many marks were dropped.
+    """`answer` without marks of passages beyond the first `n`, and how many marks were dropped.
 
     A mark of several passages, `[1, 2]`, becomes one for each. With `single` only the first of several marks
     in a row stays, as an item of a list is to have one.
@@ -426,7 +426,7 @@ class ReferenceAnswer(dspy.Signature):
 
 
 def normalize_refusal(text: str) -> str:
-    """Returns `text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
+    """`text`, or `INVALID` or `UNSURE` where it says so in other spelling; nothing said is unsure."""
     plain = text.replace("\u2019", "'").strip(" \n\"'.!").casefold().replace("do not know", "don't know")
     if not plain or UNSURE.casefold() in plain:
         return UNSURE

@@ -1,4 +1,4 @@
-"""Removes labels and objects from output texts that only repeat which output they are.
+"""Texts of outputs without labels and objects that only say once more which output they are.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -31,8 +31,7 @@ _KINDS = frozenset(("search", "final", "short", "new", "better", "rewritten", "i
 
 
 def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
-    """Returns `parsed` without labels and objects inside its texts that only say once more which output they
-    are.
+    """`parsed` without labels and objects inside its texts that only say once more which output they are.
 
     Sentences around an answer are taken off where the reply was not written as its layout asks. Then an
     answer, a query or a question that is empty raises ParseProblem.
@@ -72,7 +71,7 @@ def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
 
 
 def _structured(schema: Mapping[str, Any], name: str, kind: Mapping[str, Any], value: str) -> Any:
-    """Returns the list or object that lines of `value` spell; `value` where they spell none."""
+    """The list or object that lines of `value` spell; `value` where they spell none."""
     kinds = [resolved(schema, one) for one in kind.get("anyOf", [kind])]
     if not all(one.get("type") in ("array", "object") for one in kinds) or value.lstrip()[:1] in ("{", "["):
         return value
@@ -106,7 +105,7 @@ def _without_own_name(schema: Mapping[str, Any], name: str, value: str) -> Any:
 
 
 def _without_sentence(name: str, text: str) -> str:
-    """Returns the answer in a line such as "The answer is Paris."; `text` where it is no such line."""
+    """The answer in a line such as "The answer is Paris."; `text` where it is no such line."""
     if name.rpartition("_")[2] != "answer" or "\n" in text:
         return text
     named, at = named_answer(text)

@@ -1,4 +1,4 @@
-"""Converts the text or tag of an output to its value, numbers, lists and objects included.
+"""Values of outputs that a text or a tag holds: numbers, lists and objects among them.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -16,9 +16,7 @@ from ragc.programs.calls.reading.parsed import unfenced
 
 
 def field_value(schema: Mapping[str, Any], value: Any, mender: Mender, repair: Callable[[str], Any]) -> Any:
-    """Returns the value of an output that a text or tags hold. `repair` makes a value of broken lists and
-    objects.
-    """
+    """The value of an output that a text or tags hold. `repair` makes a value of broken lists and objects."""
     kind = mender.resolve(schema)
     if not isinstance(value, str) or is_text(kind):
         return value
@@ -41,18 +39,18 @@ def field_value(schema: Mapping[str, Any], value: Any, mender: Mender, repair: C
 
 
 def resolved(schema: Mapping[str, Any], kind: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns `kind`, or the schema among those of `schema` that it refers to."""
+    """`kind`, or the schema among those of `schema` that it refers to."""
     return Mender(schema.get("$defs", {}), Tally()).resolve(kind)
 
 
 def options_of(kind: Mapping[str, Any]) -> list[str]:
-    """Returns the words that `kind` allows; none where it allows anything else."""
+    """The words that `kind` allows; none where it allows anything else."""
     options = kind.get("enum") or ([kind["const"]] if "const" in kind else [])
     return list(options) if options and all(isinstance(option, str) for option in options) else []
 
 
 def sole_output(schema: Mapping[str, Any]) -> str:
-    """Returns the only output, or the only one that must be there; "" where there are several."""
+    """The only output, or the only one that must be there; "" where there are several."""
     names = list(schema["properties"])
     needed = names if len(names) == 1 else [name for name in names if name in schema.get("required", names)]
     return needed[0] if len(needed) == 1 else ""

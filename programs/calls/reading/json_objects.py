@@ -1,4 +1,4 @@
-"""JSON objects in texts: cut short, several of them, or the requested form, not filled in.
+"""JSON objects in texts: cut short, several of them, or the form that was asked for, not filled in.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -26,7 +26,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*\\?\Z|[{}\[\],]', r
 
 
 def close_list(text: str, tally: Tally) -> str:
-    """Returns JSON that was cut inside a list, without the unfinished item and with its brackets closed.
+    """JSON that was cut inside a list, without the unfinished item and with its brackets closed.
 
     Other texts stay as they are.
     """
@@ -55,7 +55,7 @@ def close_list(text: str, tally: Tally) -> str:
 
 
 def is_cut(text: str) -> bool:
-    """Returns whether the JSON `text` ends within a text, or where a value should begin."""
+    """Whether the JSON `text` ends within a text, or where a value should begin."""
     tokens = list(_JSON_TOKEN.finditer(text))
     inside = bool(tokens) and tokens[-1][0][0] == '"' and tokens[-1].end() == len(text)
     if not inside or loads(tokens[-1][0]) is not None:
@@ -65,7 +65,7 @@ def is_cut(text: str) -> bool:
 
 
 def _innermost(tokens: Sequence[re.Match[str]]) -> str:
-    """Returns the bracket that `tokens` leave open last; "" where none is open."""
+    """The bracket that `tokens` leave open last; "" where none is open."""
     opened: list[str] = []
     for token in tokens:
         if token[0] in ("{", "["):
@@ -76,8 +76,7 @@ def _innermost(tokens: Sequence[re.Match[str]]) -> str:
 
 
 def whole_part(text: str, tally: Tally, *, truncated: bool) -> str:
-    """Returns the JSON `text` without the item of a list that it was cut in, where it was `truncated` or
-    looks so.
+    """The JSON `text` without the item of a list that it was cut in, where it was `truncated` or looks so.
 
     Raises ParseProblem for a text that ends within another value, unless it was `truncated`.
     """
@@ -92,9 +91,7 @@ def whole_part(text: str, tally: Tally, *, truncated: bool) -> str:
 
 
 def objects_in(text: str) -> list[tuple[Any, int, int]]:
-    """Returns the JSON objects in `text` that are whole and stand in no other, each with where it begins and
-    ends.
-    """
+    """The JSON objects in `text` that are whole and stand in no other, each with where it begins and ends."""
     objects: list[tuple[Any, int, int]] = []
     decoder, at = json.JSONDecoder(), text.find("{")
     while at >= 0 and len(objects) < 50:
@@ -112,16 +109,14 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
 def offers_choice(text: str) -> bool:
-    """Returns whether `text` is the form that was asked for, not filled in: `"yes" | "no"`."""
+    """Whether `text` is the form that was asked for, not filled in: `"yes" | "no"`."""
     start = text.find("{")
     inside = _STRING.sub('""', text[start : text.rfind("}") + 1]) if start >= 0 and "|" in text else ""
     return _ALTERNATIVES.search(inside) is not None
 
 
 def places_in(value: Any, where: Sequence[Any]) -> Iterator[tuple[list[Any], int]]:
-    """Yields the lists in `value` on the way `where`, names and places from the outside in, each with the
-    place.
-    """
+    """The lists in `value` on the way `where`, names and places from the outside in, each with the place."""
     for step in where:
         if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
             yield value, step

@@ -1,4 +1,4 @@
-"""Outputs after their names and a colon, at the beginning of a line or within it.
+"""Outputs after their names and a colon, at the beginning of a line or in the midst of it.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -32,9 +32,7 @@ _LABEL = re.compile(
 
 
 def with_inner_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns `schema` with the fields of its one output that is an object, or one of several, among the
-    outputs.
-    """
+    """`schema` with the fields of its one output that is an object, or one of several, among the outputs."""
     mender = Mender(schema.get("$defs", {}), Tally())
     inner: dict[str, Any] = {}
     for kind in map(mender.resolve, schema["properties"].values()):
@@ -46,8 +44,7 @@ def with_inner_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parse_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs after their names and a colon at the beginning of a line; prose before them is the
-    first.
+    """Outputs after their names and a colon at the beginning of a line; prose before them is the first.
 
     What is said beside an answer ("Explanation:") and what follows a step ("Observation:") is not read.
     """
@@ -81,8 +78,8 @@ _CALL_BEGINS = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=")
 
 
 def is_labelled_object(schema: Mapping[str, Any], text: str) -> bool:
-    """Returns whether the first brace in `text` begins the value of one of several outputs, right after its
-    name, or that of an argument of a call.
+    """Whether the first brace in `text` begins the value of one of several outputs, right after its name,
+    or that of an argument of a call.
     """
     if _CALL_BEGINS.match(text):
         return True
@@ -94,7 +91,7 @@ def is_labelled_object(schema: Mapping[str, Any], text: str) -> bool:
 
 
 def names_another(schema: Mapping[str, Any], values: Mapping[str, str], text: str) -> bool:
-    """Returns whether another output, which has no value yet, is named in the midst of a line of `text`."""
+    """Whether another output, which has no value yet, is named in the midst of a line of `text`."""
     others = [re.escape(name).replace("_", "[_ ]") for name in schema["properties"] if name not in values]
     if not others:
         return False
@@ -105,24 +102,20 @@ def names_another(schema: Mapping[str, Any], values: Mapping[str, str], text: st
 
 
 def _is_value(schema: Mapping[str, Any], lines: Sequence[str]) -> bool:
-    """Returns whether the `lines` before all labels are a name and no more, where one text is all that is
-    wanted.
-    """
+    """Whether the `lines` before all labels are a name and no more, where one text is all that is wanted."""
     (kind, *others) = schema["properties"].values()
     alone = [line for line in lines if line.strip()]
     return not others and is_text(kind) and len(alone) == 1 and is_name(alone[0])
 
 
 def _bold_head(line: str, schema: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Returns the name of an output that stands in bold in a line of its own, with nothing under it yet."""
+    """The name of an output that stands in bold in a line of its own, with nothing under it yet."""
     bold = re.fullmatch(r"\s*(?:\*\*|__)([^*:]{1,40}?)(?:\*\*|__)\s*", line)
     return (bold[1], "") if bold and fold(bold[1]) in folded_names(schema) else None
 
 
 def _settle(schema: Mapping[str, Any], sections: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Returns one value for each name: of steps that go on the first, of values that are taken back the
-    last.
-    """
+    """One value for each name: of steps that go on the first, of values that are taken back the last."""
     values: dict[str, str] = {}
     names = [name for name, _ in sections]
     starts_new_turn = len(set(names)) > 1 and all(names.count(name) > 1 for name in names[: len(set(names))])
@@ -158,7 +151,7 @@ _REMARK = re.compile(
 
 
 def without_remark(text: str) -> str:
-    """Returns `text` without the labelled remark that follows an answer."""
+    """`text` without the labelled remark that follows an answer."""
     remark = _REMARK.search(text)
     return text[: remark.start()].rstrip() if remark and text[: remark.start()].strip() else text
 
@@ -198,7 +191,7 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
 
 
 def _label_in(words: str, name_of: Callable[[str], str | None], schema: Mapping[str, Any]) -> str:
-    """Returns the last of `words` that are a label: the name of an output before others that mean one."""
+    """The last of `words` that are a label: the name of an output before others that mean one."""
     ends = [words.split(" ", at)[at] for at in range(words.count(" ") + 1)]
     exact = [end for end in ends if any(fold(end) == fold(name) for name in schema["properties"])]
     other = [end for end in ends if name_of(end) in schema["properties"]]
@@ -206,9 +199,7 @@ def _label_in(words: str, name_of: Callable[[str], str | None], schema: Mapping[
 
 
 def parse_inline_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs after their names and a colon in the midst of a line; what stands before is the one
-    without.
-    """
+    """Outputs after their names and a colon in the midst of a line; what stands before is the one without."""
     if has_brace(text) or len(text) > 2000 or has_tag(schema, text):
         return None
     name_of = label_reader(schema)
@@ -233,7 +224,7 @@ def parse_inline_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | N
 
 
 def _with_percent(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns a text and a number in percent after it, where just these are wanted: "Paris (85%)"."""
+    """A text and a number in percent after it, where just these are wanted: "Paris (85%)"."""
     names = list(schema["properties"])
     kinds = [resolved(schema, kind) for kind in schema["properties"].values()]
     if len(names) != 2 or not is_text(kinds[0]) or kinds[1].get("type") != "integer":

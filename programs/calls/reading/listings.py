@@ -33,7 +33,7 @@ _NAMED_CALL = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=.*\)\W{0,10}", r
 
 
 def parse_call(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs as the named arguments of a call: `Reply(answer="Paris")`."""
+    """Outputs as the named arguments of a call: `Reply(answer="Paris")`."""
     call = unfenced(text.strip()).strip()
     if len(call) > 20_000 or not _NAMED_CALL.fullmatch(call):
         return None
@@ -43,7 +43,7 @@ def parse_call(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs in a table of markdown: one in each row, or the items of a list."""
+    """Outputs in a table of markdown: one in each row, or the items of a list."""
     rows = _rows(text)
     if len(rows) < 2:
         return None
@@ -75,9 +75,7 @@ def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def _rows(text: str) -> list[list[str]]:
-    """Returns the cells of the one table in `text` by rows, its head first, without the rule below the
-    head.
-    """
+    """The cells of the one table in `text` by rows, its head first, without the rule below the head."""
     lines = [line.strip() for line in text.splitlines() if "|" in line]
     if len(lines) < 3 or not _RULE.fullmatch(lines[1]):
         return []
@@ -89,7 +87,7 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _list_of(schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """Returns the one output that is a list, or an object that holds but one, and the kind of its items."""
+    """The one output that is a list, or an object that holds but one, and the kind of its items."""
     mender = Mender(schema.get("$defs", {}), Tally())
     required = schema.get("required", list(schema["properties"]))
     names = [name for name in schema["properties"] if name in required or len(schema["properties"]) == 1]
@@ -112,9 +110,7 @@ LONGEST_LINE = 1_000
 
 
 def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns the items of a list as groups of labelled lines, or one in each line, as in "Messi (soccer
-    player)".
-    """
+    """The items of a list as groups of labelled lines, or one in each line, as in "Messi (soccer player)"."""
     listed = _list_of(schema)
     if listed is None or has_brace(text) or not listed[1].get("properties"):
         return None
@@ -151,9 +147,7 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, str]]:
-    """Returns the items of lines that have all fields with bars between them; none where a line is
-    another.
-    """
+    """The items of lines that have all fields with bars between them; none where a line is another."""
     lines = [BULLET.sub("", line.strip()).strip("| ") for line in text.splitlines() if line.strip()]
     cells = [[cell.strip().strip('*`"') for cell in line.split("|")] for line in lines]
     fields = list(kind["properties"])
@@ -165,7 +159,7 @@ def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> lis
 
 
 def _sentences(text: str) -> list[Any]:
-    """Returns the items of a list that are said in a line each: sentences with bullets, or questions."""
+    """The items of a list that are said in a line each: sentences with bullets, or questions."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     asks = all(line.endswith("?") for line in lines)
     if not lines or not (asks or (len(lines) > 1 and all(BULLET.match(line) for line in lines))):
@@ -181,7 +175,7 @@ _BESIDE_FIELD = re.compile(r"\s?[(\[](\w{1,40})\s?[:=]\s?([\w -]{1,40})[)\]]\W{0
 
 
 def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
-    """Returns the items in lines of a text and an option or a number; none where a line is another."""
+    """The items in lines of a text and an option or a number; none where a line is another."""
     mender = Mender(schema.get("$defs", {}), Tally())
     kinds = {name: mender.resolve(inner) for name, inner in kind["properties"].items()}
     words = [name for name, inner in kinds.items() if is_text(inner)]
@@ -216,9 +210,7 @@ def _pair(word: str, mark: str, kind: Mapping[str, Any], line: str) -> dict[str,
 
 
 def _numbered(word: str, mark: str, line: str) -> dict[str, Any]:
-    """Returns the number and the text of a line such as "2. was first seen by", "Part 3 (Triton) ->
-    Triton".
-    """
+    """The number and the text of a line such as "2. was first seen by", "Part 3 (Triton) -> Triton"."""
     if line.count("%") > 1:
         return {}
     parts = _BETWEEN.split(BULLET.sub("", line), maxsplit=1)

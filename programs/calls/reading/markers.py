@@ -26,7 +26,7 @@ _WITHIN_LINE = re.compile(r"[\w.,;:!?)\"'] ?\[\[ ## \w+ ## \]\]")
 
 
 def parse_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns all outputs, where each stands under a line that begins with `[[ ## name ## ]]`.
+    """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`.
 
     Where the last is empty and the mark of the end is missing, the reply was cut: it is not exact.
     """
@@ -40,9 +40,7 @@ def parse_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs under markers or headings in other spelling; what stands before them is the first
-    output.
-    """
+    """Outputs under markers or headings in other spelling; what stands before them is the first output."""
     name_of, spelled = label_reader(schema), folded_names(schema)
     own = {*spelled, "completed"}
     if _WITHIN_LINE.search(text):

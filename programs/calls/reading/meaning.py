@@ -16,7 +16,7 @@ NO_MEANING: Any = object()
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Returns the words of `text`."""
+    """The words of `text`."""
     return frozenset(text.split())
 
 
@@ -80,7 +80,7 @@ MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
 
 def loads(text: str) -> Any:
-    """Returns the JSON value that `text` is; None where it is none."""
+    """The JSON value that `text` is; None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -88,8 +88,7 @@ def loads(text: str) -> Any:
 
 
 def python_value(text: str) -> Any:
-    """Returns the lists, dictionaries, texts and numbers that `text` is as Python writes them; None where it
-    is not.
+    """The lists, dictionaries, texts and numbers that `text` is as Python writes them; None where it is not.
 
     Of a call, as in `Grade(points=70)`, its named arguments are a dictionary.
     """
@@ -113,29 +112,27 @@ def _literal(node: ast.AST) -> Any:
 
 
 def fold(name: Any) -> str:
-    """Returns `name` without case, blanks, hyphens and underscores."""
+    """`name` without case, blanks, hyphens and underscores."""
     return re.sub(r"[\W_]+", "", str(name)).casefold()
 
 
 def bare(text: str) -> str:
-    """Returns `text` without case and the marks around it."""
+    """`text` without case and the marks around it."""
     return text.strip(MARKS).casefold()
 
 
 def is_text(schema: Mapping[str, Any]) -> bool:
-    """Returns whether `schema` wants a text that may say anything."""
+    """Whether `schema` wants a text that may say anything."""
     return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
 
 
 def is_option(value: Any, options: Sequence[Any]) -> bool:
-    """Returns whether `value` is one of `options`, of the same type."""
+    """Whether `value` is one of `options`, of the same type."""
     return any(type(option) is type(value) and option == value for option in options)
 
 
 def choose(value: Any, options: Sequence[Any]) -> Any:
-    """Returns the one of `options` that `value` means; `NO_MEANING` where it is not clear that it means
-    one.
-    """
+    """The one of `options` that `value` means; `NO_MEANING` where it is not clear that it means one."""
     words = [option for option in options if isinstance(option, str)]
     numbers = [option for option in options if type(option) is int]
     if isinstance(value, bool):
@@ -182,7 +179,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
 
 
 def _lists_both(text: str, words: Sequence[str]) -> bool:
-    """Returns whether `text` lists the two options of which a third one is "both"."""
+    """Whether `text` lists the two options of which a third one is "both"."""
     others = [word for word in words if word != "both"]
     if len(others) != 2 or len(words) != 3 or len(text) > 400:
         return False
@@ -199,7 +196,7 @@ def _lists_both(text: str, words: Sequence[str]) -> bool:
 
 
 def lists_options(text: str, words: Sequence[str]) -> bool:
-    """Returns whether `text` begins with several of the options and chooses none, as in "Yes and no"."""
+    """Whether `text` begins with several of the options and chooses none, as in "Yes and no"."""
     start = text.lstrip(MARKS + "-")
     for option in words:
         if not _begins(start, option):
@@ -234,7 +231,7 @@ _WEAKER = word_set("""
 
 
 def _turns(rest: str, option: str, words: Sequence[str]) -> bool:
-    """Returns whether `rest`, what follows yes or no, says the contrary too."""
+    """Whether `rest`, what follows yes or no, says the contrary too."""
     flag = FLAGS.get(option.casefold())
     turn = re.match(
         r"[^\n]{0,40}?\b(?:but|and|or|also|actually|however|wait)\b\W*(?:also |partly )?(yes|no)\b",
@@ -245,7 +242,7 @@ def _turns(rest: str, option: str, words: Sequence[str]) -> bool:
 
 
 def _same_word(spoken: str, words: Sequence[str]) -> Any:
-    """Returns the option that `spoken` means in other words, or the only one that stands in a few words."""
+    """The option that `spoken` means in other words, or the only one that stands in a few words."""
     meant = _SAME.get(spoken)
     for word in words:
         if word.casefold() == meant:
@@ -264,9 +261,7 @@ def _as_word(option: str) -> str:
 
 
 def _related(spoken: str, words: Sequence[str]) -> Any:
-    """Returns the one option that a word or two are another form of, as "partially" of "partially
-    correct".
-    """
+    """The one option that a word or two are another form of, as "partially" of "partially correct"."""
     parts = re.findall(r"[^\W\d_]+", spoken)
     if not 0 < len(parts) <= 2:
         no = parts[:1] == ["no"] and len(parts) < 8 and "no" not in map(str.casefold, words)
@@ -279,9 +274,7 @@ def _related(spoken: str, words: Sequence[str]) -> Any:
 
 
 def is_form_of(word: str, other: str) -> bool:
-    """Returns whether both are forms of one word, as far as their beginnings tell: "rewriting" and
-    "rewrite".
-    """
+    """Whether both are forms of one word, as far as their beginnings tell: "rewriting" and "rewrite"."""
     word, other = word.casefold(), other.casefold()
     same = 0
     while same < min(len(word), len(other)) and word[same] == other[same]:
@@ -290,16 +283,14 @@ def is_form_of(word: str, other: str) -> bool:
 
 
 def _begins(text: str, option: str) -> bool:
-    """Returns whether `text` begins with `option` as a word of its own."""
+    """Whether `text` begins with `option` as a word of its own."""
     pattern = r"[\W_]+".join(re.escape(part) for part in re.split(r"[\W_]+", option) if part)
     end = r"(?=\W|$)" if len(option) > 2 else r"(?=[^\w\s'\u2019-]|\s+[^\w\s'\u2019]|\s*$)"
     return bool(pattern) and re.match(pattern + end, text, re.IGNORECASE) is not None
 
 
 def number_in(value: Any, most: Any = None) -> Any:
-    """Returns the number that `value` is or spells; None where it is none. Of a fraction `most` is the
-    whole.
-    """
+    """The number that `value` is or spells; None where it is none. Of a fraction `most` is the whole."""
     if isinstance(value, (int, float)):
         return value if not isinstance(value, bool) and math.isfinite(value) else None
     if not isinstance(value, str) or len(value) >= 200:
@@ -328,7 +319,7 @@ def number_in(value: Any, most: Any = None) -> Any:
 
 
 def numbers_in(text: str) -> list[int]:
-    """Returns the integers that `text` lists, with nothing but marks and words such as "passage" around them.
+    """The integers that `text` lists, with nothing but marks and words such as "passage" around them.
 
     The numbers of a numbered list, 1 and so on before the numbers that it lists, are left out.
     """
@@ -344,14 +335,14 @@ def numbers_in(text: str) -> list[int]:
 
 
 def nearest_integer(number: Any, low: Any, high: Any) -> int:
-    """Returns the integer nearest to `number`; of a share, on a scale up to 100, its percentage."""
+    """The integer nearest to `number`; of a share, on a scale up to 100, its percentage."""
     if 0 < abs(number) < 1 and high == 100 and low in (0, -100):
         number *= 100
     return number if isinstance(number, int) else math.floor(number + 0.5)
 
 
 def written(value: Any) -> str | None:
-    """Returns a scalar, or a list of texts, as a text; None for other values."""
+    """A scalar, or a list of texts, as a text; None for other values."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -365,7 +356,7 @@ def written(value: Any) -> str | None:
 
 
 def first_words(text: str, most: int, least: int = 0) -> str:
-    """Returns the first words of `text` that take `most` characters; of a longer first word its beginning."""
+    """The first words of `text` that take `most` characters; of a longer first word its beginning."""
     cut = text[:most]
     if not any(char.isspace() for char in text[most - 1 : most + 1]):
         cut = " ".join(cut.rsplit(None, 1)[:-1]) or cut

@@ -100,9 +100,7 @@ def _named_value(value: Any) -> Any:
 
 
 def _ranks(value: Mapping[str, Any]) -> list[int]:
-    """Returns the numbers that a map by the ranks 1, 2 and so on holds, one for each; none where it is
-    another.
-    """
+    """The numbers that a map by the ranks 1, 2 and so on holds, one for each; none where it is another."""
     places = [numbers_in(str(key)) for key in value]
     ranked = [numbers_in(str(held)) for held in value.values()]
     if places != [[at] for at in range(1, len(value) + 1)] or any(len(one) != 1 for one in ranked):
@@ -120,7 +118,7 @@ class Mender:
         self._named, self._tally, self._strict = named, tally, strict
 
     def mend(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """Returns `value` as `schema` wants it, as far as it can be mended."""
+        """`value` as `schema` wants it, as far as it can be mended."""
         schema = self.resolve(schema)
         if kinds := schema.get("anyOf") or schema.get("oneOf"):
             return self._one_of([self.resolve(kind) for kind in kinds], value)
@@ -137,7 +135,7 @@ class Mender:
         return value if scalar is None else scalar(self, schema, value)
 
     def _one_of(self, kinds: Sequence[Mapping[str, Any]], value: Any) -> Any:
-        """Returns `value` as the first of `kinds` that it fits, mended where it fits none as it is."""
+        """`value` as the first of `kinds` that it fits, mended where it fits none as it is."""
         if any(self.fits(kind, value) for kind in kinds):
             return value
         for kind in kinds:
@@ -146,7 +144,7 @@ class Mender:
         return value
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns `schema`, or the one that it refers to."""
+        """`schema`, or the one that it refers to."""
         for _ in range(len(self._named)):
             if "$ref" not in schema:
                 break
@@ -156,9 +154,7 @@ class Mender:
         return schema
 
     def fill(self, schema: Mapping[str, Any], value: Any, *, texts: bool = True) -> Any:
-        """Returns `value` of a reply that was cut: lists that are missing are empty, and `texts` of the reply
-        too.
-        """
+        """`value` of a reply that was cut: lists that are missing are empty, and `texts` of the reply too."""
         if not isinstance(value, dict):
             return value
         filled = dict(value)
@@ -232,7 +228,7 @@ class Mender:
         return fields
 
     def _worded(self, name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        """Returns `value`; where it tells a truth value in words that fit the `name` of the field, that."""
+        """`value`; where it tells a truth value in words that fit the `name` of the field, that."""
         kind = self.resolve(schema)
         if is_text(kind) and name.rpartition("_")[2] in ("query", "question") and isinstance(value, list):
             texts = {one for one in value if isinstance(one, str) and len(one.split()) > 2}
@@ -249,7 +245,7 @@ class Mender:
         return meant
 
     def _as_object(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """Returns the object that `value` stands for: by its only field, a call, or its first text."""
+        """The object that `value` stands for: by its only field, a call, or its first text."""
         kinds = schema["properties"]
         if len(kinds) == 1:
             self._count()
@@ -279,13 +275,13 @@ class Mender:
         return value
 
     def _options(self, schema: Mapping[str, Any]) -> list[str]:
-        """Returns the words that `schema` allows; none where it allows anything else."""
+        """The words that `schema` allows; none where it allows anything else."""
         kind = self.resolve(schema)
         options = kind.get("enum") or ([kind["const"]] if "const" in kind else [])
         return list(options) if all(isinstance(option, str) for option in options) else []
 
     def _called(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-        """Returns `fields` with a step's option and text apart, which were written as one: `search[query]`.
+        """`fields` with a step's option and text apart, which were written as one: `search[query]`.
 
         So are an option that is the name of a field, and an option or a text under another name.
         """
@@ -312,9 +308,7 @@ class Mender:
         return {**own, name: call[0], text: call[1]}
 
     def _renamed(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-        """Returns `fields` with the only one that is missing under its name, where one other stands that fits
-        it.
-        """
+        """`fields` with the only one that is missing under its name, where one other stands that fits it."""
         kinds = schema["properties"]
         required = schema.get("required", kinds)
         missing = [name for name in kinds if name not in fields and name in required]
@@ -336,9 +330,7 @@ class Mender:
     def _under_other_key(
         self, name: str, kind: Mapping[str, Any], others: Mapping[str, Any], *, alone: bool
     ) -> tuple[str, Any]:
-        """Returns the key among `others` that means the output `name`, and the value for it; "" where none
-        does.
-        """
+        """The key among `others` that means the output `name`, and the value for it; "" where none does."""
         if is_text(kind):
             key = text_under(name, others)
             return key, others.get(key)
@@ -355,9 +347,7 @@ class Mender:
         return ("", None) if meant is NO_MEANING else (key, meant)
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-        """Returns `fields` with those of the one inner object that is missing, and that are beside it, inside
-        it.
-        """
+        """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
         if kinds.keys() <= fields.keys():
             return fields
         inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
@@ -378,7 +368,7 @@ class Mender:
         return {**{name: fields[name] for name in fields if name in kinds}, missing[0]: beside}
 
     def _names_in(self, schema: Mapping[str, Any]) -> set[str]:
-        """Returns the fields of an object, or of those that it is one of; none for other values."""
+        """The fields of an object, or of those that it is one of; none for other values."""
         schema = self.resolve(schema)
         kinds = [self.resolve(kind) for kind in schema.get("anyOf", [schema])]
         if any(kind.get("type") != "object" for kind in kinds):
@@ -386,7 +376,7 @@ class Mender:
         return {fold(name) for kind in kinds for name in kind.get("properties", {})}
 
     def _fields(self, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the fields of an object under the names that `schema` gives them."""
+        """The fields of an object under the names that `schema` gives them."""
         kinds = schema["properties"]
         if value and value.keys() <= kinds.keys():
             return dict(value)
@@ -463,7 +453,7 @@ class Mender:
         return items[:most]
 
     def _items_of(self, kind: Mapping[str, Any], value: Any) -> list[Any] | None:
-        """Returns the items that `value`, which is no list, stands for; None where it stands for none."""
+        """The items that `value`, which is no list, stands for; None where it stands for none."""
         if isinstance(value, dict):
             if kind.get("properties") and _fields_in(value, kind["properties"]):
                 return [value]
@@ -493,7 +483,7 @@ class Mender:
         return [value]
 
     def _items_in(self, kinds: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the only output, a list, of an object that is one of its items, or a map of them."""
+        """The only output, a list, of an object that is one of its items, or a map of them."""
         if len(kinds) != 1 or not value or _fields_in(value, kinds):
             return None
         name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
@@ -510,9 +500,7 @@ class Mender:
         return None if mapped is None else {name: mapped}
 
     def _mapped(self, kind: Mapping[str, Any], value: Mapping[str, Any]) -> list[Any] | None:
-        """Returns the items that a map by numbers, or to options, stands for; None where it is no such
-        map.
-        """
+        """The items that a map by numbers, or to options, stands for; None where it is no such map."""
         kinds = {name: self.resolve(inner) for name, inner in kind.get("properties", {}).items()}
         texts = [name for name, inner in kinds.items() if is_text(inner)]
         numbers = [name for name, inner in kinds.items() if inner.get("type") == "integer"]
@@ -550,7 +538,7 @@ class Mender:
         return None
 
     def _inside(self, value: Any, kind: type) -> Any:
-        """Returns the JSON value of a `kind` that the text `value` holds, or `value`."""
+        """The JSON value of a `kind` that the text `value` holds, or `value`."""
         if isinstance(value, str) and value.strip()[:1] == ("{" if kind is dict else "["):
             held = loads(value)
             if isinstance(held, kind):
@@ -625,7 +613,7 @@ class Mender:
         return text
 
     def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
-        """Returns whether `value` fits `schema`, as far as types, options and bounds tell."""
+        """Whether `value` fits `schema`, as far as types, options and bounds tell."""
         schema = self.resolve(schema)
         if kinds := schema.get("anyOf") or schema.get("oneOf"):
             return any(self.fits(kind, value) for kind in kinds)
@@ -687,8 +675,6 @@ def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
 
 
 def _completes(value: Mapping[str, Any], inner: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
-    """Returns whether `inner`, an object in `value` under another name, has just the outputs that `value`
-    lacks.
-    """
+    """Whether `inner`, an object in `value` under another name, has just the outputs that `value` lacks."""
     missing = {name for name in kinds if name not in value}
     return bool(missing) and len(missing) < len(kinds) and missing <= inner.keys()

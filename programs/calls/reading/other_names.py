@@ -1,4 +1,4 @@
-"""Other names of outputs: keys, tags and labels that mean an output, or its contrary.
+"""Other names of outputs: keys, tags and labels that mean an output, or the contrary of it.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -68,14 +68,12 @@ _HOLDS = {
 
 
 def words_of(key: str) -> list[str]:
-    """Returns the words of a key such as "final_answer" or "needSearch"."""
+    """The words of a key such as "final_answer" or "needSearch"."""
     return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).casefold())
 
 
 def names_text(name: str, key: str) -> bool:
-    """Returns whether `key` ends with the last word of the output `name`, and does not say that it is
-    another.
-    """
+    """Whether `key` ends with the last word of the output `name`, and does not say that it is another."""
     own, words = words_of(name), words_of(key)
     if not own or not words or OTHERS & set(words[:-1]):
         return False
@@ -83,9 +81,7 @@ def names_text(name: str, key: str) -> bool:
 
 
 def is_form_of_name(words: Sequence[str], name: str) -> bool:
-    """Returns whether `words` are those of `name` in another order or form: "search needed" of
-    `need_search`.
-    """
+    """Whether `words` are those of `name` in another order or form: "search needed" of `need_search`."""
     own = words_of(name)
     return (
         len(own) > 1
@@ -95,9 +91,7 @@ def is_form_of_name(words: Sequence[str], name: str) -> bool:
 
 
 def text_under(name: str, fields: Mapping[str, Any]) -> str:
-    """Returns the only key of `fields` under which a text stands that `name` may be; "" where there is
-    none.
-    """
+    """The only key of `fields` under which a text stands that `name` may be; "" where there is none."""
     texts = [key for key, held in fields.items() if isinstance(held, str) and held.strip()]
     same = [key for key in texts if names_text(name, key)]
     about = any(words_of(key)[-1:] in (["passage"], ["document"], ["doc"], ["rank"]) for key in fields)
@@ -128,7 +122,7 @@ def flag_under(name: str, options: Sequence[Any], key: str, value: Any) -> Any:
 
 
 def marked_option(options: Sequence[Any], value: Any) -> Any:
-    """Returns the only one of `options` that a map of options marks as true, or gives the highest number."""
+    """The only one of `options` that a map of options marks as true, or gives the highest number."""
     if not isinstance(value, dict) or len(value) < 2:
         return NO_MEANING
     flags = all(isinstance(one, bool) for one in value.values())
@@ -141,9 +135,7 @@ def marked_option(options: Sequence[Any], value: Any) -> Any:
 
 
 def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -> str:
-    """Returns the only key of `fields` that is a word for a verdict and holds one of `options`; "" for
-    none.
-    """
+    """The only key of `fields` that is a word for a verdict and holds one of `options`; "" for none."""
     meant = [
         key
         for key, held in fields.items()
@@ -164,7 +156,7 @@ _LEFT_OUT_WORDS = word_set(
 
 
 def is_another(name: str, key: str, *, text: bool) -> bool:
-    """Returns whether `key` says that what stands under it is something else than the output `name`."""
+    """Whether `key` says that what stands under it is something else than the output `name`."""
     words = words_of(key)
     if names_text(name, key) or not words:
         return False
@@ -182,12 +174,12 @@ def is_another(name: str, key: str, *, text: bool) -> bool:
 
 
 def is_verdict_key(name: str, key: str) -> bool:
-    """Returns whether `key` is a word for a verdict, or means the output `name`."""
+    """Whether `key` is a word for a verdict, or means the output `name`."""
     return fold(key) in _VERDICT_KEYS or names_text(name, key)
 
 
 def is_two_valued(kind: Mapping[str, Any]) -> bool:
-    """Returns whether `kind` is a truth value, or yes or no."""
+    """Whether `kind` is a truth value, or yes or no."""
     options = kind.get("enum", ())
     return kind.get("type") == "boolean" or (
         not is_text(kind) and {FLAGS.get(str(one).casefold()) for one in options} == {True, False}

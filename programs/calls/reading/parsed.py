@@ -1,6 +1,6 @@
 """Parsers of replies that are not one JSON object: what they return and what they raise.
 
-A parser returns the text of each output, by name, and None if it does not apply.
+A parser returns what stands for each output, by name, and None where it does not apply.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -29,14 +29,12 @@ class ParseProblem(ValueError):
 
 
 def folded_names(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the names of the outputs by their spelling without case, blanks and marks."""
+    """The names of the outputs by their spelling without case, blanks and marks."""
     return {fold(name): name for name in schema["properties"]}
 
 
 def split_header(line: str, pattern: re.Pattern[str]) -> tuple[str, str] | None:
-    """Returns the name in the header at the beginning of `line`, and what follows it; None where there is
-    none.
-    """
+    """The name in the header at the beginning of `line`, and what follows it; None where there is none."""
     stripped = line.strip()
     header = pattern.match(stripped)
     if header is None:
@@ -46,12 +44,12 @@ def split_header(line: str, pattern: re.Pattern[str]) -> tuple[str, str] | None:
 
 
 def has_brace(text: str) -> bool:
-    """Returns whether a JSON object, or what should be one, stands in `text`."""
+    """Whether a JSON object, or what should be one, stands in `text`."""
     return "{" in text
 
 
 def has_tag(schema: Mapping[str, Any], text: str) -> bool:
-    """Returns whether a tag or a marker of an output stands in `text`."""
+    """Whether a tag or a marker of an output stands in `text`."""
     return "<" in text and any(f"<{name}>" in text or f"</{name}>" in text for name in schema["properties"])
 
 
@@ -59,6 +57,6 @@ _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
 def unfenced(text: str) -> str:
-    """Returns `text` without the code fence that is all around it."""
+    """`text` without the code fence that is all around it."""
     fenced = _FENCE.match(text)
     return fenced[1] if fenced else text

@@ -28,7 +28,7 @@ _FREE = (
 
 
 def parsers_for(layout: str) -> Sequence[Parser]:
-    """Returns the parsers of a reply of `layout`, in the order in which they are tried."""
+    """The parsers of a reply of `layout`, in the order in which they are tried."""
     if layout == "xml":
         return (parse_tags, parse_loose_tags, parse_markers, parse_loose_markers, *_FREE)
     return (parse_markers, parse_loose_markers, parse_tags, parse_loose_tags, *_FREE)

@@ -1,4 +1,4 @@
-"""Answers in prose: the phrase after "the answer is", without announcements and remarks.
+"""Answers in prose: the phrase that "the answer is" names, what announces an answer and what follows it.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -17,7 +17,7 @@ LEAD = re.compile(
 
 
 def is_answer(name: str) -> bool:
-    """Returns whether the output `name` is an answer, a query or a question: one value, nothing beside it."""
+    """Whether the output `name` is an answer, a query or a question: one value, nothing beside it."""
     return name.rpartition("_")[2] in ("answer", "query", "question", "input", "text")
 
 
@@ -58,17 +58,17 @@ _GOES_ON = re.compile(
 
 
 def starts_new_turn(text: str) -> bool:
-    """Returns whether `text`, which follows an answer, is another question or what a step brought."""
+    """Whether `text`, which follows an answer, is another question or what a step brought."""
     return _GOES_ON.search(text) is not None
 
 
 def is_retraction(text: str) -> bool:
-    """Returns whether `text` says that what was said before it is wrong."""
+    """Whether `text` says that what was said before it is wrong."""
     return _TAKEN_BACK.search(text) is not None
 
 
 def named_answer(text: str) -> tuple[str, int]:
-    """Returns the answer that the last "the answer is" of `text` names, and where that begins."""
+    """The answer that the last "the answer is" of `text` names, and where that begins."""
     if len(text) > 8000:
         named, at = named_answer(text[-8000:])
         return named, at + len(text) - 8000
@@ -98,7 +98,7 @@ _NAMED_FIRST = re.compile(
 
 
 def without_lead(text: str) -> str:
-    """Returns `text` without a first paragraph that announces it: "Here is the query:"."""
+    """`text` without a first paragraph that announces it: "Here is the query:"."""
     first, _, rest = text.strip().partition("\n")
     if rest.strip() and first.rstrip().rstrip("*").endswith(":") and LEAD.match(first.strip("*# ")):
         return rest.strip()
@@ -114,13 +114,13 @@ _CHATTER = re.compile(
 
 
 def without_chatter(text: str) -> str:
-    """Returns `text` without a last line that speaks to whoever asked."""
+    """`text` without a last line that speaks to whoever asked."""
     text = text.rstrip()
     return text[:-500] + _CHATTER.sub("", text[-500:]).rstrip()
 
 
 def is_name(text: str) -> bool:
-    """Returns whether `text` is a name or number alone, as an answer is where prose was not meant."""
+    """Whether `text` is a name or number alone, as an answer is where prose was not meant."""
     words = text.strip().rstrip(".").split()
     return (
         0 < len(words) <= 5
@@ -149,9 +149,7 @@ def is_name(text: str) -> bool:
 
 
 def final_answer(text: str) -> str:
-    """Returns the answer in `text`: without the sentences that follow it, and the last where it is taken
-    back.
-    """
+    """The answer in `text`: without the sentences that follow it, and the last where it is taken back."""
     text = without_chatter(text)
     named, at = named_answer(text)
     if named and is_retraction(text[:at]):

@@ -1,4 +1,4 @@
-"""Detects texts in place of an answer that are none: refusals, questions back, blanks, errors, loops.
+"""Texts that stand where an answer should and are none: refusals, questions back, blanks, errors, loops.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -149,7 +149,7 @@ ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation",
 
 
 def is_no_answer(text: str, name: str = "") -> bool:
-    """Returns whether `text` stands where an answer should and is none: a refusal, a question back, a blank.
+    """Whether `text` stands where an answer should and is none: a refusal, a question back, a blank.
 
     A blank may have the `name` of the output, as in "{answer}". A text of
     more than 400 characters is taken for an answer.
@@ -191,12 +191,12 @@ _LISTED_PASSAGES = re.compile(r"\s*\[1\] \S[^\n]*\n+\[2\] \S")
 
 
 def is_off_topic(text: str) -> bool:
-    """Returns whether `text` is a program, or the numbered passages of a prompt once more."""
+    """Whether `text` is a program, or the numbered passages of a prompt once more."""
     return _CODE_LINE.search(text) is not None or _LISTED_PASSAGES.match(text) is not None
 
 
 def holds_no_answer(value: Any, name: str) -> bool:
-    """Returns whether `value` is, or has as the only item of a list, a text that is no answer."""
+    """Whether `value` is, or has as the only item of a list, a text that is no answer."""
     while isinstance(value, (list, dict)) and value:
         if isinstance(value, list) and len(value) > 1:
             return False
@@ -208,15 +208,13 @@ _WORD_CLASS = re.compile(r"\S+/[A-Z.$]{1,5}\Z")
 
 
 def is_analysis(text: str) -> bool:
-    """Returns whether `text` has a word class after each of its words, as in "eels/NNS breed/VB"."""
+    """Whether `text` has a word class after each of its words, as in "eels/NNS breed/VB"."""
     words = text.split()
     return len(words) > 1 and all(map(_WORD_CLASS.match, words))
 
 
 def is_unsettled(text: str) -> bool:
-    """Returns whether an answer of one line names two, takes one back, asks, or ends in the midst of a
-    sentence.
-    """
+    """Whether an answer of one line names two, takes one back, asks, or ends in the midst of a sentence."""
     line = text.strip()
     if "\n" in line or len(line) > 400:
         return False
@@ -227,6 +225,6 @@ def is_unsettled(text: str) -> bool:
 
 
 def is_repetition(text: str) -> bool:
-    """Returns whether `text` is a model in a loop: a few words over and over."""
+    """Whether `text` is a model in a loop: a few words over and over."""
     words = text.casefold().split()
     return len(words) >= 8 and all(map(str.isalpha, words)) and len(set(words)) <= max(2, len(words) // 20)

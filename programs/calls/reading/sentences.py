@@ -93,15 +93,13 @@ _LETTER = re.compile(
 
 
 def _letter(options: Sequence[Any], text: str) -> Any:
-    """Returns the one of `options`, letters, that `text` says is correct."""
+    """The one of `options`, letters, that `text` says is correct."""
     letters = set(_LETTER.findall(text))
     return letters.pop() if len(letters) == 1 and letters <= set(options) else NO_MEANING
 
 
 def _begins_flag(text: str, options: Sequence[Any]) -> bool:
-    """Returns whether `text` begins with yes or no where `options` are truth values: then it is read as
-    such.
-    """
+    """Whether `text` begins with yes or no where `options` are truth values: then it is read as such."""
     return options == [True, False] and choose(text, ("true", "false", "yes", "no")) is not NO_MEANING
 
 
@@ -112,7 +110,7 @@ def _with_reasons(schema: Mapping[str, Any], name: str, value: Any, reasons: str
 
 
 def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[Any] | None:
-    """Returns the list that a sentence tells: none, or the numbers that it names and does not deny."""
+    """The list that a sentence tells: none, or the numbers that it names and does not deny."""
     inner = list(kind.get("properties", {}).values())
     if len(inner) == 1:
         kind = resolved(schema, inner[0])
@@ -156,7 +154,7 @@ _KEEP = re.compile(r"\W*(?:document|passage|doc)?\s?\W?(\d{1,3})\W{1,4}(\w+(?: \
 
 
 def _selected(text: str) -> list[int] | None:
-    """Returns the documents that lines choose, of which each line says yes or no of one."""
+    """The documents that lines choose, of which each line says yes or no of one."""
     ids = []
     for line in filter(str.strip, text.splitlines()):
         said_of = _KEEP.fullmatch(line)
@@ -182,7 +180,7 @@ _LEFT_OUT = ("no", "drop", "dropped", "irrelevant", "skip", "exclude", "discard"
 
 
 def _ranked(text: str) -> list[int] | None:
-    """Returns the passages that begin the lines of a ranking which says more of each."""
+    """The passages that begin the lines of a ranking which says more of each."""
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].rstrip("*_ ").endswith(":"):
         del lines[0]
@@ -206,9 +204,7 @@ def _ranked(text: str) -> list[int] | None:
 def _parse_answer(
     schema: Mapping[str, Any], name: str, kind: Mapping[str, Any], text: str
 ) -> ParsedReply | None:
-    """Returns the answer that prose ends with. Where no reasoning is asked for, prose may be the answer
-    itself.
-    """
+    """The answer that prose ends with. Where no reasoning is asked for, prose may be the answer itself."""
     if not is_answer(name) or name.rpartition("_")[2] != "answer":
         return None
     named, at = named_answer(text)
@@ -239,7 +235,7 @@ _ECHO = re.compile(
 
 
 def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns the whole text, where one output is wanted and nothing says that it is more than that."""
+    """The whole text, where one output is wanted and nothing says that it is more than that."""
     if _CODE.match(text):
         return None
     text = unfenced(text.strip()).replace("[[ ## completed ## ]]", "").strip()
@@ -290,7 +286,7 @@ _WRAPPERS = frozenset(
 
 
 def _means(schema: Mapping[str, Any], name: str, tag: str) -> bool:
-    """Returns whether `tag` names the output that is wanted, or says no more than that it holds the reply."""
+    """Whether `tag` names the output that is wanted, or says no more than that it holds the reply."""
     asks = fold(tag) in ("query", "question") and name.rpartition("_")[2] in ("query", "question")
     named = label_reader(schema)(tag.replace("_", " ")) in schema["properties"]
     return asks or named or fold(tag) in _WRAPPERS
@@ -331,7 +327,7 @@ _RULE_BELOW = re.compile(r"\n\s*(?:-{3,}|\*{3,}|={3,})\s*\n")
 
 
 def _plain_answer(name: str, text: str) -> str:
-    """Returns a bare text without what announces or follows it; "" where it offers several."""
+    """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
     if is_answer(name):
         alone = _CONCLUDES.sub("", alone.strip())

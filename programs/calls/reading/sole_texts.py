@@ -1,4 +1,4 @@
-"""Free texts with one value, without the text beside it.
+"""Free texts that say one value: without what stands beside it, and only where it is the only one.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -65,9 +65,7 @@ _LETTERED_LINE = re.compile(r"\(?[A-Za-z][.)]\s")
 
 
 def without_beside(last: str, text: str) -> str:
-    """Returns `text` without what stands below the value: `last` is the last word of the name of the
-    output.
-    """
+    """`text` without what stands below the value: `last` is the last word of the name of the output."""
     if last in ("query", "question"):
         beside = _BESIDE_LINE.search(text)
         return text[: beside.start()].rstrip() if beside and text[: beside.start()].strip() else text
@@ -78,9 +76,7 @@ def without_beside(last: str, text: str) -> str:
 
 
 def alone(name: str, text: str) -> str:
-    """Returns a text that was not in the frame of its layout, without its label, its evidence and stray
-    tags.
-    """
+    """A text that was not in the frame of its layout, without its label, its evidence and stray tags."""
     text = re.sub(rf"\s{{0,3}}</?{re.escape(name)}\s*/?>\s*\Z", "", text.strip())
     text = re.sub(r"\A[|>][-+]?[ \t]*\n\s*", "", text)  # the mark of a block in YAML
     ruled = _RULES.match(text) if len(text) < 5_000 else None
@@ -93,9 +89,7 @@ def alone(name: str, text: str) -> str:
 
 
 def is_unmarked(name: str, text: str) -> bool:
-    """Returns whether a bare `text` holds a value that nothing marks off: several names, labels or tags of
-    others.
-    """
+    """Whether a bare `text` holds a value that nothing marks off: several names, labels or tags of others."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if _ANY_TAG.search(text):
         return True

@@ -1,4 +1,4 @@
-"""Steps written in a line or an object: `search[query]`, "Follow up: ...", `{"tool": ...}`.
+"""Steps as they are written in a line or an object: `search[query]`, "Follow up: ...", `{"tool": ...}`.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -36,7 +36,7 @@ def held_in(value: Any) -> Any:
 
 
 def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
-    """Returns the option and what goes with it in a line such as `search[query]` or "Follow up: query"."""
+    """The option and what goes with it in a line such as `search[query]` or "Follow up: query"."""
     line = text.strip()
     if len(line) > 2000 or not options:
         return None
@@ -67,7 +67,7 @@ def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
 def call_of(
     options: Sequence[str], fields: Mapping[str, Any], name: str, text: str, known: Collection[str]
 ) -> tuple[str, str] | None:
-    """Returns the option and the text that goes with it, wherever they stand in `fields`."""
+    """The option and the text that goes with it, wherever they stand in `fields`."""
     held = fields.get(name)
     more = {key: one for key, one in fields.items() if key not in known}
     if isinstance(held, dict):

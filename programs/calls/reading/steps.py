@@ -28,7 +28,7 @@ class StepShape(NamedTuple):
 
 
 def step_shape(schema: Mapping[str, Any]) -> StepShape | None:
-    """Returns the shape of the steps that `schema` asks for; None where it asks for none."""
+    """The shape of the steps that `schema` asks for; None where it asks for none."""
     kinds = {name: resolved(schema, kind) for name, kind in schema["properties"].items()}
     names = list(kinds)
     last = kinds[names[-1]]
@@ -55,9 +55,7 @@ _TAGGED = r"<(?:\w+)\s+\w+\s*=\s*[\"']?(NAMES)[\"']?\s*>([^<]+)<|<(NAMES)>([^<]+
 
 
 def _parse_step_tags(schema: Mapping[str, Any], shape: StepShape, text: str) -> ParsedReply | None:
-    """Returns a step whose option is an attribute or the name of a tag: `<action
-    name="web">query</action>`.
-    """
+    """A step whose option is an attribute or the name of a tag: `<action name="web">query</action>`."""
     names = "|".join(map(re.escape, shape.options))
     matches = re.findall(_TAGGED.replace("NAMES", names), text, re.IGNORECASE)
     if len(matches) != 1:
@@ -69,9 +67,7 @@ def _parse_step_tags(schema: Mapping[str, Any], shape: StepShape, text: str) -> 
 
 
 def parse_step(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns a step in a line of its own: "local[query]", "Follow up: ...?", "So the final answer is:
-    ...".
-    """
+    """A step in a line of its own: "local[query]", "Follow up: ...?", "So the final answer is: ..."."""
     shape = step_shape(schema)
     if shape is None or has_brace(text):
         return None
@@ -124,9 +120,7 @@ def _parsed_step(
 
 
 def _step_in_sentence(shape: StepShape, schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns a step that a sentence announces: the tool by name with the query in quotes, or a question to
-    ask.
-    """
+    """A step that a sentence announces: the tool by name with the query in quotes, or a question to ask."""
     text = text.strip()
     if len(text) > 400 or is_no_answer(text):
         return None

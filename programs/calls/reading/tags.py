@@ -1,4 +1,4 @@
-"""Outputs between tags, as in DSPy's layout `xml`, also in broken XML.
+"""Outputs between tags, as DSPy's layout `xml` asks for them, also in XML that is broken.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -24,9 +24,7 @@ _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns all outputs, each between tags of its name in well-formed XML; exact where each has both
-    tags.
-    """
+    """All outputs, each between tags of its name in well-formed XML; exact where each has both tags."""
     values = _held_by_tags(schema, text)
     if not values or len(values) < len(schema["properties"]):
         return None
@@ -37,7 +35,7 @@ def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """Returns outputs between tags in other spelling, whose end may be missing, in XML that may be broken."""
+    """Outputs between tags in other spelling, whose end may be missing, in XML that may be broken."""
     if text.count("<") > MOST_TAGS:
         return None
     names = schema["properties"]
@@ -64,9 +62,7 @@ def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None
 
 
 def _with_other_tag(schema: Mapping[str, Any], text: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `values` with the only text that is missing, where a tag of another name that means it holds
-    it.
-    """
+    """`values` with the only text that is missing, where a tag of another name that means it holds it."""
     missing = [
         name
         for name, kind in schema["properties"].items()
@@ -154,7 +150,7 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
 def _by_option(
     schema: Mapping[str, Any], children: Mapping[str, list[ET.Element]], named: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """Returns the texts in tags that are options of the items of a list, by option."""
+    """The texts in tags that are options of the items of a list, by option."""
     item = schema.get("items", {})
     item = named.get(item.get("$ref", "").rpartition("/")[2], item)
     options = [
@@ -168,7 +164,7 @@ def _by_option(
 
 
 def _number_of(element: ET.Element) -> str:
-    """Returns the number that is the only attribute of an empty tag: `<document id="1"/>`."""
+    """The number that is the only attribute of an empty tag: `<document id="1"/>`."""
     held = list(element.attrib.values())
     return held[0] if len(held) == 1 and held[0].isdigit() and not (element.text or "").strip() else ""
 
@@ -182,7 +178,7 @@ def _typed(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
-    """Returns the tags in `element` by name, in order; the name of an `<entry>` is its key."""
+    """The tags in `element` by name, in order; the name of an `<entry>` is its key."""
     children: dict[str, list[ET.Element]] = {}
     for child in element:
         name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag.lower()
@@ -191,7 +187,7 @@ def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
 
 
 def _attributes(element: ET.Element) -> dict[str, list[ET.Element]]:
-    """Returns the attributes of `element` as if they were tags in it."""
+    """The attributes of `element` as if they were tags in it."""
     attributes = {}
     for name, value in element.attrib.items():
         attributes[name] = [ET.Element(name)]
@@ -200,5 +196,5 @@ def _attributes(element: ET.Element) -> dict[str, list[ET.Element]]:
 
 
 def _ampersands(text: str) -> str:
-    """Returns `text` with bare ampersands written as XML wants them."""
+    """`text` with bare ampersands written as XML wants them."""
     return re.sub(r"&(?!(?:lt|gt|amp|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)", "&amp;", text)

@@ -1,4 +1,4 @@
-"""Removes thoughts, tokens of chat templates and marks of formulas from replies.
+"""Replies without thoughts, tokens of chat templates and marks of formulas.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -40,7 +40,7 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}]*)\}")
 
 
 def answering_part(text: str, names: Sequence[str]) -> str:
-    """Returns `text` without thoughts, tokens of chat templates and marks of formulas.
+    """`text` without thoughts, tokens of chat templates and marks of formulas.
 
     `names` are the outputs: a tag of such a name holds no thoughts. Of thoughts that do not end nothing is
     left.
@@ -62,7 +62,7 @@ def answering_part(text: str, names: Sequence[str]) -> str:
 
 
 def _is_framed(text: str, names: Sequence[str]) -> bool:
-    """Returns whether `text` is just the frame that a layout asks for: then all of it is said."""
+    """Whether `text` is just the frame that a layout asks for: then all of it is said."""
     if not names or "\\" in text:
         return False
     marked = text.startswith(f"[[ ## {names[0]} ## ]]\n") and text.endswith(f"\n{COMPLETED}")
@@ -89,9 +89,7 @@ MOST_TOKENS = 20
 
 
 def _without_tokens(text: str) -> str:
-    """Returns `text` without the tokens that stand at its ends, and the mark of its end on the line of a
-    value.
-    """
+    """`text` without the tokens that stand at its ends, and the mark of its end on the line of a value."""
     changed = True
     for _ in range(MOST_TOKENS):
         if not changed:

@@ -106,7 +106,7 @@ _CHOOSES = re.compile(
 
 
 def verdict(name: str, options: Sequence[Any], text: str) -> Any:
-    """Returns the one of `options`, words or truth values, that `text` chooses for the output `name`.
+    """The one of `options`, words or truth values, that `text` chooses for the output `name`.
 
     `NO_MEANING` where it chooses none, hedges, or says both.
     """
@@ -121,7 +121,7 @@ def verdict(name: str, options: Sequence[Any], text: str) -> Any:
 
 
 def _holds(name: str, text: str) -> bool | None:
-    """Returns whether `text` says that `name` holds; None where it does not say."""
+    """Whether `text` says that `name` holds; None where it does not say."""
     plain = text.replace("\u2019", "'")
     ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
     if ended:
@@ -167,7 +167,7 @@ def _mentions(stem: str, plain: str) -> set[bool]:
 
 
 def _chosen(words: Sequence[str], text: str) -> Any:
-    """Returns the one of `words` that stands where `text` says what it chooses."""
+    """The one of `words` that stands where `text` says what it chooses."""
     for cue in reversed(list(_CHOOSES.finditer(text))[-20:]):
         clause = _DENIED.sub("", re.split(r"[.;\n]", text[cue.end() :])[0])
         mentioned = _named(words, clause)
@@ -198,9 +198,7 @@ _COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web
 
 
 def _alone(words: Sequence[str], text: str) -> str:
-    """Returns the only one of `words` that stands in one sentence, and is no common verb; "" where there is
-    none.
-    """
+    """The only one of `words` that stands in one sentence, and is no common verb; "" where there is none."""
     if len(text.split()) > 20 or re.search(r"[.!?;]\s+\S", text):
         return ""
     mentioned = _named(words, text)
@@ -263,7 +261,7 @@ _NUMBERED_ONE = re.compile(
 
 
 def rating(text: str, *, numbered: bool = True) -> str:
-    """Returns the number that sentences give as a rating; "" where they give none, or several."""
+    """The number that sentences give as a rating; "" where they give none, or several."""
     word = re.match(
         r"\W{0,4}(zero|one|two|three|four|five|six|seven|eight|nine|ten)[*_]{0,2}[.,:;\u2014]\s",
         text,

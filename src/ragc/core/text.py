@@ -30,7 +30,7 @@ _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 
 @lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
 def escape_markers(text: str) -> str:
-    """Returns `text` with role markers and content markers defused; unchanged when it holds none."""
+    """`text` with role markers and content markers defused; unchanged when it holds none."""
     return _MARKERS.sub(lambda match: match.group() + " ", text)
 
 
