@@ -121,3 +121,6 @@ def test_connections_that_are_dropped_half_way_leave_nothing_open(compiled: Path
                 break
             threading.Event().wait(0.1)
         assert after <= before + 5
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert errors == ""

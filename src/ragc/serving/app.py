@@ -260,7 +260,7 @@ class Questions:
         try:
             response = await handler(request)
         except Exception as error:
-            if api_error(error).status == 500 and not isinstance(error, RagcError):
+            if api_error(error).status == 500 and not isinstance(error, RagcError | ClientLeft):
                 log.exception("a request failed")
             response = await _error_response(request, error)
         await response(scope, receive, send)
