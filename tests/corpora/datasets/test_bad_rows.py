@@ -174,7 +174,8 @@ def test_the_example_itself_is_read(name: str, folder: Path) -> None:
 
 
 def test_there_is_an_example_of_every_data_set() -> None:
-    assert set(datasets.FILES) < set(EXAMPLES)
+    folders = {"autorag", "beir", "ragas"}  # of other systems: tests/corpora/datasets/formats
+    assert set(datasets.FILES) - folders < set(EXAMPLES)
 
 
 @thorough

@@ -212,7 +212,7 @@ def test_a_server_that_dies_is_quoted(serve: Any) -> None:
 def test_what_cannot_be_is_said_when_it_is_built(options: dict[str, Any], wrong: str) -> None:
     base_url = "" if options.get("serve") else "http://127.0.0.1:1/v1"
     with pytest.raises(UsageError, match=wrong):
-        build(TargetSpec(kind="vllm", model="m", base_url=base_url, options=options))
+        build(TargetSpec(kind="vllm", model="m", options=options).replace(base_url=base_url))
     with pytest.raises(UsageError, match="not both"):
         build(TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:1/v1", options={"serve": True}))
     with pytest.raises(UsageError, match="needs a model"):
