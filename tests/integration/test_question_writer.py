@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragc
-from tests.integration.fetched import default_weights
+from tests.integration.fetched import default_weights, fetch_minilm
 from tests.support.rows import read_rows
 
 pytest.importorskip("xllamacpp")
@@ -34,6 +34,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_small_model_writes_in_the_form_that_its_schema_wants(docs: Path) -> None:
     default_weights()
+    fetch_minilm()
     project = ragc.new("docs", count=4)
     written = [*read_rows(project.folder / "questions.jsonl"), *read_rows(project.folder / "set_aside.jsonl")]
     assert len(written) >= 5
