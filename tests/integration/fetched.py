@@ -26,6 +26,13 @@ def default_weights() -> Path:
     return Path(process.stdout.strip())
 
 
+def fetch_default_weights() -> None:
+    """Fetches the default weights into the cache of the test."""
+    _run(
+        "from ragc.targets.embedded.weights import default_weights; default_weights()", os.environ
+    ).check_returncode()
+
+
 def fetch_minilm() -> None:
     """Fetches the default embedder into the cache of the test; skips the test where it cannot be had."""
     process = _run("from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])", os.environ)

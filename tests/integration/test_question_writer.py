@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragc
-from tests.integration.fetched import default_weights, fetch_minilm
+from tests.integration.fetched import fetch_default_weights, fetch_minilm
 from tests.support.rows import read_rows
 
 pytest.importorskip("xllamacpp")
@@ -33,7 +33,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_small_model_writes_in_the_form_that_its_schema_wants(docs: Path) -> None:
-    default_weights()
+    fetch_default_weights()
     fetch_minilm()
     project = ragc.new("docs", count=4)
     written = [*read_rows(project.folder / "questions.jsonl"), *read_rows(project.folder / "set_aside.jsonl")]
