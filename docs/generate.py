@@ -22,7 +22,7 @@ from ragc import list_names, recipe_schema
 from ragc.cli.main import parser
 from ragc.optimizers.grids.tables.origin import CALLS, DIFFERS, PAPER, clauses, origin_of
 from ragc.programs import METHODS, Method, table
-from ragc.programs.flow import END, SEARCH, START, Step
+from ragc.programs.flow import END, SEARCH, START, Edge
 from ragc.programs.knobs import Knob, When
 
 DOCS = Path(__file__).parent
@@ -115,7 +115,7 @@ def names(needed: Iterable[str], optional: Iterable[str]) -> str:
     return ", ".join((*(f"`{name}`" for name in needed), *(f"(`{name}`)" for name in optional))) or "none"
 
 
-def flow_chart(flow: Sequence[Step]) -> str:
+def flow_chart(flow: Sequence[Edge]) -> str:
     """The control flow as a Mermaid chart: calls are boxes, searches cylinders, conditional steps dashed."""
     nodes = dict.fromkeys(name for step in flow for name in (step.source, step.target))
     ids = {name: f"n{number}" for number, name in enumerate(nodes)}
@@ -130,7 +130,7 @@ def flow_chart(flow: Sequence[Step]) -> str:
         else:
             shape = f'["{name}"]'
         lines.append(f"    {id}{shape}")
-    edges: dict[tuple[str, str], list[Step]] = {}
+    edges: dict[tuple[str, str], list[Edge]] = {}
     for step in flow:
         edges.setdefault((step.source, step.target), []).append(step)
     for (source, target), steps in edges.items():
@@ -146,7 +146,7 @@ def _label(text: str) -> str:
     return f'|"{quoted}"|' if quoted else ""
 
 
-def steps_table(flow: Iterable[Step]) -> str:
+def steps_table(flow: Iterable[Edge]) -> str:
     """Every step with its condition and the knobs that bound it."""
     lines = [
         "A dashed step is taken under its condition only.",

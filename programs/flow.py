@@ -15,7 +15,7 @@ SEARCH = "search "
 """What the name of a search's node begins with; the source's name follows."""
 
 
-class Step(NamedTuple):
+class Edge(NamedTuple):
     """`target` follows `source`.
 
     A node is the name of a prompt, `search NAME` for the source NAME, `start` or `end`. `gives` is what the
@@ -39,17 +39,17 @@ class Step(NamedTuple):
 
 
 SELECTION = (
-    Step(
+    Edge(
         "select",
         "select",
         "those chosen and the next documents",
         "documents are left",
         ("window", "k_support"),
     ),
-    Step("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
-    Step("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
-    Step("verify", "answer", "the chosen documents", "sufficient is YES"),
-    Step("answer", END, "answer"),
+    Edge("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
+    Edge("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
+    Edge("verify", "answer", "the chosen documents", "sufficient is YES"),
+    Edge("answer", END, "answer"),
 )
 """The steps of LLatrieval's progressive selection (`programs/selection.py`), which GGatrieval keeps."""
 
@@ -62,7 +62,7 @@ class Graph:
     """
 
     method: str
-    steps: tuple[Step, ...]
+    steps: tuple[Edge, ...]
     knobs: Mapping[str, Any]
     single: bool
 
@@ -88,7 +88,7 @@ class Graph:
 
 
 def graph_of(
-    id: str, flow: Iterable[Step], prompts: Iterable[str], knobs: Mapping[str, Any], *, calls: int = 0
+    id: str, flow: Iterable[Edge], prompts: Iterable[str], knobs: Mapping[str, Any], *, calls: int = 0
 ) -> Graph:
     """Returns the graph of the method `id`: the steps of `flow` with `prompts`, and the values of `knobs`.
 
@@ -96,7 +96,7 @@ def graph_of(
     its prompts as nodes of a graph without an order. `calls` is the most that a question takes, 0 if unknown.
     """
     have = dict.fromkeys(prompts)
-    table = tuple(flow) or tuple(Step(START, name, when="as the program decides") for name in have)
+    table = tuple(flow) or tuple(Edge(START, name, when="as the program decides") for name in have)
     steps = tuple(step for step in table if _there(step.source, have) and _there(step.target, have))
     named = dict.fromkeys(name for step in steps for name in step.knobs)
     single = len(have) == 1 == calls

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ragc.programs.flow import Step
+from ragc.programs.flow import Edge
 from ragc.programs.knobs import Knobs, ReadingKnobs, Value
 from ragc.targets.base import Capability, Role
 
@@ -43,7 +43,7 @@ class Method:
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shaping_knobs: tuple[str, ...] = ()
     narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
-    flow: tuple[Step, ...] = ()
+    flow: tuple[Edge, ...] = ()
     also: tuple[str, ...] = ()
     code: str = ""
 

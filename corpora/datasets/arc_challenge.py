@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, documents, read_part, read_parts
-from ragc.corpora.files.row import Row, short_repr
+from ragc.corpora.files.row import FileRow, short_repr
 from ragc.records import Question
 
 CARD = Card(
@@ -26,12 +26,12 @@ LETTERS = ("A", "B", "C", "D", "E")
 _READ = ("id", "question", "question_stem", "choices", "answerKey", "ctxs")
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question with its options below it; see `with_options`."""
     return with_options(row, CARD.id)
 
 
-def with_options(row: Row, dataset: str) -> Item:
+def with_options(row: FileRow, dataset: str) -> Item:
     """Returns a question whose text ends in its options, one a line as `A. text`; the answer is a letter.
 
     The official form has `stem` and `choices` in the object `question`. That of Hugging Face, with lists of
@@ -57,12 +57,12 @@ def with_options(row: Row, dataset: str) -> Item:
     return question, passages
 
 
-def _official(row: Row) -> tuple[str, dict[str, str]]:
+def _official(row: FileRow) -> tuple[str, dict[str, str]]:
     options = read_parts(row, "choices", lambda one: (_letter(one, "label"), one.text("text")), needed=True)
     return row.text("stem"), _by_letter(row, options)
 
 
-def _stem_and_choices(row: Row) -> tuple[str, dict[str, str]]:
+def _stem_and_choices(row: FileRow) -> tuple[str, dict[str, str]]:
     stem = row.text("question_stem" if "question_stem" in row.values else "question")
     if "choices" not in row.values:
         row.problems.append("`choices` is missing.")
@@ -70,22 +70,22 @@ def _stem_and_choices(row: Row) -> tuple[str, dict[str, str]]:
     return stem, read_part(row, "choices", row.values["choices"], _lists) or {}
 
 
-def _lists(row: Row) -> dict[str, str]:
+def _lists(row: FileRow) -> dict[str, str]:
     texts, labels = row.texts("text", needed=True), row.texts("label", needed=True, number=True)
     if len(texts) != len(labels):
         row.problems.append(f"holds {len(texts)} texts and {len(labels)} labels, as many are needed")
-    named = [Row("", {"label": label}, row.problems) for _, label in row.enumerate_items(list(labels))]
+    named = [FileRow("", {"label": label}, row.problems) for _, label in row.enumerate_items(list(labels))]
     return _by_letter(row, [(_letter(one, "label"), text) for one, text in zip(named, texts, strict=False)])
 
 
-def _by_letter(row: Row, options: list[tuple[str, str]]) -> dict[str, str]:
+def _by_letter(row: FileRow, options: list[tuple[str, str]]) -> dict[str, str]:
     by_letter = dict(options)
     if len(by_letter) < len(options) and not row.problems:
         row.problems.append("two options have the same label")
     return by_letter
 
 
-def _letter(row: Row, name: str) -> str:
+def _letter(row: FileRow, name: str) -> str:
     label = row.text(name, number=True).strip()
     if label in ("1", "2", "3", "4", "5"):
         return LETTERS[int(label) - 1]

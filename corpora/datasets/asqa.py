@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, documents, read_parts, read_texts
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.records import Question
 
 CARD = Card(
@@ -31,7 +31,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question whose answers are the short answers of all its readings, without duplicates, in
     order.
 
@@ -56,6 +56,6 @@ def read(row: Row) -> Item:
     return question, passages
 
 
-def _answers(row: Row) -> list[str]:
+def _answers(row: FileRow) -> list[str]:
     row.text("question")
     return read_texts(row, "short_answers")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.corpora.files.records import data_error
-from ragc.corpora.files.row import Row, kind, no_columns, short_repr
+from ragc.corpora.files.row import FileRow, kind, no_columns, short_repr
 from ragc.corpora.files.rows import UTF_8, rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
@@ -54,7 +54,7 @@ class Skip(Exception):
 Item = tuple[Question, tuple[Passage, ...]]
 """A question and the passages that come with it."""
 
-ReadRow = Callable[[Row], Item]
+ReadRow = Callable[[FileRow], Item]
 """Reads one row; adds problems to the row's `problems`, raises Skip if a rule leaves it out."""
 
 
@@ -109,7 +109,7 @@ def load(card: Card, read: ReadRow, path: Path) -> Dataset:
 _Part = TypeVar("_Part")
 
 
-def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _Part | None:
+def read_part(row: FileRow, name: str, value: object, read: Callable[[FileRow], _Part]) -> _Part | None:
     """Returns the result of `read` on the object `value`, at `name` in `row`; None if it is no object.
 
     Its problems are added to `row`, prefixed with `name`.
@@ -117,20 +117,22 @@ def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) 
     if not isinstance(value, dict):
         row.problems.append(f"`{name}` is {kind(value)}, an object is needed")
         return None
-    inner = Row(row.location, value)
+    inner = FileRow(row.location, value)
     result = read(inner)
     row.problems += [f"`{name}`: {problem}" for problem in inner.problems]
     return result
 
 
-def read_parts(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
+def read_parts(
+    row: FileRow, name: str, read: Callable[[FileRow], _Part], *, needed: bool = False
+) -> list[_Part]:
     """Returns the results of `read` on every object in the list `name`; at least one object if `needed`."""
     values = row.enumerate_items(row.items(name, needed=needed))
     parts = [read_part(row, f"{name}[{at}]", value, read) for at, value in values]
     return [item for item in parts if item is not None]
 
 
-def read_texts(row: Row, name: str) -> list[str]:
+def read_texts(row: FileRow, name: str) -> list[str]:
     """Returns the texts of a field with a text, a list of texts or a list of lists, without blank texts."""
     if name not in row.values:
         row.text(name)
@@ -143,7 +145,7 @@ def read_texts(row: Row, name: str) -> list[str]:
     return [leaf for leaf in items if isinstance(leaf, str) and leaf.strip()]
 
 
-def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
+def documents(row: FileRow, name: str, dataset: str) -> tuple[Passage, ...]:
     """Returns the passages in the list `name` of objects with `title` and `text`.
 
     A title may be missing or blank. Documents without text and duplicates are left out.
@@ -152,6 +154,6 @@ def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
     return tuple({passage.id: passage for passage in passages if passage.text}.values())
 
 
-def _document(row: Row, dataset: str) -> Passage:
+def _document(row: FileRow, dataset: str) -> Passage:
     title = row.text("title", needed=False, blank=True).strip()
     return passage_of(dataset, title, row.text("text", blank=True).strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts, read_texts
-from ragc.corpora.files.row import Row, short_repr
+from ragc.corpora.files.row import FileRow, short_repr
 from ragc.errors import nearest
 from ragc.records import Passage, Question
 
@@ -29,7 +29,7 @@ TYPES = ("yesno", "factoid", "list", "summary")
 """The question types, in `extra` as `type`."""
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question; its snippets are its gold and its context, each titled with the PMID of its
     document.
 
@@ -66,7 +66,7 @@ def read(row: Row) -> Item:
     return question, tuple(passages.values())
 
 
-def _yes_or_no(row: Row, answers: list[str]) -> list[str]:
+def _yes_or_no(row: FileRow, answers: list[str]) -> list[str]:
     plain = [answer.strip().rstrip(".").lower() for answer in answers]
     if wrong := [answer for answer in plain if answer not in ("yes", "no")]:
         row.problems.append(
@@ -75,7 +75,7 @@ def _yes_or_no(row: Row, answers: list[str]) -> list[str]:
     return plain
 
 
-def _snippet(row: Row) -> Passage:
+def _snippet(row: FileRow) -> Passage:
     name = _pmid(row.text("document"))
     title = f"PMID {name}" if name.isdecimal() else name
     return passage_of(CARD.id, title, row.text("text", blank=True).strip())

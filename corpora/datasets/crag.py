@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts
-from ragc.corpora.files.row import MOST_PROBLEMS, Row, kind, short_repr
+from ragc.corpora.files.row import MOST_PROBLEMS, FileRow, kind, short_repr
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -35,7 +35,7 @@ MAX_LIST_CHARS = 100_000
 """Characters of a string that is tried as the spelling of a list."""
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Reads a question with the pages found for it as passages; an empty page is replaced by its snippet.
 
     The answers are `answer` and its alternatives, `invalid question` among them; a question whose answers are
@@ -69,7 +69,7 @@ def page_text(page: str, url: str = "") -> str:
     return markdown(page, url=url)
 
 
-def _page(row: Row) -> tuple[Passage, dict[str, str]]:
+def _page(row: FileRow) -> tuple[Passage, dict[str, str]]:
     url, page, snippet, changed, title = (
         row.text(f"page_{name}", needed=False, blank=True).strip()
         for name in ("url", "result", "snippet", "last_modified", "name")
@@ -79,7 +79,7 @@ def _page(row: Row) -> tuple[Passage, dict[str, str]]:
     return passage, {"id": passage.id, "url": url, "last_modified": changed}
 
 
-def _answers(row: Row) -> tuple[str, ...]:
+def _answers(row: FileRow) -> tuple[str, ...]:
     if "answer" not in row.values:
         row.text("answer")
     fields = [("answer", row.values.get("answer"))]
@@ -88,7 +88,7 @@ def _answers(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_stated_texts(row, fields)))
 
 
-def _stated_texts(row: Row, fields: Iterable[tuple[str, object]]) -> Iterable[str]:
+def _stated_texts(row: FileRow, fields: Iterable[tuple[str, object]]) -> Iterable[str]:
     """Returns the non-empty values as texts; numbers count as texts."""
     for name, value in fields:
         if len(row.problems) >= MOST_PROBLEMS:
@@ -99,7 +99,7 @@ def _stated_texts(row: Row, fields: Iterable[tuple[str, object]]) -> Iterable[st
             yield text
 
 
-def _alternatives(row: Row, name: str) -> list[object]:
+def _alternatives(row: FileRow, name: str) -> list[object]:
     """Returns a list, also one that is spelled in a string, as `"[]"` in the example data."""
     value = row.values.get(name)
     if isinstance(value, str) and value.strip().lower() in _NONE:
@@ -125,7 +125,7 @@ def _spelled_list(text: str) -> list[object] | None:
     return spelled if isinstance(spelled, list) else None
 
 
-def _read_split(row: Row) -> str:
+def _read_split(row: FileRow) -> str:
     value = row.values.get("split")
     if value is None:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.core.digest import digest
 from ragc.corpora.datasets.base import Card, Item, documents
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.records import Question
 
 CARD = Card(
@@ -31,7 +31,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question whose only answer is the forum's; `extra` has its `claims` and `question_ctx`.
 
     A missing id is derived from the question. ALCE's `docs` become the passages that come with it.

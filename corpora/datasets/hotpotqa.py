@@ -8,7 +8,7 @@ test files have no answers and cannot be read.
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, passage_of
-from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.row import FileRow, kind
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -26,7 +26,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row` and its passages, whose sentences are concatenated.
 
     `gold_ids` are all supporting passages, or none if the row lacks any of them, because recall over a part
@@ -44,7 +44,7 @@ def read(row: Row) -> Item:
     return question, passages
 
 
-def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]:
+def titled_passages(row: FileRow, dataset: str, *, glue: str) -> tuple[Passage, ...]:
     """Returns the passages of the field `context`, a list of [title, sentences], without duplicates, in
     order.
 
@@ -60,7 +60,7 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
     return tuple(dict.fromkeys(passages))
 
 
-def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
+def supporting_ids(row: FileRow, passages: tuple[Passage, ...]) -> tuple[str, ...]:
     """Returns the ids of the passages whose titles are in `supporting_facts`, a list of [title, sentence
     number].
 
@@ -83,7 +83,7 @@ def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for ids in titles.values() for name in ids))
 
 
-def read_nonblank(row: Row, *names: str) -> dict[str, object]:
+def read_nonblank(row: FileRow, *names: str) -> dict[str, object]:
     """Returns the string fields `names` of `row` that are present and not blank."""
     values = {name: row.text(name, needed=False, blank=True) for name in names}
     return {name: value for name, value in values.items() if value.strip()}

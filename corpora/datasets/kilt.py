@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ragc.corpora.datasets.base import Card, Item, read_parts
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.records import Question
 
 _LICENCE = "MIT (of the official repository; each set keeps its own: {})"
@@ -47,7 +47,7 @@ ELI5 = Card(
 """The long-form data set, whose files `read` reads too."""
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row`, in `input` or else `question`; its answers are those of `output`,
     without duplicates.
 
@@ -73,11 +73,11 @@ def read(row: Row) -> Item:
     return question, ()
 
 
-def _output(output: Row) -> tuple[str, list[dict[str, Any]]]:
+def _output(output: FileRow) -> tuple[str, list[dict[str, Any]]]:
     """Returns the answer, "" if an entry only adds provenance, and its provenance entries."""
     answer = output.text("answer", needed=False, blank=True)
     return answer, read_parts(output, "provenance", _entry)
 
 
-def _entry(entry: Row) -> dict[str, Any]:
+def _entry(entry: FileRow) -> dict[str, Any]:
     return entry.values | {"title": entry.text("title", needed=False, blank=True)}

@@ -7,7 +7,7 @@ no answers and cannot be read.
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of, read_parts
-from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.row import FileRow, kind
 from ragc.records import Passage, Question
 
 CARD = Card(
@@ -23,7 +23,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row` and its paragraphs; the answer comes first, then its aliases.
 
     `gold_ids` are the supporting paragraphs. `extra` has `question_decomposition`. Raises Skip if
@@ -47,7 +47,7 @@ def read(row: Row) -> Item:
 
 
 def paragraphs(
-    row: Row, dataset: str, *, text: str, needed: bool
+    row: FileRow, dataset: str, *, text: str, needed: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Passage, ...]]:
     """Returns the ids of all passages in the field `paragraphs`, the ids of the supporting ones, and the
     passages.
@@ -56,7 +56,7 @@ def paragraphs(
     and text may be blank.
     """
 
-    def one(paragraph: Row) -> tuple[Passage, bool]:
+    def one(paragraph: FileRow) -> tuple[Passage, bool]:
         supports = paragraph.values.get("is_supporting")
         if not isinstance(supports, bool):
             paragraph.problems.append("`is_supporting` is neither true nor false")

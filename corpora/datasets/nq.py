@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.records import Question
 
 CARD = Card(
@@ -22,7 +22,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row`; its id is derived from its text, because the files have none."""
     question = row.text("question")
     mark = hashlib.sha256(question.encode("utf-8")).hexdigest()[:12]

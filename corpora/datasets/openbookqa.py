@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.corpora.datasets.arc_challenge import with_options
 from ragc.corpora.datasets.base import Card, Item
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 
 CARD = Card(
     id="openbookqa",
@@ -20,6 +20,6 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question with its options below it, in ARC's form; `extra` has `fact1` if it is present."""
     return with_options(row, CARD.id)

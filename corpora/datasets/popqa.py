@@ -9,7 +9,7 @@ from ragc.corpora.datasets.base import Card, Item
 from ragc.corpora.datasets.hotpotqa import read_nonblank
 from ragc.corpora.datasets.musique import paragraphs
 from ragc.corpora.datasets.wikimultihop import spell_out
-from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.row import FileRow, kind
 from ragc.records import Question
 
 CARD = Card(
@@ -32,7 +32,7 @@ MAX_COUNT_DIGITS = 18
 NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title")
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row` and its passages, if it has `paragraphs`; `gold_ids` are the supporting
     ones.
 
@@ -51,7 +51,7 @@ def read(row: Row) -> Item:
     return question, passages
 
 
-def _count(row: Row, name: str) -> int:
+def _count(row: FileRow, name: str) -> int:
     """Returns the integer in the field `name`; in a table it is text."""
     value = row.values[name]
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= MAX_COUNT_DIGITS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, documents, read_texts
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.records import Question
 
 CARD = Card(
@@ -30,7 +30,7 @@ CARD = Card(
 )
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns a question whose answers are all aliases of all its answers, without duplicates, in order.
 
     `extra` has the list of alias lists as `answers`. ALCE's `docs` become the passages that come with the

@@ -7,7 +7,7 @@ answers and cannot be read.
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, read_part
-from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.row import FileRow, kind
 from ragc.records import Question
 
 CARD = Card(
@@ -34,7 +34,7 @@ CARD = Card(
 SPELLINGS = ("Aliases", "NormalizedAliases", "HumanAnswers")
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row`; its answers are `Value`, then the `SPELLINGS`, without blanks.
 
     `extra` has `QuestionSource`, `EntityPages` and the answer's `Type`, if present.
@@ -55,13 +55,13 @@ def read(row: Row) -> Item:
     return question, ()
 
 
-def _answers(answer: Row) -> tuple[str, ...]:
+def _answers(answer: FileRow) -> tuple[str, ...]:
     """Returns all spellings of the answer, without duplicates."""
     spelled = [text for name in SPELLINGS for text in _spellings(answer, name)]
     return tuple(dict.fromkeys([answer.text("Value"), *spelled]))
 
 
-def _spellings(answer: Row, name: str) -> list[str]:
+def _spellings(answer: FileRow, name: str) -> list[str]:
     """Returns the strings of the list field `name`, without blanks."""
     texts = []
     for at, text in answer.enumerate_items(answer.items(name)):

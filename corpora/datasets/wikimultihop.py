@@ -10,7 +10,7 @@ import json
 
 from ragc.corpora.datasets.base import Card, Item, Skip
 from ragc.corpora.datasets.hotpotqa import read_nonblank, supporting_ids, titled_passages
-from ragc.corpora.files.row import Row, is_flat
+from ragc.corpora.files.row import FileRow, is_flat
 from ragc.records import Question
 
 CARD = Card(
@@ -28,7 +28,7 @@ CARD = Card(
 NESTED = ("context", "supporting_facts", "evidences", "evidences_id")
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """Returns the question of `row` and its passages, sentences joined with a space.
 
     `extra` has `type`, `supporting_facts`, `evidences` and, in the later releases, `entity_ids`,
@@ -51,7 +51,7 @@ def read(row: Row) -> Item:
     return question, passages
 
 
-def spell_out(row: Row, name: str) -> None:
+def spell_out(row: FileRow, name: str) -> None:
     """Replaces JSON text in the field `name` by the value it spells.
 
     Invalid text and other values are unchanged: the reader of the field reports the problem.

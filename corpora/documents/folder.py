@@ -38,7 +38,7 @@ class DocumentFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileReading:
     """The result of reading one file. `reason` says why it was not read, "" if it was.
 
     `title` and `pages` are those of its `Document`, the pages as JSON objects with `text`, `label` and
@@ -105,7 +105,7 @@ def files_in(
     return sorted(files, key=lambda file: file.name), notes
 
 
-def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[Part]:
+def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[FileReading]:
     """Yields the part of each of `files`, in their order; parts of earlier runs are taken from `work`.
 
     Raises UsageError if a library is missing.
@@ -127,14 +127,16 @@ def forget_others(files: Sequence[DocumentFile], work: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _part(file: DocumentFile, parts: Path, reader: DocumentReader) -> Part:
+def _part(file: DocumentFile, parts: Path, reader: DocumentReader) -> FileReading:
     try:
         return _read_part(file, parts / _part_name(file.name), reader)
     except OSError as error:
-        return Part(file.name, file.reader, 0, 0, "", reason=f"cannot be read ({error.strerror or error})")
+        return FileReading(
+            file.name, file.reader, 0, 0, "", reason=f"cannot be read ({error.strerror or error})"
+        )
 
 
-def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> Part:
+def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> FileReading:
     """Returns the part of `file`, as stored at `where` or read again. Raises OSError."""
     state, stored = file.path.stat(), _stored(where)
     if stored is not None and (stored.version, stored.reader) != (VERSION, file.reader):
@@ -147,7 +149,7 @@ def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> Part:
         part = replace(stored, **facts)
     elif not file.reader:
         reason = f"is of a kind that is not read ({file.path.suffix or 'no suffix'})"
-        part = Part(file.name, "", **facts, reason=reason)
+        part = FileReading(file.name, "", **facts, reason=reason)
     else:
         part = _fresh(file, facts, reader)
     values = {name: value for name, value in _fields(part).items() if name != "fresh"}
@@ -155,24 +157,26 @@ def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> Part:
     return part
 
 
-def _fresh(file: DocumentFile, facts: Mapping[str, Any], reader: DocumentReader) -> Part:
+def _fresh(file: DocumentFile, facts: Mapping[str, Any], reader: DocumentReader) -> FileReading:
     try:
         document = reader.read(file.path, file.reader)
     except UnreadableDocument as error:
-        return Part(file.name, file.reader, **facts, reason=str(error))
+        return FileReading(file.name, file.reader, **facts, reason=str(error))
     pages = tuple(asdict(page) for page in document.pages)
-    return Part(file.name, file.reader, **facts, title=document.title, pages=pages, notes=document.notes)
+    return FileReading(
+        file.name, file.reader, **facts, title=document.title, pages=pages, notes=document.notes
+    )
 
 
-def _fields(part: Part) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in Part.__slots__}
+def _fields(part: FileReading) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in FileReading.__slots__}
 
 
-def _stored(path: Path) -> Part | None:
+def _stored(path: Path) -> FileReading | None:
     """Returns the part at `path`, or None if it is missing or unreadable."""
     try:
         values = json.loads(path.read_text("utf-8"))
-        part = Part(
+        part = FileReading(
             **{**values, "pages": tuple(values["pages"]), "notes": tuple(values["notes"]), "fresh": False}
         )
         return part if all(isinstance(page["text"], str) for page in part.pages) else None

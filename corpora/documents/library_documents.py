@@ -7,14 +7,14 @@ from pathlib import PurePath
 from typing import Any
 
 from ragc.corpora.documents.base import title_of
-from ragc.corpora.documents.folder import Part
+from ragc.corpora.documents.folder import FileReading
 from ragc.errors import UsageError
 
 _SOURCES = ("file_path", "source", "file_name", "filename", "url", "id")
 _PAGES = ("page_label", "page", "page_number")
 
 
-def parts_of(documents: Iterable[Any]) -> list[Part]:
+def parts_of(documents: Iterable[Any]) -> list[FileReading]:
     """Returns the content of `documents`, one part a source, in the order in which the sources first occur.
 
     The source is `file_path`, `source`, `file_name` or `url` of the metadata, the page `page_label`, or
@@ -28,7 +28,8 @@ def parts_of(documents: Iterable[Any]) -> list[Part]:
         titles.setdefault(source, str(metadata.get("title") or title_of(PurePath(source))))
         pages.setdefault(source, []).append({"text": text, "label": _label(metadata), "section": []})
     return [
-        Part(name, "given", 0, 0, "", title=titles[name], pages=tuple(held)) for name, held in pages.items()
+        FileReading(name, "given", 0, 0, "", title=titles[name], pages=tuple(held))
+        for name, held in pages.items()
     ]
 
 

@@ -87,7 +87,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     outline = outline if outlined else []
     pages = _without_edges(lines)
     levels = _levels(pages) if not outline else {}
-    texts = [_Writer(page, number, outline, levels).text() for number, page in enumerate(pages)]
+    texts = [_PageWriter(page, number, outline, levels).text() for number, page in enumerate(pages)]
     return Document(title or title_of(path), tuple(_labelled(texts)))
 
 
@@ -180,7 +180,7 @@ def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
     return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
 
 
-class _Writer:
+class _PageWriter:
     """Writes one page as Markdown."""
 
     def __init__(

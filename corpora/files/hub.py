@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 from ragc.core.text import first_line
 from ragc.corpora.files.hub_folder import files_outside, find_outside_path
 from ragc.corpora.files.records import HUB, is_address
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.errors import DataError, UnknownName, UsageError
 
 OPTIONS = ("config", "split", "revision", "streaming")
@@ -95,7 +95,7 @@ class HubRows:
         self._base = base
         _library()
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[FileRow]:
         library = _library()
         shown = not library.are_progress_bars_disabled()
         if shown and not sys.stderr.isatty():
@@ -192,7 +192,7 @@ class HubRows:
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong
             raise self._error(f"the library `datasets` cannot read it: {first_line(error, None)}") from error
 
-    def _rows(self, split: str, part: Any) -> Iterator[Row]:
+    def _rows(self, split: str, part: Any) -> Iterator[FileRow]:
         """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
         labels = {
             name: feature.names
@@ -206,7 +206,7 @@ class HubRows:
                 for values in table.to_pylist():
                     named = {name: _label(names, values.get(name)) for name, names in labels.items()}
                     location = f"{split}, item {next(numbers)}" if split else f"item {next(numbers)}"
-                    yield Row(location, own | values | named)
+                    yield FileRow(location, own | values | named)
         except Exception as error:  # a stream breaks off, or a file in it is damaged
             raise self._error(
                 f"the reading broke off in {split or 'the rows'}: {first_line(error, None)}"

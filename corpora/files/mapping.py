@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ragc.corpora.files.filters import Conditions, Where
 from ragc.corpora.files.groups import GROUP, group_values
 from ragc.corpora.files.records import data_error, is_table
-from ragc.corpora.files.row import Row, kind, no_columns
+from ragc.corpora.files.row import FileRow, kind, no_columns
 from ragc.corpora.files.rows import rows
 from ragc.corpora.files.values import (
     NOWHERE,
@@ -73,14 +73,14 @@ class FieldReader:
         self._never = dict(self._named)
         if path := self._options.get(GROUP):
             self._never[GROUP] = path
-        self._last: Row | None = None
+        self._last: FileRow | None = None
         self._numbered, self._cells = numbered, cells
 
-    def id(self, row: Row, number: int) -> str:
+    def id(self, row: FileRow, number: int) -> str:
         """Returns the id, or the prefixed row number if the map says so."""
         return f"{self._numbered}-{number}" if self._paths["id"] == ROW_NUMBER else self.text(row, "id")
 
-    def text(self, row: Row, name: str, *, needed: bool = True, blank: bool = False) -> str:
+    def text(self, row: FileRow, name: str, *, needed: bool = True, blank: bool = False) -> str:
         """Returns a single value as text; blank or null ones are refused if `needed`, unless `blank`."""
         value = self._value(row, name, needed)
         if value is NOWHERE or (is_nothing(value) and (blank or not needed)):
@@ -92,7 +92,7 @@ class FieldReader:
             row.problems.append(f"{self._field_label(name)} is empty")
         return text or ""
 
-    def texts(self, row: Row, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
+    def texts(self, row: FileRow, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
         """Returns a list of texts, or a single value as a list of one; nulls, NaN and blanks are skipped."""
         value = self._value(row, name, needed)
         if value is NOWHERE:
@@ -106,7 +106,7 @@ class FieldReader:
                 texts.append(text)
         return tuple(texts)
 
-    def group(self, row: Row) -> tuple[str, ...]:
+    def group(self, row: FileRow) -> tuple[str, ...]:
         """Returns the values that name the group; lists in cells are those of ids."""
         path = self._options.get(GROUP, "")
         separator = self._options.get("split_ids", "")
@@ -115,7 +115,7 @@ class FieldReader:
             self._never.pop(GROUP, None)
         return values or ()
 
-    def rest(self, row: Row) -> dict[str, object]:
+    def rest(self, row: FileRow) -> dict[str, object]:
         """Returns the values that no field is read from, as JSON."""
         values: Any = row.values
         for path in self._paths.values():
@@ -132,7 +132,7 @@ class FieldReader:
             for name, path in self._never.items()
         ]
 
-    def _value(self, row: Row, name: str, needed: bool) -> object:
+    def _value(self, row: FileRow, name: str, needed: bool) -> object:
         self._last = row
         path = self._paths[name]
         value = value_at(row.values, path)
@@ -211,7 +211,7 @@ def read_corpus(
 
 
 def questions_of(
-    rows: Iterable[Row],
+    rows: Iterable[FileRow],
     name: str,
     *,
     fields: Mapping[str, str],
@@ -238,7 +238,7 @@ def questions_of(
     row_filter = Where(where or {})
     reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
 
-    def make(row: Row, number: int) -> Question | None:
+    def make(row: FileRow, number: int) -> Question | None:
         if not row_filter.keeps(row.values):
             return None
         question = _question(row, number, reader, corpus_ids)
@@ -252,7 +252,7 @@ def questions_of(
 
 
 def passages_of(
-    rows: Iterable[Row],
+    rows: Iterable[FileRow],
     name: str,
     *,
     fields: Mapping[str, str],
@@ -266,20 +266,20 @@ def passages_of(
     """
     reader = FieldReader(fields, PASSAGE_FIELDS, PASSAGE_OPTIONS, numbered=numbered)
 
-    def make(row: Row, number: int) -> Passage:
+    def make(row: FileRow, number: int) -> Passage:
         return _passage(row, number, reader)
 
     return _collect(islice(rows, limit), name, "passage", make, reader.never)
 
 
-def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
+def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[FileRow]:
     named = {name: fields.get(name, "") for name in PASSAGE_OPTIONS}
     if named["delimiter"].lower() == "tab":
         named["delimiter"] = "\t"
     return rows(path, **named)
 
 
-def _question(row: Row, number: int, reader: FieldReader, known: Container[str] | None) -> Question:
+def _question(row: FileRow, number: int, reader: FieldReader, known: Container[str] | None) -> Question:
     answers = reader.texts(row, "answers", option="split_answers", needed=True)
     question = Question(
         id=reader.id(row, number),
@@ -302,7 +302,7 @@ def _question(row: Row, number: int, reader: FieldReader, known: Container[str] 
     return question
 
 
-def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
+def _passage(row: FileRow, number: int, reader: FieldReader) -> Passage:
     passage = Passage(
         reader.id(row, number),
         reader.text(row, "title", needed=False),
@@ -316,10 +316,10 @@ def _passage(row: Row, number: int, reader: FieldReader) -> Passage:
 
 
 def _collect(
-    rows: Iterable[Row],
+    rows: Iterable[FileRow],
     name: str,
     noun: str,
-    make: Callable[[Row, int], _Record | None],
+    make: Callable[[FileRow, int], _Record | None],
     after: Callable[[], list[str]],
 ) -> tuple[tuple[_Record, ...], tuple[str, ...]]:
     """Returns the records that `make` makes of the rows, without None; `after` returns the problems of the

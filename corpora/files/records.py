@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.digest import canonical
-from ragc.corpora.files.row import Row, kind, no_columns
+from ragc.corpora.files.row import FileRow, kind, no_columns
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
@@ -94,7 +94,7 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
                 f"item {number}: {kind(item)} is no passage; pass texts, mappings or ragc.Passage"
             )
             continue
-        row = Row(f"item {number}", {"id": number, "title": "", **values})
+        row = FileRow(f"item {number}", {"id": number, "title": "", **values})
         passages.append(_passage(row))
         problems += [f"{row.location}: {problem}" for problem in row.problems]
     if problems:
@@ -130,7 +130,7 @@ def data_error(where: str, problems: Sequence[str]) -> DataError:
     return error
 
 
-def _question(row: Row, known: Container[str] | None) -> Question:
+def _question(row: FileRow, known: Container[str] | None) -> Question:
     question = Question(
         id=row.text("id", number=True),
         question=row.text("question"),
@@ -151,7 +151,7 @@ def _question(row: Row, known: Container[str] | None) -> Question:
     return question
 
 
-def _passage(row: Row) -> Passage:
+def _passage(row: FileRow) -> Passage:
     passage = Passage(
         row.text("id", number=True),
         row.text("title", blank=True, needed=not row.columns),
@@ -162,7 +162,9 @@ def _passage(row: Row) -> Passage:
     return passage
 
 
-def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | None) -> tuple[_Record, ...]:
+def _read(
+    path: Path, name: str, make: Callable[[FileRow], _Record], limit: int | None
+) -> tuple[_Record, ...]:
     records: list[_Record] = []
     problems: list[str] = []
     places: dict[str, str] = {}

@@ -32,7 +32,7 @@ _KINDS = {
 
 
 @dataclass(slots=True)
-class Row:
+class FileRow:
     """One row of a file, its location ("line 3", "item 3"), and the problems of its fields.
 
     `columns` are those of its table; `absent` are needed columns that the table lacks.
@@ -99,7 +99,7 @@ class Row:
         return True
 
 
-def no_columns(row: Row, noun: str = "") -> str:
+def no_columns(row: FileRow, noun: str = "") -> str:
     """Returns the problem of a table without its `absent` columns, with its columns and similar names.
 
     `noun` says what its rows are: "question", "passage", or "" for rows of both.
@@ -139,14 +139,14 @@ def short_repr(value: object) -> str:
 class Stop(Exception):
     """Raised when a file cannot be read further; `row` has the problem."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: FileRow) -> None:
         super().__init__(*row.problems)
         self.row = row
 
 
-def problem_row(problem: str, location: str = "") -> Row:
+def problem_row(problem: str, location: str = "") -> FileRow:
     """Returns a row with only a problem, of the whole file or at `location`."""
-    return Row(location, {}, [problem])
+    return FileRow(location, {}, [problem])
 
 
 def is_flat(value: object) -> bool:

@@ -29,7 +29,7 @@ from ragc.core import inputs
 from ragc.core.text import first_line
 from ragc.corpora.files import decoding
 from ragc.corpora.files.decoding import detect_delimiter, lines_of
-from ragc.corpora.files.row import DEEPEST, Row, Stop, is_flat, kind, problem_row, short_repr
+from ragc.corpora.files.row import DEEPEST, FileRow, Stop, is_flat, kind, problem_row, short_repr
 from ragc.corpora.files.values import as_text
 from ragc.errors import nearest
 
@@ -37,7 +37,7 @@ _BATCH = 1000
 _NULL = r"\N"
 
 
-def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[Row]:
+def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[FileRow]:
     """Yields one row a record of a table with a header, no value longer than `longest` characters.
 
     Values are strings; a backslash and an N, as databases export null, are null. Values are separated by
@@ -62,7 +62,7 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
             record = _trim_empty(written, len(header))
             if len(record) == len(header):
                 values = [None if value == _NULL else value for value in record]
-                yield Row(location, dict(zip(header, values, strict=True)), columns=columns)
+                yield FileRow(location, dict(zip(header, values, strict=True)), columns=columns)
             else:
                 yield problem_row(f"has another number of values than the header, {len(header)}", location)
     except csv.Error as error:
@@ -87,7 +87,7 @@ def _trim_empty(values: list[str], least: int) -> list[str]:
     return values[:end]
 
 
-def parquet(stream: BinaryIO) -> Iterator[Row]:
+def parquet(stream: BinaryIO) -> Iterator[FileRow]:
     """Yields one row a record of a Parquet file, read in batches.
 
     NaN becomes null; a date or a decimal becomes text.
@@ -117,10 +117,10 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
         ) from error
 
 
-def _record(location: str, value: dict[str, Any]) -> Row:
+def _record(location: str, value: dict[str, Any]) -> FileRow:
     try:
         values = {name: _plain(name, item) for name, item in value.items()}
-        return Row(location, values, columns=tuple(values))
+        return FileRow(location, values, columns=tuple(values))
     except TypeError as error:
         return problem_row(str(error), location)
 
@@ -186,7 +186,7 @@ _OFFICE = {
 }
 
 
-def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[Row]:
+def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[FileRow]:
     """Yields every row of the file at `path`, in order, each with its problems.
 
     A `.json` file is a list, an object with a list `under` that key, one object a line, or objects by id. A
@@ -222,7 +222,7 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
 
 def _read(
     stream: BufferedReader, suffix: str, under: str, delimiter: str, encoding: str, label: str
-) -> Iterator[Row]:
+) -> Iterator[FileRow]:
     if suffix == ".parquet":
         return parquet(stream)
     start = stream.peek(4)
@@ -290,11 +290,11 @@ def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
         offset += len(line)
 
 
-def _lines(stream: BinaryIO) -> Iterator[Row]:
+def _lines(stream: BinaryIO) -> Iterator[FileRow]:
     """Yields one object a line; a file without one in its first `_SNIFFED` lines has one problem, not one a
     line.
     """
-    wrong: list[Row] | None = []
+    wrong: list[FileRow] | None = []
     for location, offset, line in _numbered_lines(stream):
         if not (text := line.strip()):
             continue
@@ -315,7 +315,7 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
     yield from wrong or ()
 
 
-def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
+def _list(stream: BinaryIO, under: str) -> Iterator[FileRow]:
     """Returns the items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
 
     A damaged list of objects has one problem, not one for each of its lines.
@@ -336,7 +336,7 @@ def _has_json_lines(text: bytes) -> bool:
     return 2 * sum(isinstance(value, dict | list) for value in values) >= len(values)
 
 
-def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
+def _document(stream: BinaryIO, under: str) -> Iterator[FileRow]:
     """Yields the items of a list or of the list `under` a key, objects by id, or one object a line."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
@@ -378,7 +378,7 @@ class _NotFinite(ValueError):
     """A number that JSON does not have."""
 
 
-def _row(location: str, value: object, escapes: bool) -> Row:
+def _row(location: str, value: object, escapes: bool) -> FileRow:
     """Returns the row of `value`; `escapes` says whether it may hold lone surrogates."""
     if isinstance(value, _ParseProblem):
         return problem_row(value, location)
@@ -389,7 +389,7 @@ def _row(location: str, value: object, escapes: bool) -> Row:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             return problem_row("a string holds half of a surrogate pair, which is no character", location)
-    return Row(location, value)
+    return FileRow(location, value)
 
 
 def _escapes(text: bytes) -> bool:

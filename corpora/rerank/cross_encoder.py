@@ -80,7 +80,7 @@ class OnnxCrossEncoder:
         self.threads, self._lock = threads, Lock()
         self.name = f"cross:{self.folder.resolve().name}"
         self.fingerprint = digest(["cross-onnx", VERSION, checksums(self.folder), self.max_tokens])
-        self._loaded: _OnnxModel | None = None
+        self._loaded: _PairModel | None = None
 
     def __deepcopy__(self, memo: object) -> OnnxCrossEncoder:
         return self
@@ -96,7 +96,7 @@ class OnnxCrossEncoder:
         with self._lock:
             if self._loaded is None:
                 try:
-                    self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
+                    self._loaded = _PairModel(self.folder, self.max_tokens, self.threads)
                 except Exception as error:  # both libraries raise plain exceptions for unreadable files
                     raise SourceError(
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
@@ -107,7 +107,7 @@ class OnnxCrossEncoder:
         )
 
 
-class _OnnxModel:
+class _PairModel:
     """A model and its tokenizer in memory."""
 
     def __init__(self, folder: Path, max_tokens: int, threads: int) -> None:

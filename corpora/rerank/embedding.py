@@ -87,7 +87,7 @@ class EmbedReranker:
                 self._vectors.popitem(last=False)
 
 
-class _ModelMark(Mark):
+class _RerankEmbedderMark(Mark):
     """For the embedder that reranks; "" is the default one."""
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
@@ -105,4 +105,4 @@ def _build(model: str, progress: Progress | None) -> EmbedReranker:
     return EmbedReranker(embed.make(model or DEFAULT, progress=progress))
 
 
-KIND = RerankerKind("embed", ("embed", "embed:MODEL"), _build, _ModelMark())
+KIND = RerankerKind("embed", ("embed", "embed:MODEL"), _build, _RerankEmbedderMark())

@@ -83,10 +83,10 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
     check that. Raises OSError.
     """
     with path.open("wb") as out:
-        np.lib.format.write_array(_Writer(out.write), array, allow_pickle=False)
+        np.lib.format.write_array(_PlainWriter(out.write), array, allow_pickle=False)
 
 
-class _Writer:
+class _PlainWriter:
     """A plain writer: numpy then uses `write`, whose errors it reports."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:

@@ -18,7 +18,7 @@ from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
-from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
+from ragc.optimizers.candidates.demos.effects import TrialDemos, estimate_effects, order_by_help
 from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, DemoPool
 from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
@@ -185,7 +185,7 @@ class ProgramBuilder:
             drawn = effects.draw(rng) if number else effects.mean()
             self._attributes.put(attribute, order_by_help(keys, drawn))
 
-    async def _shown(self, trial: TrialResult, program: str) -> Shown | None:
+    async def _shown(self, trial: TrialResult, program: str) -> TrialDemos | None:
         """Returns what `trial` showed; None if it is of another program or selected demonstrations by
         question.
         """
@@ -202,7 +202,7 @@ class ProgramBuilder:
             if not name.startswith(("demo", "own_"))
         }
         keys = frozenset(_key(name, demo) for name, ones in demos.items() for demo in ones)
-        return Shown(trial, keys, digest(rest))
+        return TrialDemos(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
         """Returns the scores of the demonstrations of `candidate` for provenance, by predictor, in their

@@ -11,7 +11,7 @@ from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
 from ragc.task.base import Task
 from ragc.task.prices import reachable_targets
-from ragc.task.run import CallCost, cost_per_call, seconds_per_request
+from ragc.task.run import MeanCallCost, cost_per_call, seconds_per_request
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     }
 
 
-def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
+def likely_cost(task: Task, prompt: int, reply: int) -> MeanCallCost:
     """Returns the cost of an LM call of `task`: as measured here, else for `prompt` and `reply` tokens."""
     if (measured := cost_per_call(task)) is not None:
         return measured
@@ -46,7 +46,7 @@ def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
     most = _greatest([limit.tokens for limit in limits])
     tokens = prompt + reply + max((limit.thinking for limit in limits), default=0)
     tokens = tokens if most is None else min(tokens, most)
-    return CallCost(tokens, _greatest([_likely_usd(limit, prompt, reply) for limit in limits]))
+    return MeanCallCost(tokens, _greatest([_likely_usd(limit, prompt, reply) for limit in limits]))
 
 
 def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:

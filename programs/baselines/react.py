@@ -38,7 +38,7 @@ _THOUGHT = 156
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TakenStep:
     """A thought, the action that followed with its input, and the passages found.
 
     `cut` says that passages were left out because they did not fit, `repeated` that the same search was made
@@ -67,7 +67,7 @@ class Step:
         return f"{head}\nFound:\n{listing}"
 
 
-def shrink_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def shrink_steps(steps: tuple[TakenStep, ...]) -> tuple[TakenStep, ...]:
     """Returns `steps` without the last passage of the longest observation, or without the oldest step."""
     at = max(range(len(steps)), key=lambda at: len(steps[at].passages))
     if not steps[at].passages:
@@ -97,7 +97,7 @@ class React(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Thinks and searches until the model finishes, then returns its answer to `question`."""
-        steps: tuple[Step, ...] = ()
+        steps: tuple[TakenStep, ...] = ()
         earlier: set[tuple[str, str]] = set()
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
         for _ in range(self.knobs.max_step):
@@ -112,7 +112,7 @@ class React(RagProgram):
                 counters.count(dropped=1)
                 text = blank_if_nothing(text)
                 record(Note("finish", f"not an answer as asked for: {text}" if text else "without an answer"))
-                steps = (*steps, Step(reply.thought, reply.action, text)) if text else steps
+                steps = (*steps, TakenStep(reply.thought, reply.action, text)) if text else steps
                 break
             if text and not blank_if_nothing(text):
                 record(Note(reply.action, "nothing to search for: the question itself is searched"))
@@ -121,11 +121,11 @@ class React(RagProgram):
             if self.knobs.no_repeats and text and search in earlier:
                 counters.count(dropped=1)
                 record(Note(reply.action, f"refused, as it was searched before: {text}"))
-                steps = (*steps, Step(reply.thought, reply.action, text, repeated=True))
+                steps = (*steps, TakenStep(reply.thought, reply.action, text, repeated=True))
                 continue
             earlier.add(search)
             passages = await self._retrieve(reply.action, text, tallies)
-            steps = (*steps, Step(reply.thought, reply.action, text, passages))
+            steps = (*steps, TakenStep(reply.thought, reply.action, text, passages))
         tallies["forced"] = 1
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
@@ -133,7 +133,7 @@ class React(RagProgram):
         return self._prediction(blank_if_nothing(forced.answer), steps, tallies)
 
     @staticmethod
-    def _prediction(answer: str, steps: Sequence[Step], tallies: dict[str, int]) -> dspy.Prediction:
+    def _prediction(answer: str, steps: Sequence[TakenStep], tallies: dict[str, int]) -> dspy.Prediction:
         passages = tuple(dict.fromkeys(p for step in steps for p in step.passages))
         used = {"used": tallies["total_local"] + tallies["total_web"], "used_local": tallies["total_local"]}
         return dspy.Prediction(answer=answer, passages=passages, tallies={**tallies, **used})
@@ -153,7 +153,9 @@ class React(RagProgram):
         )
         return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))
 
-    def _fit_steps(self, call: RagPredict, question: str, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _fit_steps(
+        self, call: RagPredict, question: str, steps: tuple[TakenStep, ...]
+    ) -> tuple[TakenStep, ...]:
         """Returns `steps`, shortened until they fit the context of `call`."""
         return self.shrink_to_fit(
             call,

@@ -35,7 +35,7 @@ SUPPORT = {"fully": 1.0, "partially": 0.5, "none": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScoredAnswer:
     """An answer from one passage and its score."""
 
     passage: Passage
@@ -128,7 +128,7 @@ class SelfRag(RagProgram):
         tallies = self._tallies(candidates=len(candidates))
         return dspy.Prediction(answer=best.answer, passages=(best.passage,), tallies=tallies)
 
-    def _pick_best(self, candidates: list[Candidate]) -> Candidate:
+    def _pick_best(self, candidates: list[ScoredAnswer]) -> ScoredAnswer:
         """Returns the candidate with the best score; for `pick` sum, of those with the best summed answer."""
         if self.knobs.pick == "sum":
             sums: dict[str, float] = {}
@@ -138,7 +138,7 @@ class SelfRag(RagProgram):
             candidates = [one for one in candidates if normalise(one.answer) == winner]
         return max(candidates, key=lambda one: one.score)
 
-    async def _try_passage(self, question: str, passage: Passage) -> Candidate | None:
+    async def _try_passage(self, question: str, passage: Passage) -> ScoredAnswer | None:
         """Returns the answer that one passage gives, scored; None when there is none."""
         if not self.passages_that_fit(self.answer, (passage,), question=question):
             return None
@@ -156,7 +156,7 @@ class SelfRag(RagProgram):
         score = knobs.w_rel * relevance + knobs.w_sup * support + knobs.w_use * utility
         if knobs.w_seq:
             score += knobs.w_seq * mean_probability(field_tokens(reply.logprobs, "answer", reply.answer))
-        return Candidate(passage, answer, score)
+        return ScoredAnswer(passage, answer, score)
 
     async def _relevance(self, question: str, passage: Passage) -> float:
         """Returns 1 when the passage is relevant, else 0."""

@@ -36,7 +36,7 @@ from ragc.programs.calls.replay import (
 )
 from ragc.programs.calls.replies import Reading
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target
-from ragc.targets.gateway import Answer
+from ragc.targets.gateway import GatewayReply
 from ragc.targets.openai_wire import is_context_error
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class RagPredict(TypedPrompt):
                 return roomier
         return self.repair_request(request, reply, error)
 
-    def _parse_second(self, answers: Sequence[Answer], raised_limit: int) -> tuple[Reading | None, str]:
+    def _parse_second(self, answers: Sequence[GatewayReply], raised_limit: int) -> tuple[Reading | None, str]:
         """Reads the second of `answers`; returns None and the reason when neither can be read."""
         reading, failure = self.parse_reply(answers[1].reply, again=not raised_limit)
         if failure and raised_limit:
@@ -254,7 +254,7 @@ class RagPredict(TypedPrompt):
 
         return stream_of(self._stands_for or self, target.model, self.layout)
 
-    async def _repair(self, request: ChatRequest) -> Answer | None:
+    async def _repair(self, request: ChatRequest) -> GatewayReply | None:
         """Sends `request`, the second of a call; returns None if it does not fit the context."""
         target = self.target
         size = sum(target.count_tokens(message.content) for message in request.messages)
@@ -312,7 +312,7 @@ class RagPredict(TypedPrompt):
             invocation, inputs, outputs, outcome.shown, answers, mended=mended, raised_limit=raised_limit
         )
 
-    def _sent(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> trace.Sent | None:
+    def _sent(self, inputs: Mapping[str, Any], answers: Sequence[GatewayReply]) -> trace.Sent | None:
         """Returns what was sent with `inputs`, and the replies, for the trace; None when nothing was sent."""
         if not answers:
             return None
@@ -343,7 +343,9 @@ class RagPredict(TypedPrompt):
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
-    def _note(self, invocation: Invocation, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
+    def _note(
+        self, invocation: Invocation, inputs: Mapping[str, Any], answers: Sequence[GatewayReply]
+    ) -> None:
         """Adds messages and replies, also replayed ones, to the histories that `inspect_history` reads."""
         if not answers or setting("disable_history"):
             return
@@ -366,7 +368,7 @@ class RagPredict(TypedPrompt):
         inputs: dict[str, Any],
         outputs: dict[str, Any],
         shown_outputs: Mapping[str, Any],
-        answers: Sequence[Answer] = (),
+        answers: Sequence[GatewayReply] = (),
         *,
         mended: int = 0,
         raised_limit: int = 0,
@@ -418,7 +420,7 @@ class HistoryEntry(dict[str, Any]):
     """An entry of DSPy's history, filled on first access: every call writes one, few are read."""
 
     def __init__(
-        self, call: TypedPrompt, inputs: dict[str, Any], answers: Sequence[Answer], model: str
+        self, call: TypedPrompt, inputs: dict[str, Any], answers: Sequence[GatewayReply], model: str
     ) -> None:
         super().__init__(prompt=None)  # whoever writes JSON takes an empty dictionary at its size
         self._unread: tuple[Any, ...] | None = (call, inputs, answers, model, time.time())
@@ -477,7 +479,7 @@ def _is_watched(call: RagPredict) -> bool:
     return bool(call.callbacks or setting("callbacks") or setting("track_usage"))
 
 
-def track_usage(model: str, answers: Sequence[Answer]) -> None:
+def track_usage(model: str, answers: Sequence[GatewayReply]) -> None:
     """Reports sent requests to DSPy's usage tracker, if there is one; replayed ones are free there."""
     tracker = setting("usage_tracker")
     if tracker is None:

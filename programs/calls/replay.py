@@ -30,7 +30,7 @@ from ragc.core.extras import __version__
 from ragc.programs.calls.demos import plain
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Sampling, Target
-from ragc.targets.gateway import Answer
+from ragc.targets.gateway import GatewayReply
 
 _ENTRIES = 10_000
 _PROBE = "Straightforward tokenization, counted: 1234567 words.\n"
@@ -47,7 +47,7 @@ class Recording:
     second request if the first reached its own; 0 if the second is a repair.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[GatewayReply, ...]
     error: str = ""
     cut: bool = False
     raised_limit: int = 0
@@ -63,7 +63,7 @@ class Recording:
         """Returns the recording that `to_text` wrote; None for any other text."""
         try:
             value = json.loads(text)
-            answers = tuple(Answer(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
+            answers = tuple(GatewayReply(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
             recording = cls(
                 answers, str(value["error"]), bool(value["cut"]), int(value.get("raised_limit", 0))
             )

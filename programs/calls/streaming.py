@@ -28,7 +28,7 @@ from pydantic_core import from_json
 from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
-from ragc.targets.gateway import Answer
+from ragc.targets.gateway import GatewayReply
 from ragc.targets.thoughts import AnswerStream
 
 _LEFT = (anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -106,7 +106,7 @@ class ReplyStream:
         outputs = {name.lower() for name in call.signature.output_fields} if layout == "xml" else set()
         self._answer = AnswerStream(lambda name: name.lower() in outputs)
 
-    async def watch(self, reply: Awaitable[Answer]) -> Answer:
+    async def watch(self, reply: Awaitable[GatewayReply]) -> GatewayReply:
         """Awaits `reply` and takes its parts as they arrive."""
         token = parts_taker.set(self.take)
         try:

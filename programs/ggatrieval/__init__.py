@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import SELECTION, START, Step
+from ragc.programs.flow import SELECTION, START, Edge
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
@@ -113,11 +113,11 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
 
 
 _LOCAL, _WEB = "search local", "search web"
-FLOW: tuple[Step, ...] = (
-    Step(START, "parse", "the question"),
-    Step("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),
-    Step(_LOCAL, "grade", "each new document", "crag_filter is true", ("crag_filter",), each=True),
-    Step(
+FLOW: tuple[Edge, ...] = (
+    Edge(START, "parse", "the question"),
+    Edge("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),
+    Edge(_LOCAL, "grade", "each new document", "crag_filter is true", ("crag_filter",), each=True),
+    Edge(
         "grade",
         "align",
         "the components and the document",
@@ -125,7 +125,7 @@ FLOW: tuple[Step, ...] = (
         ("crag_keep", "align_form", "fga_reflect"),
         each=True,
     ),
-    Step(
+    Edge(
         "grade",
         "condense",
         "the document",
@@ -134,31 +134,31 @@ FLOW: tuple[Step, ...] = (
         each=True,
     ),
     *(
-        Step("grade", target, "the chosen documents", "no new document is left in", ("crag_keep",), each=each)
+        Edge("grade", target, "the chosen documents", "no new document is left in", ("crag_keep",), each=each)
         for target, each in (("imagine", True), (_LOCAL, True), ("verify", False), ("answer", False))
     ),
-    Step("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
-    Step(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
-    Step("parse", "align", "the components found in the question, and each document", each=True),
-    Step(
+    Edge("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
+    Edge(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
+    Edge("parse", "align", "the components found in the question, and each document", each=True),
+    Edge(
         _LOCAL,
         "align",
         "the components and each new document",
         knobs=("align_form", "fga_reflect"),
         each=True,
     ),
-    Step("parse", "condense", "each document", knobs=("doc_condense",), each=True),
-    Step(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),
-    Step("parse", "answer", "no document", "nothing was found"),
-    Step(
+    Edge("parse", "condense", "each document", knobs=("doc_condense",), each=True),
+    Edge(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),
+    Edge("parse", "answer", "no document", "nothing was found"),
+    Edge(
         "align",
         "select",
         "the documents, best aligned first",
         knobs=("fga_rerank", "window", "k_support"),
     ),
-    Step("condense", "select", "those that are not irrelevant", knobs=("window", "k_support")),
-    Step("align", "imagine", "the reworded question", "nothing is chosen anew", ("tau", "scqu"), each=True),
-    Step(
+    Edge("condense", "select", "those that are not irrelevant", knobs=("window", "k_support")),
+    Edge("align", "imagine", "the reworded question", "nothing is chosen anew", ("tau", "scqu"), each=True),
+    Edge(
         "condense",
         "imagine",
         "the reworded question",
@@ -166,14 +166,14 @@ FLOW: tuple[Step, ...] = (
         ("tau", "scqu"),
         each=True,
     ),
-    Step("align", _LOCAL, "a query for each chosen document", "nothing is chosen anew", each=True),
-    Step("condense", _LOCAL, "a query for each chosen document", "nothing new is relevant", each=True),
-    Step("align", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
-    Step("condense", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
-    Step("align", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
-    Step("condense", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
+    Edge("align", _LOCAL, "a query for each chosen document", "nothing is chosen anew", each=True),
+    Edge("condense", _LOCAL, "a query for each chosen document", "nothing new is relevant", each=True),
+    Edge("align", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
+    Edge("condense", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
+    Edge("align", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
+    Edge("condense", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
     *SELECTION,
-    Step(
+    Edge(
         "select",
         "imagine",
         "the reworded question for each badly aligned document",
@@ -181,7 +181,7 @@ FLOW: tuple[Step, ...] = (
         ("scqu", "tau", "scqu_scope", "scqu_base"),
         each=True,
     ),
-    Step(
+    Edge(
         "verify",
         "imagine",
         "the reworded question for each badly aligned document",
@@ -189,7 +189,7 @@ FLOW: tuple[Step, ...] = (
         ("scqu", "tau", "scqu_scope", "scqu_base"),
         each=True,
     ),
-    Step(
+    Edge(
         "select",
         _LOCAL,
         "the question with each well aligned document",
@@ -197,7 +197,7 @@ FLOW: tuple[Step, ...] = (
         ("tau",),
         each=True,
     ),
-    Step(
+    Edge(
         "verify",
         _LOCAL,
         "the question with each well aligned document",
@@ -205,15 +205,15 @@ FLOW: tuple[Step, ...] = (
         ("tau",),
         each=True,
     ),
-    Step(
+    Edge(
         "imagine",
         _LOCAL,
         "the reworded question with the imagined passage",
         knobs=("candidates",),
         each=True,
     ),
-    Step("imagine", "answer", "the chosen documents", "no round is left"),
-    Step(_LOCAL, "answer", "the chosen documents", "nothing new was found"),
+    Edge("imagine", "answer", "the chosen documents", "no round is left"),
+    Edge(_LOCAL, "answer", "the chosen documents", "nothing new was found"),
 )
 
 

@@ -27,7 +27,7 @@ LABELS: tuple[Label, ...] = ("FULL", "PARTIAL", "NONE")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AlignedDocument:
     """A document, the query that found it, and its alignment with the question.
 
     `share` is r, the aligned part of all components. `wordings` are other words for components that are not
@@ -48,19 +48,21 @@ class Candidate:
         return "FULL" if self.share == 1 else "PARTIAL" if self.share else "NONE"
 
 
-def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+def best_first(candidates: Iterable[AlignedDocument]) -> list[AlignedDocument]:
     """Returns `candidates` by label and share, ties in the order given."""
     return sorted(candidates, key=lambda candidate: -candidate.share)
 
 
-def without_label(chosen: Sequence[Candidate], seen: Iterable[Candidate], label: str) -> list[Candidate]:
+def without_label(
+    chosen: Sequence[AlignedDocument], seen: Iterable[AlignedDocument], label: str
+) -> list[AlignedDocument]:
     """Returns `chosen` with the documents of `label` replaced by the best aligned others of `seen`."""
     remaining = [c for c in chosen if c.label != label]
     others = [c for c in best_first(seen) if c.label != label and c not in remaining]
     return remaining + others[: len(chosen) - len(remaining)]
 
 
-def tally(seen: Sequence[Candidate], final: Sequence[Candidate]) -> dict[str, float]:
+def tally(seen: Sequence[AlignedDocument], final: Sequence[AlignedDocument]) -> dict[str, float]:
     """Counts the documents with each label, of all and of the final ones, and the conversion rates.
 
     The names are `full`, `full_final`, `full_rate` and so on.
@@ -82,17 +84,17 @@ def conversion(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return {f"{name}_rate": final[name] / every[name] for name in names if every[name]}
 
 
-def labels_of(candidates: Sequence[Candidate]) -> str:
+def labels_of(candidates: Sequence[AlignedDocument]) -> str:
     """Returns the labels in words, with the number of `candidates` of each."""
     return ", ".join(f"{_count(candidates, label)} {label}" for label in LABELS)
 
 
-def names_of(candidates: Sequence[Candidate]) -> str:
+def names_of(candidates: Sequence[AlignedDocument]) -> str:
     """Returns each document in words, by id and label."""
     return ", ".join(f"{candidate.passage.id} {candidate.label}" for candidate in candidates) or "none"
 
 
-def _count(candidates: Sequence[Candidate], label: Label) -> int:
+def _count(candidates: Sequence[AlignedDocument], label: Label) -> int:
     return sum(candidate.label == label for candidate in candidates)
 
 
@@ -120,7 +122,7 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
     return tuple(components.values())[:MAX_PARTS] or (question,)
 
 
-def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
+def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> AlignedDocument:
     """Returns the candidate that an aligning call's reply describes; drops and counts invalid claims.
 
     A match without a verdict counts; one that names sentence 0 says that there is none. A piece copied from
@@ -138,7 +140,7 @@ def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query:
         for o in others
         if o.component <= n and o.component not in real and o.wording.strip()
     }
-    return Candidate(passage, query, len(real) / n, wordings)
+    return AlignedDocument(passage, query, len(real) / n, wordings)
 
 
 def reword(query: str, wordings: Mapping[str, str]) -> str:

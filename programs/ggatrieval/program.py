@@ -35,7 +35,7 @@ import dspy
 from ragc.programs.base import format_passage
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import (
-    Candidate,
+    AlignedDocument,
     best_first,
     components_of,
     labels_of,
@@ -107,8 +107,8 @@ class GGatrieval(SelectingProgram):
         narrower = self._sub_questions(context)
         full_question = with_sub_questions(question, narrower)
         parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
-        chosen: list[Candidate] = []
-        seen: dict[str, Candidate] = {}
+        chosen: list[AlignedDocument] = []
+        seen: dict[str, AlignedDocument] = {}
         rounds, ordered = 0, False
         while new:
             rounds += 1
@@ -143,22 +143,22 @@ class GGatrieval(SelectingProgram):
         """Returns the components of `question`; the question itself if the parse is unreadable."""
         return components_of(await self.parse.try_call(question=question), question)
 
-    async def _candidates(self, queries: Sequence[str], seen: dict[str, Candidate]) -> Any:
+    async def _candidates(self, queries: Sequence[str], seen: dict[str, AlignedDocument]) -> Any:
         """Returns at most `candidates` documents, not in `seen`, from the queries' hits in turn."""
         n_candidates = self.knobs.candidates
         hit_lists: list[tuple[Hit, ...]] = await together(
             *(self.search("local", query, n_candidates + len(seen), source=self.local) for query in queries)
         )
-        new: dict[str, Candidate] = {}
+        new: dict[str, AlignedDocument] = {}
         for row in zip_longest(*hit_lists):
             for query, hit in zip(queries, row, strict=True):
                 if hit is not None and hit.passage.id not in seen:
-                    new.setdefault(hit.passage.id, Candidate(hit.passage, query))
+                    new.setdefault(hit.passage.id, AlignedDocument(hit.passage, query))
         return list(new.values())[:n_candidates]
 
     async def _inspect(
-        self, question: str, full_question: str, parts: tuple[str, ...], candidate: Candidate
-    ) -> Candidate:
+        self, question: str, full_question: str, parts: tuple[str, ...], candidate: AlignedDocument
+    ) -> AlignedDocument:
         """Returns `candidate` with its share and the text for choosing calls, computed concurrently.
 
         A candidate that the filter drops, or that is irrelevant, has no text.
@@ -169,15 +169,17 @@ class GGatrieval(SelectingProgram):
         if not self.knobs.doc_condense:
             return replace(await aligning, text=format_passage(candidate.passage))
         both: Any = await together(aligning, self.condensed(full_question, candidate.passage))
-        aligned: Candidate = both[0]
+        aligned: AlignedDocument = both[0]
         return replace(aligned, text=both[1])
 
-    async def _passes_filter(self, question: str, candidate: Candidate) -> bool:
+    async def _passes_filter(self, question: str, candidate: AlignedDocument) -> bool:
         """Returns whether CRAG's evaluator gives it at least `crag_keep`; an unreadable grade is 0."""
         reply = await self.grade.try_call(question=question, passage=format_passage(candidate.passage))
         return at_least("crag_keep", 0.0 if reply is None else reply.grade.points / 100, self.knobs.crag_keep)
 
-    async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
+    async def _align(
+        self, question: str, parts: tuple[str, ...], candidate: AlignedDocument
+    ) -> AlignedDocument:
         """Returns `candidate` with its share; it stays NONE when the reply is unreadable."""
         inputs: dict[str, Any] = {"question": question, "components": list(parts)}
         if self.knobs.align_form == "parts":
@@ -198,11 +200,11 @@ class GGatrieval(SelectingProgram):
         )
         return fitting or whole[:1]
 
-    def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
+    def _rank(self, new: Sequence[AlignedDocument]) -> list[AlignedDocument]:
         """Returns the best aligned first, ties as retrieved; all as retrieved with `fga_rerank` off."""
         return best_first(new) if self.knobs.fga_rerank else list(new)
 
-    async def _queries(self, question: str, chosen: Sequence[Candidate]) -> list[str]:
+    async def _queries(self, question: str, chosen: Sequence[AlignedDocument]) -> list[str]:
         """Returns the next round's queries, one a chosen document (SCQU); else the question."""
         if not self.knobs.scqu or not chosen:
             return [question]
@@ -210,7 +212,7 @@ class GGatrieval(SelectingProgram):
         queries = await together(*(self._query(question, candidate) for candidate in used))
         return list(dict.fromkeys(queries))
 
-    async def _query(self, question: str, candidate: Candidate) -> str:
+    async def _query(self, question: str, candidate: AlignedDocument) -> str:
         """Returns the question with the document if well aligned, else reworded with an imagined one."""
         query = candidate.query if self.knobs.scqu_base == "prevQ" else question
         if at_least("tau", candidate.share, self.knobs.tau):
@@ -221,7 +223,9 @@ class GGatrieval(SelectingProgram):
             text = "" if reply is None else reply.passage
         return f"{query}\n{text[:_QUERY_TEXT]}".strip()
 
-    def _final_documents(self, chosen: list[Candidate], seen: list[Candidate]) -> list[Candidate]:
+    def _final_documents(
+        self, chosen: list[AlignedDocument], seen: list[AlignedDocument]
+    ) -> list[AlignedDocument]:
         """Returns the documents to answer from: `chosen`, with those of `drop_label` replaced."""
         final = without_label(chosen, seen, self.knobs.drop_label)
         if final != chosen:
@@ -229,7 +233,7 @@ class GGatrieval(SelectingProgram):
         return final
 
     async def _answer(
-        self, full_question: str, chosen: list[Candidate], seen: list[Candidate], rounds: int
+        self, full_question: str, chosen: list[AlignedDocument], seen: list[AlignedDocument], rounds: int
     ) -> dspy.Prediction:
         """Returns the answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]

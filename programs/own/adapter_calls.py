@@ -24,7 +24,7 @@ from ragc.core.text import escape_markers
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
 from ragc.targets.dspy_engine import as_lm, cause
 from ragc.targets.dspy_lm import AdapterTarget, DspyTarget
-from ragc.targets.gateway import Answer
+from ragc.targets.gateway import GatewayReply
 
 Ask = Callable[[Target, ChatRequest], Any]
 """Answers a request of a target, awaitable: the gateway's `ask`, with whatever follows the reply."""
@@ -186,7 +186,7 @@ class AdapterCall:
         sample: int,
         settings: Mapping[str, Any],
     ) -> None:
-        self.answers: list[Answer] = []
+        self.answers: list[GatewayReply] = []
         self.shown: Sequence[Any] = ()
         self._adapter, self._signature, self._demos = adapter, signature, demos
         self._settings = settings
@@ -194,8 +194,8 @@ class AdapterCall:
         self._resolved = resolve_adapter(self._lm, adapter, signature, dict(fields), signature)
 
     def _model(self, target: Target, ask: Ask, sampling: Sampling, sample: int) -> Any:
-        async def ask_target(of: Target, request: ChatRequest) -> Answer:
-            answer: Answer = await ask(of, request)
+        async def ask_target(of: Target, request: ChatRequest) -> GatewayReply:
+            answer: GatewayReply = await ask(of, request)
             self.answers.append(answer)
             return answer
 

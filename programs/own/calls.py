@@ -35,7 +35,7 @@ from ragc.programs.own.adapters import to_json
 from ragc.programs.own.schemas import is_closed
 from ragc.records import Passage
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
-from ragc.targets.gateway import Answer
+from ragc.targets.gateway import GatewayReply
 
 T = TypeVar("T")
 
@@ -208,7 +208,7 @@ class OwnPredict(RagPredict):
         `shown` lists the replies shown so far. Replies for a user's own adapter come whole.
         """
 
-        async def ask(target: Target, request: ChatRequest) -> Answer:
+        async def ask(target: Target, request: ChatRequest) -> GatewayReply:
             stream = None if self.layout == ADAPTER else self._shown_reply(of)
             pending = self.runtime.gateway.ask(target, request)
             if stream is None:
@@ -254,7 +254,7 @@ class OwnPredict(RagPredict):
         call = self._call_for(inputs, self.target_by(lm), *self.sampling_for(None, lm), self._reject_request)
         return call.messages(inputs)
 
-    async def _reject_request(self, target: Target, request: ChatRequest) -> Answer:
+    async def _reject_request(self, target: Target, request: ChatRequest) -> GatewayReply:
         raise RuntimeError("a prompt that is only formatted is not sent")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import END, START, Step
+from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     AnswerKnobs,
     ReadingKnobs,
@@ -140,12 +140,12 @@ def _name(node: str) -> str:
     return node.removeprefix("search ")
 
 
-FLOW: tuple[Step, ...] = (
-    Step(START, "step", "the question, no trajectory", knobs=("max_step", "preferred_source", "pref_style")),
-    *(Step("step", s, "action_input", "action asks for a search", (f"k_{_name(s)}",)) for s in _SOURCES),
-    *(Step("step", s, "the question", _BAD, _GRADED, each=True) for s in _SOURCES),
-    *(Step("grade", s, "the question", _BAD, ("max_supplements",), each=True) for s in _SOURCES),
-    Step(
+FLOW: tuple[Edge, ...] = (
+    Edge(START, "step", "the question, no trajectory", knobs=("max_step", "preferred_source", "pref_style")),
+    *(Edge("step", s, "action_input", "action asks for a search", (f"k_{_name(s)}",)) for s in _SOURCES),
+    *(Edge("step", s, "the question", _BAD, _GRADED, each=True) for s in _SOURCES),
+    *(Edge("grade", s, "the question", _BAD, ("max_supplements",), each=True) for s in _SOURCES),
+    Edge(
         "step",
         "step",
         "the trajectory",
@@ -153,7 +153,7 @@ FLOW: tuple[Step, ...] = (
         ("max_step", "temperature"),
     ),
     *(
-        Step(
+        Edge(
             s,
             "compare",
             "what is known and what was found",
@@ -163,11 +163,11 @@ FLOW: tuple[Step, ...] = (
         for s in _SOURCES
     ),
     *(
-        Step(s, other, "the same query", f"{_name(s)} is preferred and adds nothing", ("pref",))
+        Edge(s, other, "the same query", f"{_name(s)} is preferred and adds nothing", ("pref",))
         for s, other in (_SOURCES, _SOURCES[::-1])
     ),
     *(
-        Step(
+        Edge(
             "compare",
             s,
             "the same query",
@@ -177,18 +177,18 @@ FLOW: tuple[Step, ...] = (
         for s in _SOURCES
     ),
     *(
-        Step(s, "step", "the trajectory with what was found", "steps are left", ("max_step",))
+        Edge(s, "step", "the trajectory with what was found", "steps are left", ("max_step",))
         for s in _SOURCES
     ),
-    Step("compare", "step", "the trajectory with what was found", "it adds something", ("source_check",)),
-    Step("step", "grade", "answer and trajectory", "answer is not empty", _GRADED),
-    Step("step", END, "answer", "answer is not empty and its grade is good, or is not asked for"),
-    Step("grade", END, "answer", "the grade is good, or cannot be read"),
+    Edge("compare", "step", "the trajectory with what was found", "it adds something", ("source_check",)),
+    Edge("step", "grade", "answer and trajectory", "answer is not empty", _GRADED),
+    Edge("step", END, "answer", "answer is not empty and its grade is good, or is not asked for"),
+    Edge("grade", END, "answer", "the grade is good, or cannot be read"),
     *(
-        Step(node, "answer", "the trajectory", "no step gave an answer", ("max_step", "strict_budget"))
+        Edge(node, "answer", "the trajectory", "no step gave an answer", ("max_step", "strict_budget"))
         for node in ("step", "compare", *_SOURCES)
     ),
-    Step("answer", END, "answer"),
+    Edge("answer", END, "answer"),
 )
 
 

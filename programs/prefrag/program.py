@@ -31,7 +31,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.prefrag import PrefRagKnobs
 from ragc.programs.prefrag.sources import SourceChoice
 from ragc.programs.prefrag.trajectory import (
-    Run,
+    RunState,
     Trajectory,
     collect_passages,
     render_trajectory,
@@ -78,7 +78,7 @@ class PrefRag(SourceChoice):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Takes steps until one answers `question`, or none is left and the answer is forced."""
-        run = Run(question, left=self.knobs.max_step + (0 if self.knobs.strict_budget else 1))
+        run = RunState(question, left=self.knobs.max_step + (0 if self.knobs.strict_budget else 1))
         while run.left:
             run.left -= 1
             reply = await self._next(run)
@@ -101,13 +101,13 @@ class PrefRag(SourceChoice):
         forced = await self.answer.acall(**self._inputs(self.answer, run))
         return self._prediction(run, forced.answer)
 
-    async def _next(self, run: Run) -> Any:
+    async def _next(self, run: RunState) -> Any:
         """Returns the next step; None when it is unreadable."""
         tools = [f"{action}: {about}" for action, (_, about) in self.tools.items()]
         inputs = self._inputs(self.step, run, tools=tools, max_step=self.knobs.max_step, steps_left=run.left)
         return await self.step.try_call(**inputs, config={"rollout_id": run.again})
 
-    def _inputs(self, call: RagPredict, run: Run, **more: Any) -> dict[str, Any]:
+    def _inputs(self, call: RagPredict, run: RunState, **more: Any) -> dict[str, Any]:
         """Returns the inputs of `call`: `more`, the question, and as much of the trajectory as fits."""
 
         def inputs(turns: Trajectory) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class PrefRag(SourceChoice):
         run.shown = self.shrink_to_fit(call, run.turns, inputs, shrink_trajectory)
         return inputs(run.shown)
 
-    async def _search(self, run: Run, move: Move) -> None:
+    async def _search(self, run: RunState, move: Move) -> None:
         """Searches as the step asks; ends the steps if all sources were searched for that already."""
         passages = await self.search_preferred_first(run, self.tools[move.action][0], move.action_input)
         if passages is None:
@@ -129,7 +129,7 @@ class PrefRag(SourceChoice):
         """Returns the thought of `move` as the trajectory shows it."""
         return (("Thought", move.thought),) if self.knobs.thoughts else ()
 
-    def _drop(self, run: Run, move: Move) -> None:
+    def _drop(self, run: RunState, move: Move) -> None:
         """Skips an unknown tool, an empty query or a repeated search; the step is spent."""
         counters.count(dropped=1)
         record(Note("step", f"dropped: {move.action}: {move.action_input}"))
@@ -137,7 +137,7 @@ class PrefRag(SourceChoice):
         if not self.knobs.temperature:
             run.left = 0
 
-    async def _review(self, run: Run, move: Move) -> Any:
+    async def _review(self, run: RunState, move: Move) -> Any:
         """Returns the grade of the answer of `move` if it is bad and more steps are allowed, else None."""
         knobs = self.knobs
         spent = run.counts["supplements"] == knobs.max_supplements or (knobs.strict_budget and not run.left)
@@ -148,7 +148,7 @@ class PrefRag(SourceChoice):
             review = await self.grade.try_call(**self._inputs(self.grade, run, answer=move.answer))
         return review if review is not None and _is_negative(review.grade) else None
 
-    async def _supplement(self, run: Run, move: Move, review: Any) -> None:
+    async def _supplement(self, run: RunState, move: Move, review: Any) -> None:
         """Searches all sources with the question itself; adds two steps unless the budget is strict."""
         run.counts["supplements"] += 1
         record(Note("supplement", f"{move.answer!r} is {review.grade}"))
@@ -164,6 +164,6 @@ class PrefRag(SourceChoice):
         run.add(wrote, tuple(passage for passages in results for passage in passages))
         run.left += 0 if self.knobs.strict_budget else 2
 
-    def _prediction(self, run: Run, answer: str) -> dspy.Prediction:
+    def _prediction(self, run: RunState, answer: str) -> dspy.Prediction:
         """Returns `answer` with the passages last shown, and how often each source was searched and used."""
         return dspy.Prediction(answer=answer, passages=collect_passages(run.shown), tallies=self.tallies(run))

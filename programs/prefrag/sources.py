@@ -20,7 +20,7 @@ from typing import Any
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.prefrag import PrefRagKnobs
-from ragc.programs.prefrag.trajectory import Run, collect_passages, number_passages, render_passages
+from ragc.programs.prefrag.trajectory import RunState, collect_passages, number_passages, render_passages
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, record
 from ragc.records import Passage
@@ -84,7 +84,9 @@ class SourceChoice(RagProgram):
         """Returns the source that is searched first."""
         return next(iter(self.used))
 
-    async def search_preferred_first(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
+    async def search_preferred_first(
+        self, run: RunState, name: str, query: str
+    ) -> tuple[Passage, ...] | None:
         """Returns the preferred source's passages if they add something, else those of the source `name`.
 
         With `no_repeats` a search is not repeated: the first source that was not searched for `query` is
@@ -107,11 +109,11 @@ class SourceChoice(RagProgram):
         record(Note("switch", f"{first} to {name}"))
         return await self.search_source(run, name, query)
 
-    def _was_searched(self, run: Run, name: str, query: str) -> bool:
+    def _was_searched(self, run: RunState, name: str, query: str) -> bool:
         """Returns whether a search is skipped as a repetition."""
         return self.knobs.no_repeats and (name, query.casefold()) in run.searches
 
-    async def _adds_information(self, run: Run, query: str, passages: tuple[Passage, ...]) -> bool:
+    async def _adds_information(self, run: RunState, query: str, passages: tuple[Passage, ...]) -> bool:
         """Returns whether `passages` add to known ones; the first do, unless they are compared too."""
         known = collect_passages(run.turns)
         if not known and not self.knobs.compare_first:
@@ -157,7 +159,7 @@ class SourceChoice(RagProgram):
         shown_new = self.shrink_to_fit(call, new, lambda less: inputs(known, less))
         return inputs(known, shown_new or new[:1])
 
-    async def search_source(self, run: Run, name: str, query: str) -> tuple[Passage, ...]:
+    async def search_source(self, run: RunState, name: str, query: str) -> tuple[Passage, ...]:
         """Searches the source `name` for `query`, and counts the search."""
         run.searches.add((name, query.casefold()))
         kind = "local" if name == "local" else "web"
@@ -166,7 +168,7 @@ class SourceChoice(RagProgram):
         hits = await self.search(name, query, k, source=self.used[name])
         return tuple(hit.passage for hit in hits)
 
-    def tallies(self, run: Run) -> dict[str, int]:
+    def tallies(self, run: RunState) -> dict[str, int]:
         """Returns how often each source was searched, and how often its passages were used."""
         counts = {name: run.counts[name] for name in _COUNT_NAMES}
         unused = counts["switches"] if self.first_source == "local" else 0

@@ -31,7 +31,7 @@ Trajectory = tuple[Turn, ...]
 
 
 @dataclass(slots=True)
-class Run:
+class RunState:
     """Steps left, the turns so far, what the last call was shown, and how often each source was searched.
 
     `again` counts the steps since the trajectory last grew, `searches` are the searches made: source and

@@ -61,7 +61,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Topic:
     """What a question of a `kind` may be written about; two excerpts for kinds that need two passages."""
 
     id: str
@@ -70,10 +70,10 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftQuestion:
     """A question as it was written, with its answer; `problem` says why there is none."""
 
-    candidate: Candidate
+    candidate: Topic
     question: str = ""
     answer: str = ""
     problem: str = ""
@@ -86,7 +86,7 @@ class CheckedQuestion:
     `overlap` is the largest share of its content words in one of its passages, 0 to 1.
     """
 
-    draft: Draft
+    draft: DraftQuestion
     passed: tuple[str, ...]
     failed: str = ""
     overlap: float = 0.0
@@ -98,7 +98,7 @@ class CheckedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class WritingCost:
     """A bound on what writing takes: questions to try, calls, and tokens of prompts and of replies."""
 
     tries: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ragc.corpora.files.near_duplicates import THRESHOLD, Trigrams, overlap, trigrams
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.metrics.short_answer import f1, normalise
-from ragc.programs.question_writer.base import NO_ANSWER, OVERLAP_CAP, Draft, Excerpt
+from ragc.programs.question_writer.base import NO_ANSWER, OVERLAP_CAP, DraftQuestion, Excerpt
 
 ALIKE = 0.9
 """The least cosine of the vectors of two questions that ask for the same."""
@@ -34,7 +34,7 @@ _WORDS = (4, 35)
 _ANSWER_WORDS = 12
 
 
-def well_formed(draft: Draft) -> bool:
+def well_formed(draft: DraftQuestion) -> bool:
     """Returns whether the draft is one question of a usual length, with a short answer."""
     question, terms = draft.question, analyze(draft.question)
     marks = question.count("?") + question.count("\uff1f")
@@ -43,7 +43,7 @@ def well_formed(draft: Draft) -> bool:
     return ends and marks == 1 and "\n" not in question and _WORDS[0] <= len(terms) <= _WORDS[1] and short
 
 
-def self_contained(draft: Draft) -> bool:
+def self_contained(draft: DraftQuestion) -> bool:
     """Returns whether the question can be understood by somebody who has not seen the passage."""
     if _POINTS.search(draft.question):
         return False
@@ -51,7 +51,7 @@ def self_contained(draft: Draft) -> bool:
     return pronoun is None or _NAME.search(draft.question[: pronoun.start()]) is not None
 
 
-def hides_answer(draft: Draft) -> bool:
+def hides_answer(draft: DraftQuestion) -> bool:
     """Returns whether the question does not contain its answer; a comparison names what it chooses
     between.
     """
@@ -60,7 +60,7 @@ def hides_answer(draft: Draft) -> bool:
     return not _contains(draft.question, draft.answer)
 
 
-def stated(draft: Draft) -> bool:
+def stated(draft: DraftQuestion) -> bool:
     """Returns whether the answer stands in a passage; in the second where two are linked, so that both are
     needed.
 
@@ -74,7 +74,7 @@ def stated(draft: Draft) -> bool:
     return any(states(one, draft.answer) for one in excerpts)
 
 
-def overlap_of(draft: Draft) -> float:
+def overlap_of(draft: DraftQuestion) -> float:
     """Returns the largest share of the question's content words that stand in one of its passages, 0 to 1."""
     terms = query_terms(draft.question)
     if not terms:
@@ -83,12 +83,12 @@ def overlap_of(draft: Draft) -> float:
     return max(sum(term in words for term in terms) / len(terms) for words in passages)
 
 
-def own_words(draft: Draft) -> bool:
+def own_words(draft: DraftQuestion) -> bool:
     """Returns whether enough of the question's content words are not those of its passage."""
     return overlap_of(draft) <= OVERLAP_CAP
 
 
-CHECKS: Mapping[str, Callable[[Draft], bool]] = {
+CHECKS: Mapping[str, Callable[[DraftQuestion], bool]] = {
     "well_formed": well_formed,
     "self_contained": self_contained,
     "hides_answer": hides_answer,

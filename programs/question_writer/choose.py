@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from ragc.corpora.sources.terms import analyze, query_terms
-from ragc.programs.question_writer.base import WEIGHTS, Candidate, Excerpt
+from ragc.programs.question_writer.base import WEIGHTS, Excerpt, Topic
 from ragc.programs.sentences import all_sentences
 
 Rows = Callable[[], Iterable[Mapping[str, Any]]]
@@ -40,12 +40,12 @@ def digests(rows: Rows, ids: Iterable[str]) -> dict[str, str]:
     return {row["id"]: digest_of(row["title"], row["text"]) for row in rows() if row["id"] in wanted}
 
 
-def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Candidate]:
+def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Topic]:
     """Returns the first `n` sentences to ask about, each with the kind of its question.
 
     The first sentence of every document comes first, in an order drawn from the ids, then every second one.
     """
-    chosen: list[tuple[int, str, Candidate]] = []
+    chosen: list[tuple[int, str, Topic]] = []
     for _, passages in groupby(rows(), key=_document):
         in_document = heapq.nsmallest(
             n,
@@ -61,13 +61,13 @@ def _document(row: Mapping[str, Any]) -> str:
     return str(row.get("source") or row["id"])
 
 
-def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Candidate]:
+def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Topic]:
     sentences = all_sentences(str(row["text"]))
     for at, sentence in enumerate(sentences):
         if not _is_statement(sentence):
             continue
         name = hashlib.sha256(f"{row['id']}\n{sentence}".encode("utf-8", "replace")).hexdigest()
-        yield Candidate(f"w-{name[:12]}", _kind(name, kinds), (_excerpt(row, sentences, at),))
+        yield Topic(f"w-{name[:12]}", _kind(name, kinds), (_excerpt(row, sentences, at),))
 
 
 def _is_statement(sentence: str) -> bool:

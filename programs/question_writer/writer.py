@@ -15,11 +15,11 @@ from ragc.errors import ParseFailure
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.question_writer.base import (
     WEIGHTS,
-    Candidate,
     CheckedQuestion,
-    Cost,
-    Draft,
+    DraftQuestion,
     Excerpt,
+    Topic,
+    WritingCost,
 )
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
@@ -62,7 +62,7 @@ _MISSING_EXAMPLE = {
 T = TypeVar("T")
 
 
-def bound(tries: int, kinds: Sequence[str]) -> Cost:
+def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
     """Returns the most that `tries` questions of `kinds` take: one call writes, two check, each repaired
     once.
     """
@@ -70,7 +70,7 @@ def bound(tries: int, kinds: Sequence[str]) -> Cost:
     excerpts = 1 + share
     most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (excerpts + max(excerpts, NEIGHBOURS))
     prompt = int(tries * (3 * _INSTRUCTION_TOKENS + most_shown))
-    return Cost(tries, 3 * tries, prompt, tries * (_WRITE.max_tokens + 2 * _ANSWER.max_tokens))
+    return WritingCost(tries, 3 * tries, prompt, tries * (_WRITE.max_tokens + 2 * _ANSWER.max_tokens))
 
 
 class QuestionWriter:
@@ -102,7 +102,7 @@ class QuestionWriter:
 
     async def write(
         self,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[Topic],
         rows: Rows,
         known: KnownQuestions,
         step: Callable[[], None] = lambda: None,
@@ -142,9 +142,9 @@ class QuestionWriter:
         text = str(reply.answer).strip()
         return "" if _is_unknown(text) else text
 
-    async def _draft(self, candidate: Candidate) -> Draft:
+    async def _draft(self, candidate: Topic) -> DraftQuestion:
         if candidate.kind in PAIRS and len(candidate.excerpts) < 2:
-            return Draft(candidate, problem="no_second_passage")
+            return DraftQuestion(candidate, problem="no_second_passage")
         first = candidate.excerpts[0]
         pair = {"first": first.shown, "second": candidate.excerpts[-1].shown}
         inputs: dict[str, tuple[RagPredict, dict[str, str]]] = {
@@ -163,9 +163,9 @@ class QuestionWriter:
             async with self._limit:
                 reply = await call.acall(**values)
         except ParseFailure:
-            return Draft(candidate, problem="unreadable")
+            return DraftQuestion(candidate, problem="unreadable")
         answer = "" if candidate.kind == "unanswerable" else str(reply.answer).strip().rstrip(".")
-        return Draft(candidate, " ".join(str(reply.question).split()), answer)
+        return DraftQuestion(candidate, " ".join(str(reply.question).split()), answer)
 
     async def _ask_model(self, one: CheckedQuestion, neighbours: Sequence[Excerpt]) -> CheckedQuestion:
         """Checks a question against what the model answers with its passages, and without any."""
@@ -228,19 +228,19 @@ class QuestionWriter:
             raise
 
 
-def _with_partners(candidates: Sequence[Candidate], rows: Rows) -> list[Candidate]:
+def _with_partners(candidates: Sequence[Topic], rows: Rows) -> list[Topic]:
     """Returns `candidates`, those of pairs with the nearest other passage as their second excerpt."""
     pairs = {one.id: one for one in candidates if one.kind in PAIRS}
     texts = {key: f"{one.excerpts[0].title} {one.excerpts[0].sentence}" for key, one in pairs.items()}
     own = {key: one.excerpts[0].passage for key, one in pairs.items()}
     partners = nearest(rows, texts, 1, own) if texts else {}
     return [
-        Candidate(one.id, one.kind, (*one.excerpts, *partners[one.id])) if one.id in partners else one
+        Topic(one.id, one.kind, (*one.excerpts, *partners[one.id])) if one.id in partners else one
         for one in candidates
     ]
 
 
-def _first_checks(draft: Draft) -> CheckedQuestion:
+def _first_checks(draft: DraftQuestion) -> CheckedQuestion:
     if draft.problem:
         return CheckedQuestion(draft, (), draft.problem)
     share, passed = overlap_of(draft), list[str]()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from ragc.programs.flow import END, START, Step
+from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     AnswerKnobs,
     ReadingKnobs,
@@ -128,36 +128,36 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
 _LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
 _KINDS = ("rewrite", "decompose", "disambiguate")
 
-FLOW: tuple[Step, ...] = (
-    Step(START, "need", "the question", "mode is tree", ("retrieve_threshold",)),
+FLOW: tuple[Edge, ...] = (
+    Edge(START, "need", "the question", "mode is tree", ("retrieve_threshold",)),
     *(
-        Step(START, k, "the question, no trajectory", "mode is tree", ("mode", "width"), each=True)
+        Edge(START, k, "the question, no trajectory", "mode is tree", ("mode", "width"), each=True)
         for k in _KINDS
     ),
     *(
-        Step(
+        Edge(
             "need", k, "the question, no trajectory", "a search is needed", ("retrieve_threshold",), each=True
         )
         for k in _KINDS
     ),
-    Step(
+    Edge(
         START, "choose", "the question, no trajectory", "mode is search_on_demand", ("mode", "search_limit")
     ),
-    Step(
+    Edge(
         START, "answer", "the question, no trajectory", "mode is tree: every path is answered", ("depth_for",)
     ),
-    *(Step("choose", k, "the trajectory", f"action is {k}") for k in _KINDS),
-    *(Step(k, _LOCAL, "query", "it is not empty", ("ndocs", "exclude_seen")) for k in _KINDS),
+    *(Edge("choose", k, "the trajectory", f"action is {k}") for k in _KINDS),
+    *(Edge(k, _LOCAL, "query", "it is not empty", ("ndocs", "exclude_seen")) for k in _KINDS),
     *(
-        Step(k, "answer", "the trajectory", "query is empty on demand, or the path searched for it before")
+        Edge(k, "answer", "the trajectory", "query is empty on demand, or the path searched for it before")
         for k in _KINDS
     ),
     *(
-        Step(k, "choose", "the trajectory", "the path searched for query before", ("search_limit",))
+        Edge(k, "choose", "the trajectory", "the path searched for query before", ("search_limit",))
         for k in _KINDS
     ),
     *(
-        Step(
+        Edge(
             k,
             other,
             "the trajectory",
@@ -169,7 +169,7 @@ FLOW: tuple[Step, ...] = (
         for other in _KINDS
     ),
     *(
-        Step(
+        Edge(
             _LOCAL,
             k,
             "the trajectory with what was found",
@@ -179,8 +179,8 @@ FLOW: tuple[Step, ...] = (
         )
         for k in _KINDS
     ),
-    Step(_LOCAL, "choose", "the trajectory", "fewer searches than search_limit are made", ("search_limit",)),
-    Step(
+    Edge(_LOCAL, "choose", "the trajectory", "fewer searches than search_limit are made", ("search_limit",)),
+    Edge(
         _LOCAL,
         "answer",
         "the trajectory",
@@ -188,15 +188,15 @@ FLOW: tuple[Step, ...] = (
         ("n_conf_samples",),
         each=True,
     ),
-    Step("choose", "answer", "the trajectory", "action is answer"),
-    Step("answer", "judge", "answer and trajectory", "select is judge", ("select", "select_for")),
-    Step(
+    Edge("choose", "answer", "the trajectory", "action is answer"),
+    Edge("answer", "judge", "answer and trajectory", "select is judge", ("select", "select_for")),
+    Edge(
         "answer",
         END,
         "the answer of the path that is chosen",
         knobs=("select", "select_for", "pooled", "conf_by"),
     ),
-    Step("judge", END, "the answer of the path with the best score", knobs=("select", "pooled")),
+    Edge("judge", END, "the answer of the path with the best score", knobs=("select", "pooled")),
 )
 
 

@@ -25,7 +25,7 @@ from ragc.records import Passage
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One search on a path. `logprobs` are those of the query's tokens, empty unless asked for."""
 
     kind: str
@@ -34,7 +34,7 @@ class Step:
     logprobs: tuple[float, ...] = ()
 
 
-Path = tuple[Step, ...]
+Path = tuple[PathStep, ...]
 
 
 @dataclass(frozen=True, slots=True)

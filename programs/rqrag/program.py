@@ -40,7 +40,7 @@ from ragc.programs.rqrag import paths as selection
 from ragc.programs.rqrag.paths import (
     FinishedPath,
     Path,
-    Step,
+    PathStep,
     earlier_passages,
     passages_of,
     shrink_path,
@@ -217,7 +217,7 @@ class RqRag(RagProgram):
             path = (*path, step)
         return await self._finish(question, path)
 
-    async def _step(self, question: str, path: Path, kind: str) -> Step | None:
+    async def _step(self, question: str, path: Path, kind: str) -> PathStep | None:
         """Makes one query of `kind` and its search; None when the query is empty or unreadable."""
         reply = await self._ask(getattr(self, kind), path, question=question)
         if reply is None:
@@ -227,7 +227,7 @@ class RqRag(RagProgram):
             self._drop(kind, "an empty query")
             return None
         logprobs = self._written(kind, reply, "query")[0] if self.select in BY_LOGPROBS else ()
-        return Step(kind, query, await self._find(path, query), logprobs)
+        return PathStep(kind, query, await self._find(path, query), logprobs)
 
     async def _find(self, path: Path, query: str) -> tuple[Passage, ...]:
         """Returns the passages for `query`; with `exclude_seen`, only those that `path` does not have.

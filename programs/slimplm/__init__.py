@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import END, START, Step
+from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
@@ -136,40 +136,40 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
 
 _LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
 
-FLOW: tuple[Step, ...] = (
-    Step(START, "draft", "the question", "use_qj or use_qr is true", ("use_qj", "use_qr")),
-    Step(
+FLOW: tuple[Edge, ...] = (
+    Edge(START, "draft", "the question", "use_qj or use_qr is true", ("use_qj", "use_qr")),
+    Edge(
         START, _LOCAL, "the question", "use_qj and use_qr are false", ("use_qj", "use_qr", "pages_per_query")
     ),
-    Step(
+    Edge(
         "draft",
         "judge",
         "heuristic_answer",
         "it is not empty",
         ("use_qj", "judge_asks", "judge_by", "judge_threshold", "judge_demos"),
     ),
-    Step("judge", "chat", "the question", "it says that the answer is known"),
+    Edge("judge", "chat", "the question", "it says that the answer is known"),
     *(
-        Step(node, "parts", "the question", "the answer is not known", ("use_qr", "include_question_queries"))
+        Edge(node, "parts", "the question", "the answer is not known", ("use_qr", "include_question_queries"))
         for node in ("draft", "judge")
     ),
     *(
-        Step(node, "claims", "heuristic_answer", "the answer is not known", ("use_qr",))
+        Edge(node, "claims", "heuristic_answer", "the answer is not known", ("use_qr",))
         for node in ("draft", "judge")
     ),
     *(
-        Step(node, _LOCAL, "the question", "the answer is not known", ("use_qr", "include_original_query"))
+        Edge(node, _LOCAL, "the question", "the answer is not known", ("use_qr", "include_original_query"))
         for node in ("draft", "judge")
     ),
-    Step(
+    Edge(
         "claims",
         "claim_judge",
         "each claim and its query",
         knobs=("use_qf", "judge_asks", "judge_by"),
         each=True,
     ),
-    Step("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
-    Step(
+    Edge("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
+    Edge(
         "claims",
         _LOCAL,
         "each query",
@@ -177,14 +177,14 @@ FLOW: tuple[Step, ...] = (
         ("use_qf", "unfiltered"),
         each=True,
     ),
-    Step(
+    Edge(
         "claim_judge",
         _LOCAL,
         "the query of each claim that is not known",
         knobs=("judge_threshold",),
         each=True,
     ),
-    Step(
+    Edge(
         _LOCAL,
         "answer",
         "the best paragraphs",
@@ -192,11 +192,11 @@ FLOW: tuple[Step, ...] = (
         ("refs_max", "deal_by", "round_robin", "prompt_token_cap"),
     ),
     *(
-        Step(node, "chat", "the question", "nothing is to be found, or nothing was")
+        Edge(node, "chat", "the question", "nothing is to be found, or nothing was")
         for node in (_LOCAL, "draft", "parts", "claims", "claim_judge")
     ),
-    Step("chat", END, "answer"),
-    Step("answer", END, "answer"),
+    Edge("chat", END, "answer"),
+    Edge("answer", END, "answer"),
 )
 
 

@@ -50,14 +50,14 @@ def _provider() -> Any:
     exporter = OTLPSpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter))
     reports = logging.getLogger("opentelemetry")
-    watching = Problems(exporter, speaks=not reports.handlers and not logging.getLogger().handlers)
+    watching = SdkWarnings(exporter, speaks=not reports.handlers and not logging.getLogger().handlers)
     reports.addHandler(watching)
     reports.propagate = not watching.speaks
     atexit.register(watching.end)
     return provider
 
 
-class Problems(logging.Handler):
+class SdkWarnings(logging.Handler):
     """Reports the first of OpenTelemetry's warnings on stderr, and stops sending when Python ends.
 
     Otherwise an `exporter` whose collector is away delays the end of the process by its retries.

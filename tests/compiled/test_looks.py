@@ -123,7 +123,7 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
 
 def showing(program: str, replies: dict[str, str], *, drawn: bool, keep: bool = True) -> Look:
     marks = looks.reply_marks(replies.items())
-    shown = (looks.Shown(program, marks, drawn),)
+    shown = (looks.ShownProgram(program, marks, drawn),)
     return looks.Showing(tuple(replies), shown, older=normalise, keep=keep).count()
 
 

@@ -21,7 +21,7 @@ class Api:
     """A model that answers over HTTP and enforces schemas; `bodies` are the requests, in order."""
 
     def __init__(self, weights: Path) -> None:
-        self.settings = llama.Settings(weights.resolve(), 4096, 4, 2, quiet=True)
+        self.settings = llama.ModelSettings(weights.resolve(), 4096, 4, 2, quiet=True)
         self.model = llama.acquire(self.settings)
         self.bodies: list[dict[str, Any]] = []
         self.port = 0

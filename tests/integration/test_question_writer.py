@@ -44,8 +44,8 @@ def test_a_small_model_writes_in_the_form_that_its_schema_wants(docs: Path) -> N
     single = [row for row in readable if row["kind"] == "single"]
     stated = [row for row in single if row["answers"][0] in " ".join(FACTS)]
     assert len(stated) >= len(single) - 1
-    kept = {row["id"] for row in read_rows(project.folder / "questions.jsonl")}
+    good = {row["id"] for row in read_rows(project.folder / "questions.jsonl")}
     again = ragc.new("docs", count=4)
     sent = [line for line in again.question_lines if "requests were sent" in line]
     assert not sent or sent[0].startswith("0 requests") or again.questions > project.questions
-    assert {row["id"] for row in read_rows(project.folder / "questions.jsonl")} >= kept
+    assert {row["id"] for row in read_rows(project.folder / "questions.jsonl")} >= good

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragc.corpora.datasets.base import Card, Dataset
 from ragc.corpora.files.records import data_error
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.rows import rows
 from ragc.corpora.files.values import is_no_answer
 from ragc.errors import DataError
@@ -58,13 +58,13 @@ def load(path: Path) -> Dataset:
     return Dataset(tuple(questions.values()), tuple(passages.values()), tuple(skipped))
 
 
-def _problems(name: str, row: Row) -> list[str]:
+def _problems(name: str, row: FileRow) -> list[str]:
     lacking = [f"has no column `{column}`; its columns are {', '.join(row.columns)}" for column in row.absent]
     where = f"{name}, {row.location}" if row.location else name
     return [f"{where}: {problem}" for problem in [*lacking, *row.problems]]
 
 
-def _passage(row: Row) -> Passage:
+def _passage(row: FileRow) -> Passage:
     metadata = row.values.get("metadata")
     title = metadata.get("title") if isinstance(metadata, Mapping) else None
     passage = Passage(
@@ -77,7 +77,7 @@ def _passage(row: Row) -> Passage:
     return passage
 
 
-def _question(row: Row, passages: Mapping[str, Passage]) -> Question:
+def _question(row: FileRow, passages: Mapping[str, Passage]) -> Question:
     """The question of a row. Gold passages are lists of lists: any of an inner one will do."""
     gold_ids = list(dict.fromkeys(_leaves(row, "retrieval_gt")))
     if lost := [name for name in gold_ids if name not in passages]:
@@ -86,7 +86,7 @@ def _question(row: Row, passages: Mapping[str, Passage]) -> Question:
     return Question(row.text("qid", number=True), row.text("query"), answers, gold_ids=tuple(gold_ids))
 
 
-def _leaves(row: Row, name: str) -> list[str]:
+def _leaves(row: FileRow, name: str) -> list[str]:
     """The texts of a field with a text, or lists of texts or of lists."""
     if name not in row.values:
         row.absent.append(name)

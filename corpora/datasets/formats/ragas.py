@@ -7,7 +7,7 @@ A row has `user_input` (first: `question`), `reference` (`ground_truth` or `grou
 from __future__ import annotations
 
 from ragc.corpora.datasets.base import Card, Item, Skip, passage_of
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.values import as_json, as_list, is_no_answer
 from ragc.records import Question
 
@@ -27,7 +27,7 @@ _ANSWER = ("reference", "ground_truth", "ground_truths", "answer")
 _CONTEXTS = ("reference_contexts", "contexts")
 
 
-def read(row: Row) -> Item:
+def read(row: FileRow) -> Item:
     """The question of `row` with its contexts as gold passages; its id is the number of the row.
 
     Conversations of several turns, whose `user_input` is a list, are left out, as are rows without a
@@ -52,7 +52,7 @@ def read(row: Row) -> Item:
     return Question(f"row-{number}", question, answers, gold_ids=gold_ids, extra=extra), passages
 
 
-def _texts(row: Row, column: str) -> tuple[str, ...]:
+def _texts(row: FileRow, column: str) -> tuple[str, ...]:
     """The texts in a column, whose cells may spell a list as Python or JSON does."""
     items = as_list(row.values.get(column), cells=True) if column else []
     if any(not isinstance(item, str) for item in items if item is not None):

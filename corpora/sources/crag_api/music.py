@@ -16,7 +16,7 @@ from ragc.corpora.sources.crag_api.facts import (
     table,
     texts,
 )
-from ragc.corpora.sources.crag_api.names import Match
+from ragc.corpora.sources.crag_api.names import NameMatch
 from ragc.corpora.sources.crag_api.question import GRAMMY_YEARS, ParsedQuestion
 
 MAX_DATED_WORKS = 20
@@ -62,7 +62,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     return [fact for fact in await gather_or_cancel(calls) if fact]
 
 
-async def _life(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | None:
+async def _life(ask: Ask, artist: NameMatch, question: ParsedQuestion) -> Fact | None:
     birth_place, life, members = await gather_or_cancel(
         ask(f"/music/{path}", query=artist.name)
         for path in ("get_artist_birth_place", "get_lifespan", "get_members")
@@ -77,7 +77,7 @@ async def _life(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | Non
     return Fact(key, f"{artist.name}: biography", format_list(shown), artist.score)
 
 
-async def _awards(ask: Ask, artist: Match) -> Fact | None:
+async def _awards(ask: Ask, artist: NameMatch) -> Fact | None:
     count, years = await gather_or_cancel(
         ask(f"/music/grammy_get_award_{what}_by_artist", query=artist.name) for what in ("count", "date")
     )
@@ -90,7 +90,7 @@ async def _awards(ask: Ask, artist: Match) -> Fact | None:
     return Fact(key, f"{artist.name}: Grammy awards", format_list(shown), artist.score + ASKED)
 
 
-async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | None:
+async def _works(ask: Ask, artist: NameMatch, question: ParsedQuestion) -> Fact | None:
     """Returns all works; with release dates, in their order, if the question is about order or a date."""
     works = texts(await ask("/music/get_artist_all_works", query=artist.name))
     if not works:
@@ -110,7 +110,7 @@ async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | No
     return Fact(f"{key}/dated/{days}", f"{title} by release date", text, artist.score + ASKED)
 
 
-async def _song(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
+async def _song(ask: Ask, song: NameMatch, question: ParsedQuestion) -> Fact | None:
     author, country, date, count = await gather_or_cancel(
         ask(f"/music/{path}", query=song.name)
         for path in (
@@ -126,7 +126,7 @@ async def _song(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
     return Fact(f"music/song/{slug(song.name)}", f"{song.name}: song", format_list(shown), song.score)
 
 
-async def _chart(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
+async def _chart(ask: Ask, song: NameMatch, question: ParsedQuestion) -> Fact | None:
     """Returns the song in the Billboard Hot 100 of the first single day that the question names."""
     day = next((span.start.isoformat() for span in question.spans if span.start == span.end), "")
     if not day:

@@ -68,7 +68,7 @@ _FORMS = frozenset(_LEGAL.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class NameMatch:
     """A name that the API knows, how well it fits (0 to 100), and its place among the candidates."""
 
     name: str
@@ -204,9 +204,9 @@ def teams_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(teams))
 
 
-def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:
+def match(name: str, candidates: Sequence[str], kind: str) -> NameMatch | None:
     """Returns the candidate that fits `name` best and well enough (the first of equals), or None."""
-    fits = [Match(text, score(name, text, kind), at) for at, text in enumerate(candidates)]
+    fits = [NameMatch(text, score(name, text, kind), at) for at, text in enumerate(candidates)]
     best = max(fits, key=lambda fit: fit.score, default=None)
     return best if best and best.score >= LEAST[kind] else None
 

@@ -34,7 +34,7 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class DayRange:
     """The days from `start` to `end`, both included; `start <= end`."""
 
     start: date
@@ -76,13 +76,13 @@ def read_day(time: str) -> date | None:
         return None
 
 
-def spans(text: str, today: date | None) -> tuple[Span, ...]:
+def spans(text: str, today: date | None) -> tuple[DayRange, ...]:
     """Returns the time spans that `text` names, each once, in the order of the text.
 
     Dates that do not exist are left out, and so are those that depend on the query day when that is None.
     """
     text = " ".join(text.casefold().split())
-    matches: list[tuple[int, Span]] = []
+    matches: list[tuple[int, DayRange]] = []
     for pattern, resolve in _RULES:
         for match in pattern.finditer(text):
             try:
@@ -95,22 +95,22 @@ def spans(text: str, today: date | None) -> tuple[Span, ...]:
     return tuple(dict.fromkeys(span for _, span in sorted(matches)))
 
 
-def _day(year: int, month: int, day: int) -> Span:
+def _day(year: int, month: int, day: int) -> DayRange:
     only = date(year, month, day)
-    return Span(only, only)
+    return DayRange(only, only)
 
 
-def _full_date(year: str, month: str, day: str) -> Span:
+def _full_date(year: str, month: str, day: str) -> DayRange:
     return _day(int(year), _MONTHS[month], int(day))
 
 
-def _month(year: int, month: int) -> Span:
+def _month(year: int, month: int) -> DayRange:
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
-    return Span(date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1]))
+    return DayRange(date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1]))
 
 
-def _year(year: int, years: int = 1) -> Span:
-    return Span(date(year, 1, 1), date(year + years - 1, 12, 31))
+def _year(year: int, years: int = 1) -> DayRange:
+    return DayRange(date(year, 1, 1), date(year + years - 1, 12, 31))
 
 
 def _require_day(today: date | None) -> date:
@@ -119,7 +119,7 @@ def _require_day(today: date | None) -> date:
     return today
 
 
-def _latest_day(month: int, day: int, today: date | None) -> Span:
+def _latest_day(month: int, day: int, today: date | None) -> DayRange:
     now = _require_day(today)
     years = range(now.year, now.year - 9, -1)  # eight years back there is a 29 February
     fits = (year for year in years if day <= calendar.monthrange(year, month)[1])
@@ -129,14 +129,14 @@ def _latest_day(month: int, day: int, today: date | None) -> Span:
     return latest
 
 
-def _latest_month(month: int, word: str, today: date | None) -> Span:
+def _latest_month(month: int, word: str, today: date | None) -> DayRange:
     now = _require_day(today)
     same = _month(now.year, month)
     begun = same.end < now if word == "last" else same.start <= now
     return same if begun or word == "this" else _month(now.year - 1, month)
 
 
-def _weekday(word: str, name: str, today: date | None) -> Span:
+def _weekday(word: str, name: str, today: date | None) -> DayRange:
     now, weekday = _require_day(today), _WEEKDAYS[name]
     back = (now.weekday() - weekday) % 7
     if word == "this":
@@ -145,22 +145,22 @@ def _weekday(word: str, name: str, today: date | None) -> Span:
         day = now + timedelta(7 - back)
     else:
         day = now - timedelta(back or (7 if word in ("last", "past", "previous") else 0))
-    return Span(day, day)
+    return DayRange(day, day)
 
 
-def _period(word: str, unit: str, today: date | None) -> Span:
+def _period(word: str, unit: str, today: date | None) -> DayRange:
     now = _require_day(today)
     step = {"last": -1, "past": -1, "previous": -1, "next": 1}.get(word, 0)
     monday = now + timedelta(7 * step - now.weekday())
     if unit == "weekend":
-        return Span(monday + timedelta(5), monday + timedelta(6))
+        return DayRange(monday + timedelta(5), monday + timedelta(6))
     if unit == "week":
-        return Span(monday, monday + timedelta(6))
+        return DayRange(monday, monday + timedelta(6))
     if unit == "month":
         return _month(now.year, now.month + step)
     if unit == "quarter":
         first = (now.month - 1) // 3 * 3 + 1 + 3 * step
-        return Span(_month(now.year, first).start, _month(now.year, first + 2).end)
+        return DayRange(_month(now.year, first).start, _month(now.year, first + 2).end)
     return _year(now.year + step)
 
 
@@ -173,17 +173,17 @@ def _subtract_units(now: date, number: str, unit: str) -> date:
     return month.start.replace(day=min(now.day, month.end.day))
 
 
-def _ago(match: re.Match[str], today: date | None) -> Span:
+def _ago(match: re.Match[str], today: date | None) -> DayRange:
     then, unit = _subtract_units(_require_day(today), match[1], match[2]), match[2]
-    return {"month": _month(then.year, then.month), "year": _year(then.year)}.get(unit, Span(then, then))
+    return {"month": _month(then.year, then.month), "year": _year(then.year)}.get(unit, DayRange(then, then))
 
 
-def _near(days: int, today: date | None) -> Span:
+def _near(days: int, today: date | None) -> DayRange:
     day = _require_day(today) + timedelta(days)
-    return Span(day, day)
+    return DayRange(day, day)
 
 
-Resolve = Callable[[re.Match[str], date | None], Span]
+Resolve = Callable[[re.Match[str], date | None], DayRange]
 _M = "(" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _W = "(" + "|".join(_WEEKDAYS) + ")"
 _N = r"(\d{1,4}|" + "|".join(_NUMBERS) + ")"
@@ -215,7 +215,7 @@ _RULES: tuple[tuple[re.Pattern[str], Resolve], ...] = tuple(
         (rf"\b{_N} (day|week|month|year)s? ago\b", _ago),
         (
             rf"\b(?:last|past|previous) {_N} (day|week|month|year)s?\b",
-            lambda m, now: Span(_subtract_units(_require_day(now), m[1], m[2]), _require_day(now)),
+            lambda m, now: DayRange(_subtract_units(_require_day(now), m[1], m[2]), _require_day(now)),
         ),
         (
             r"\b(?:between|from) ((?:19|20)\d\d) (?:and|to|until|through) ((?:19|20)\d\d)\b",
@@ -307,7 +307,7 @@ class ParsedQuestion:
 
     text: str
     day: date | None
-    spans: tuple[Span, ...]
+    spans: tuple[DayRange, ...]
     domains: tuple[tuple[str, ...], ...]
     nameless: bool = False
 

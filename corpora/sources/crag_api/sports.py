@@ -13,7 +13,7 @@ from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names as api_names
 from ragc.corpora.sources.crag_api import names as api_teams
 from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, rows, slug, table
-from ragc.corpora.sources.crag_api.question import ParsedQuestion, Span
+from ragc.corpora.sources.crag_api.question import DayRange, ParsedQuestion
 
 MAX_TEAMS = 2
 """Teams that are looked up for a question without a name: a game has two."""
@@ -50,7 +50,7 @@ def _teams_named(question: ParsedQuestion) -> tuple[str, ...]:
 
 
 async def _games_of(
-    ask: Ask, name: str, question: ParsedQuestion, keys: list[str], spans: tuple[Span, ...], score: float
+    ask: Ask, name: str, question: ParsedQuestion, keys: list[str], spans: tuple[DayRange, ...], score: float
 ) -> list[Fact]:
     """Returns the games of the team `name` at the dates `keys`, those within `spans`."""
     team = () if question.wants("soccer") else api_teams.nba(name)
@@ -64,7 +64,7 @@ async def _games_of(
 
 
 async def _soccer_games(
-    ask: Ask, name: str, keys: list[str], spans: tuple[Span, ...], score: float
+    ask: Ask, name: str, keys: list[str], spans: tuple[DayRange, ...], score: float
 ) -> list[Fact]:
     """Returns the games under the exact name; if single days have none, those of the team that fits best."""
     replies = await gather_or_cancel(ask(SOCCER, date=key, team_name=name) for key in keys)
@@ -81,13 +81,13 @@ async def _soccer_games(
     return [_fact("soccer", name, games, [_soccer(game) for game in games], score + fits)]
 
 
-def _this_year(question: ParsedQuestion) -> tuple[Span, ...]:
+def _this_year(question: ParsedQuestion) -> tuple[DayRange, ...]:
     if question.day is None:
         return ()
-    return (Span(question.day.replace(month=1, day=1), question.day.replace(month=12, day=31)),)
+    return (DayRange(question.day.replace(month=1, day=1), question.day.replace(month=12, day=31)),)
 
 
-def _games_within(replies: list[Any], field: str, spans: tuple[Span, ...]) -> list[Game]:
+def _games_within(replies: list[Any], field: str, spans: tuple[DayRange, ...]) -> list[Game]:
     """Returns the games of all replies that lie in `spans`, the latest first, each once."""
     games = [game for reply in replies for game in rows(reply) if isinstance(game.get(field), str)]
     games = [game for game in games if any(span.holds(game[field]) for span in spans)]

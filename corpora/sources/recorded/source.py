@@ -21,7 +21,7 @@ from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
-from ragc.corpora.files.row import Row, kind
+from ragc.corpora.files.row import FileRow, kind
 from ragc.corpora.files.rows import rows
 from ragc.corpora.sources.base import Source, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
@@ -227,7 +227,7 @@ def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
     return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
 
 
-def _hits(row: Row) -> tuple[Hit, ...]:
+def _hits(row: FileRow) -> tuple[Hit, ...]:
     passages: list[Passage] = []
     scores: list[float] = []
     if "passages" not in row.values:
@@ -236,7 +236,7 @@ def _hits(row: Row) -> tuple[Hit, ...]:
         if not isinstance(item, dict):
             row.problems.append(f"`passages[{at}]` is {kind(item)}, an object is needed")
             continue
-        inner = Row("", item)
+        inner = FileRow("", item)
         name, title = inner.text("id", number=True), inner.text("title", needed=False, blank=True)
         text, start, score = inner.text("text", blank=True), item.get("start", 0), item.get("score")
         if type(start) is not int or start < 0:

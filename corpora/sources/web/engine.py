@@ -26,7 +26,7 @@ class EngineBusy(SourceError):
     """An engine refused a request (too many requests) or timed out; a retry may help."""
 
 
-class Engine(Protocol):
+class SearchEngine(Protocol):
     """Searches the web. `identity` names the engine and every setting that changes results."""
 
     identity: Mapping[str, Any]

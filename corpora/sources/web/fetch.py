@@ -166,7 +166,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FetchedPage:
     """A fetched page: its URL after redirects, its media type, and its decoded text."""
 
     url: str
@@ -186,7 +186,7 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     content_types: tuple[str, ...] = CONTENT_TYPES,
     allow_loopback: bool = False,
-) -> Page:
+) -> FetchedPage:
     """Fetches the page at `url` with a GET request and at most `REDIRECTS` redirects.
 
     `seconds` of wall clock and `max_bytes` of unpacked content bound it; `content_types` are the accepted
@@ -222,11 +222,13 @@ def check_url(url: str) -> httpx.URL:
     return parsed.copy_with(fragment=None)
 
 
-async def _follow_redirects(url: str, max_bytes: int, types: tuple[str, ...], allow_loopback: bool) -> Page:
+async def _follow_redirects(
+    url: str, max_bytes: int, types: tuple[str, ...], allow_loopback: bool
+) -> FetchedPage:
     at = check_url(url)
     for _ in range(REDIRECTS + 1):
         outcome = await _fetch_once(at, max_bytes, types, allow_loopback)
-        if isinstance(outcome, Page):
+        if isinstance(outcome, FetchedPage):
             return outcome
         at = check_url(outcome)
     raise SourceError(f"{_redact_url(url)} redirects more than {REDIRECTS} times.")
@@ -234,7 +236,7 @@ async def _follow_redirects(url: str, max_bytes: int, types: tuple[str, ...], al
 
 async def _fetch_once(
     at: httpx.URL, max_bytes: int, types: tuple[str, ...], allow_loopback: bool
-) -> Page | str:
+) -> FetchedPage | str:
     """Returns the page at `at`, or the URL that it redirects to."""
     port = at.port or (443 if at.scheme == "https" else 80)
     addresses = await resolve_public(at.raw_host.decode("ascii"), port, allow_loopback=allow_loopback)
@@ -263,7 +265,9 @@ async def _fetch_once(
     raise SourceError(f"{_redact_url(at)} cannot be reached ({failure}).") from failure
 
 
-async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tuple[str, ...]) -> Page | str:
+async def _read(
+    at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tuple[str, ...]
+) -> FetchedPage | str:
     if reply.has_redirect_location:
         try:
             return str(at.join(reply.headers["location"]))
@@ -286,7 +290,7 @@ async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tup
         body += part
         if len(body) > max_bytes:
             raise SourceError(f"{_redact_url(at)} is larger than {max_bytes} bytes.")
-    return Page(str(at), kind, _decode(bytes(body), reply.charset_encoding))
+    return FetchedPage(str(at), kind, _decode(bytes(body), reply.charset_encoding))
 
 
 def _decode(body: bytes, named: str | None) -> str:

@@ -26,7 +26,7 @@ from ragc.corpora.sources.recorded.source import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import fetch as fetching
 from ragc.corpora.sources.web import html
-from ragc.corpora.sources.web.engine import Ddgs, Engine, EngineBusy, WebResult
+from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, SearchEngine, WebResult
 from ragc.errors import SourceError, StoreError, UsageError
 from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
@@ -64,7 +64,7 @@ class WebSource:
 
     def __init__(
         self,
-        engine: Engine | None = None,
+        engine: SearchEngine | None = None,
         *,
         store: CallStore | None = None,
         results: int = 10,

@@ -40,7 +40,7 @@ from ragc.errors import UsageError
 from ragc.metrics.stats.intervals import mean_ci
 from ragc.programs.base import format_passage
 from ragc.programs.ggatrieval import METHOD, GGatrievalKnobs
-from ragc.programs.ggatrieval.alignment import Candidate, to_candidate
+from ragc.programs.ggatrieval.alignment import AlignedDocument, to_candidate
 from ragc.programs.ggatrieval.copying import is_copied, key_of
 from ragc.programs.ggatrieval.program import GGatrieval
 from ragc.programs.knobs import WORDINGS, Value
@@ -134,7 +134,7 @@ class AligningAlone(GGatrieval):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Aligns the context's `parts` with its `passage`; the trace has the reply."""
         passage: Passage = context["passage"]
-        await self._align(question, context["parts"], Candidate(passage, question))
+        await self._align(question, context["parts"], AlignedDocument(passage, question))
         return dspy.Prediction(answer="", passages=())
 
 

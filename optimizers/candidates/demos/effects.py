@@ -34,7 +34,7 @@ SETTINGS = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TrialDemos:
     """What a trial showed: `keys` of demonstrations, and a digest of its other `settings`."""
 
     trial: TrialResult
@@ -61,7 +61,7 @@ class Effects:
         return {key: round(float(value), 9) for key, value in zip(self.keys, drawn, strict=True)}
 
 
-def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Objective) -> Effects:
+def estimate_effects(shown: Sequence[TrialDemos], keys: Sequence[str], objective: Objective) -> Effects:
     """Returns the effects of the demonstrations `keys` on `objective`, from trials that `shown` describes.
 
     Without trials that tell them apart, all are equal in the mean.

@@ -11,7 +11,7 @@ from ragc.core.progress import SILENT
 
 if TYPE_CHECKING:
     from ragc.compiled.gate import Gate
-    from ragc.compiled.gate import Plan as GatePlan
+    from ragc.compiled.gate import GateForecast as GatePlan
     from ragc.compiled.pack import Packed
     from ragc.core.progress import Progress
 

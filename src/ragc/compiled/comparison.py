@@ -8,7 +8,7 @@ from pathlib import Path
 from ragc.compiled.evaluate import Evaluation
 from ragc.metrics.reports import compare_runs, runs
 from ragc.metrics.reports.compare_runs import RunComparison
-from ragc.metrics.reports.runs import Run
+from ragc.metrics.reports.runs import ScoredRun
 from ragc.store.looks import Look
 
 ROWS = ".jsonl"
@@ -32,7 +32,7 @@ def compare(
     """
     evaluations: dict[Path, Evaluation] = {}
 
-    def read_or_score(path: Path) -> Run:
+    def read_or_score(path: Path) -> ScoredRun:
         if path.suffix == ROWS:
             return runs.read(path)
         evaluations[path] = evaluation = evaluate(path)

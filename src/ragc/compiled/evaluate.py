@@ -37,7 +37,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
 from ragc.store.call_store import CallStore
-from ragc.store.looks import Look, Showing, Shown, reply_marks
+from ragc.store.looks import Look, Showing, ShownProgram, reply_marks
 from ragc.store.uses import EVALUATION
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer, failures_of, groups_of
@@ -376,7 +376,7 @@ def showing_of(
     return Showing(
         tuple(question.question for question in task.test),
         tuple(
-            Shown(
+            ShownProgram(
                 program_digest(program, task.facts),
                 _replies_of(rows),
                 any(row.total_cost.sent for row in rows),

@@ -30,7 +30,7 @@ from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports import runs
 from ragc.metrics.reports.compare_runs import RunComparison
-from ragc.metrics.reports.runs import Run
+from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.clusters import assumed_questions
 from ragc.metrics.stats.intervals import groups_json, in_groups
 from ragc.metrics.stats.multiple import match
@@ -91,7 +91,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GateForecast:
     """The outcomes to expect of a gate on `n` questions, before anything is sent.
 
     Questions in groups are worth `effective` independent ones, if the groups differ as much as usual.
@@ -160,7 +160,7 @@ class Gate:
     minimums: tuple[Minimum, ...]
     alpha: float
     needed: int | None
-    plan: Plan
+    plan: GateForecast
     comparison: RunComparison = field(repr=False)
     look: Look | None = field(default=None, compare=False)
     itself: Margin | None = None
@@ -264,7 +264,7 @@ def _margin_json(value: Margin) -> dict[str, Any]:
     return numbers | {"p_loss": value.p_loss, "p_drop": value.p_drop} | groups_json(value.groups)
 
 
-def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
+def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> GateForecast:
     """Returns the questions that both sides would answer, and the outcomes to expect. Sends nothing.
 
     Raises UsageError, also if no question is common.
@@ -283,7 +283,7 @@ def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
         for share in CHANGED
         for loss in (0.0, allow, 2 * allow)
     ]
-    return Plan(len(common), effective, allow, tuple(row for row in rows if row))
+    return GateForecast(len(common), effective, allow, tuple(row for row in rows if row))
 
 
 def gate(
@@ -342,14 +342,16 @@ def _bounds(metric: Metric) -> tuple[float, float]:
     return (low, high) if metric.higher_is_better else (-high, -low)
 
 
-def _scores(run: Run, metric: Metric, ids: Sequence[str]) -> list[float]:
+def _scores(run: ScoredRun, metric: Metric, ids: Sequence[str]) -> list[float]:
     """Returns the scores of `ids`, with higher ones better; every one of `ids` has a score."""
     sign = 1 if metric.higher_is_better else -1
     column = run.scores(metric.id)
     return [sign * value for key in ids if (value := column[key]) is not None]
 
 
-def _margin(before: Run, after: Run, metric: Metric, allow: float, seed: int) -> tuple[Margin, Any]:
+def _margin(
+    before: ScoredRun, after: ScoredRun, metric: Metric, allow: float, seed: int
+) -> tuple[Margin, Any]:
     """Returns the margin of the questions scored in both runs, and the paired differences."""
     import numpy as np
 

@@ -42,7 +42,7 @@ _WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrustEntry:
     """One entry: `path` is the directory as it was recorded, `base` the folder of its relative paths then.
 
     `base` is "" if they are resolved from the directory itself. `since` is in seconds.
@@ -138,7 +138,7 @@ def remember_written(folder: Path, base: str = "") -> None:
         )
 
 
-def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
+def entries(digest: str, folder: Path | None = None) -> tuple[TrustEntry, ...]:
     """Returns the entries of `digest`, the newest first.
 
     Empty if the record lies inside the compiled directory `folder`, which could then have written it.
@@ -192,7 +192,7 @@ def _name(written: str, location: str) -> str:
     return f"{_hex(written)}-{digest(location)[:16]}.json"
 
 
-def _read(path: Path, address: str) -> Entry | None:
+def _read(path: Path, address: str) -> TrustEntry | None:
     """Returns the entry in the file `path`; None if it is damaged, renamed or could be written by others."""
     try:
         with inputs.open_regular(path, follow=False) as file:
@@ -211,4 +211,4 @@ def _read(path: Path, address: str) -> Entry | None:
         or path.name != _name(address, location)
     ):
         return None
-    return Entry(location, base, seen.st_mtime)
+    return TrustEntry(location, base, seen.st_mtime)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragc.exports.loading import hints, loading
-from ragc.programs.flow import END, SEARCH, START, Step
+from ragc.programs.flow import END, SEARCH, START, Edge
 from ragc.programs.knobs import ADAPTER
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
@@ -90,7 +90,7 @@ def _name(node: str) -> str:
     return f"search the source `{node.removeprefix(SEARCH)}`" if node.startswith(SEARCH) else f"ask `{node}`"
 
 
-def _step(step: Step) -> str:
+def _step(step: Edge) -> str:
     text = f"then {_name(step.target)}" if step.target != END else "then give the answer"
     text += ", once for each, side by side" if step.each else ""
     text += f", with {step.gives}" if step.gives else ""

@@ -14,7 +14,7 @@ from ragc.metrics import ADDED, is_added
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.models import GridSpec, Search
-from ragc.recipe.problems import Problems
+from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.values import (
     CROSS,
     DEMO_COLUMNS,
@@ -44,7 +44,7 @@ class KnobChecks:
     """Validates the knobs in a recipe for its programs."""
 
     methods: Methods
-    problems: Problems
+    problems: RecipeProblems
 
     def comparable(self, values: Mapping[str, object], table: Search) -> Mapping[str, object]:
         """Returns `values`, with defaults that make several programs comparable unless the recipe sets them.

@@ -19,7 +19,7 @@ from ragc.programs import Method
 from ragc.recipe.base import Recipe
 from ragc.recipe.lines import Keys
 from ragc.recipe.models import Budget, Search
-from ragc.recipe.problems import Problems
+from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.validate import read, read_settings
 
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -105,7 +105,7 @@ def read_text(path: Path, noun: str) -> str:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error}.") from None
 
 
-def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], Problems]:
+def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], RecipeProblems]:
     """Returns the tables of a TOML `text` with the overrides `sets`, and the collector of further problems.
 
     `where` names the text in errors. Raises RecipeError for a text that is not TOML.
@@ -115,7 +115,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, o
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
     overrides: dict[Keys, str] = {}
-    problems = Problems(text, overrides)
+    problems = RecipeProblems(text, overrides)
     for expression in sets:
         if wrong := _override(values, expression, overrides):
             problems.add_set(expression, wrong)
@@ -129,7 +129,7 @@ def settings(
 
     Raises RecipeError with all problems; `where` names the values.
     """
-    problems = Problems("", {})
+    problems = RecipeProblems("", {})
     records = read_settings(program, search, budget, problems)
     if texts := problems.texts():
         raise RecipeError(where, texts)

@@ -10,7 +10,7 @@ from ragc.core.validation import Location
 from ragc.recipe.lines import locate
 
 
-class Problems:
+class RecipeProblems:
     """The problems of a recipe and their `keys`; its TOML `text` and the overrides `sets` locate a key."""
 
     def __init__(self, text: str, sets: Mapping[Location, str]) -> None:

@@ -25,7 +25,7 @@ from ragc.programs.knobs import Value
 from ragc.recipe.base import Recipe
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec, StudySpec
-from ragc.recipe.problems import Problems
+from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS
 from ragc.targets import TARGETS
@@ -39,7 +39,13 @@ _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "c
 
 
 def read(
-    values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool, stored: bool
+    values: Mapping[str, object],
+    base: Path,
+    problems: RecipeProblems,
+    *,
+    files: bool,
+    code: bool,
+    stored: bool,
 ) -> Recipe:
     """Returns the recipe in `values`; it may only be used if there is no problem.
 
@@ -70,7 +76,7 @@ def read(
 
 
 def read_settings(
-    program: Method, search: Mapping[str, object], budget: Mapping[str, object], problems: Problems
+    program: Method, search: Mapping[str, object], budget: Mapping[str, object], problems: RecipeProblems
 ) -> tuple[Search, Budget]:
     """Returns the tables `[search]` and `[budget]` for `program` with all knobs free, without a recipe."""
     search_table, wrong_search = validate(Search, search, ("search",))
@@ -89,7 +95,7 @@ class _Reader:
 
     values: Mapping[str, object]
     tables: RecipeTables
-    problems: Problems
+    problems: RecipeProblems
     spoiled: tuple[Location, ...]
     base: Path
     files: bool

@@ -22,11 +22,11 @@ from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT
 from ragc.reports.report import (
-    Cost,
+    CostRow,
     Difference,
-    Fact,
     Importance,
     Report,
+    ReportFact,
     Score,
     Trial,
     Verdict,
@@ -137,7 +137,7 @@ def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     return tuple(sorted((*first, *latest), key=lambda trial: trial.number))
 
 
-def _summary(held: Inputs, report: Report) -> Iterator[Fact]:
+def _summary(held: Inputs, report: Report) -> Iterator[ReportFact]:
     return summary.facts_of_summary(
         provenance=_provenance(held),
         run=_run_json(held),
@@ -267,26 +267,26 @@ def _importances(
     return dimensions.importances(trials, metric, more_is_better=objectives.get(metric, True), own=own)
 
 
-def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[Cost, ...]:
+def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[CostRow, ...]:
     costs = list(compiled_files.costs_in(_provenance(held), _run_json(held)))
     if trials:
         total: dict[str, float] = {}
         for trial in trials:
             for name, amount in trial.counters.items():
                 total[name] = total.get(name, 0) + amount
-        costs.append(Cost(f"all {len(trials)} trials, replayed calls included", total))
+        costs.append(CostRow(f"all {len(trials)} trials, replayed calls included", total))
     answered = [one for one in runs if one.answered]
     return (*costs, *questions.costs_of(answered))
 
 
-def _facts(held: Inputs) -> Iterator[Fact]:
+def _facts(held: Inputs) -> Iterator[ReportFact]:
     if held.study:
         yield from study.facts_of(held.study)
     if held.program:
         program = held.program
-        yield Fact("program", "method", program.state.method)
+        yield ReportFact("program", "method", program.state.method)
         for name, value in program.state.knobs.items():
-            yield Fact("program", name, str(value))
+            yield ReportFact("program", name, str(value))
         prompts = _prompts(program)
         yield from compiled_files.facts_in(program.provenance, program.run, program.recipe, prompts)
     elif held.study:
@@ -294,7 +294,7 @@ def _facts(held: Inputs) -> Iterator[Fact]:
     for one in held.runs:
         backends = {name for row in one.run.answered.values() for name in row.backends.values()}
         judged = f", judged by {', '.join(sorted(backends))}" if backends else ""
-        yield Fact("rows", one.name, f"{quantity(len(one.run.answered), 'question')}{judged}")
+        yield ReportFact("rows", one.name, f"{quantity(len(one.run.answered), 'question')}{judged}")
 
 
 def _prompts(program: CompiledProgram) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ragc.core.redact import redact
 from ragc.metrics.stats.intervals import too_few
 from ragc.metrics.stats.multiple import after_looks
 from ragc.reports.questions import metric_of
-from ragc.reports.report import Cost, Difference, Fact, Score, Threshold
+from ragc.reports.report import CostRow, Difference, ReportFact, Score, Threshold
 from ragc.reports.values import amount, entries, mapping, number, text
 from ragc.store.looks import Look
 
@@ -142,40 +142,42 @@ def thresholds_in(search: Any) -> Iterator[Threshold]:
         yield from thresholds_in(mapping(part).get("search"))
 
 
-def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Cost]:
+def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[CostRow]:
     """Yields the cost of the compile: all calls, and what this machine sent in its last run."""
     counters = {k: v for k, v in mapping(provenance.get("counters")).items() if number(v)}
     if counters:
-        yield Cost("whole compile, replayed calls included", counters)
+        yield CostRow("whole compile, replayed calls included", counters)
     measured = {k: v for k in ("sent", "replayed", "seconds") if (v := number(run.get(k))) is not None}
     if measured:
-        yield Cost("last run on this machine", measured)
+        yield CostRow("last run on this machine", measured)
     for part in entries(mapping(provenance.get("search")).get("parts")):
         spent = {k: v for k, v in mapping(mapping(part).get("spent")).items() if number(v)}
         if spent:
-            yield Cost(f"optimizer {text(mapping(part).get('optimizer'))}", spent)
+            yield CostRow(f"optimizer {text(mapping(part).get('optimizer'))}", spent)
 
 
 def facts_in(
     provenance: Mapping[str, Any], run: Mapping[str, Any], recipe: str, prompts: Mapping[str, str]
-) -> Iterator[Fact]:
+) -> Iterator[ReportFact]:
     """Yields the origin of the figures: data, sources, models, versions, the recipe and the prompts."""
     for name, value in mapping(provenance.get("data")).items():
         held = mapping(value)
-        yield Fact("data", name, f"{amount(held.get('n')):,} questions, {text(held.get('fingerprint'))[:16]}")
+        yield ReportFact(
+            "data", name, f"{amount(held.get('n')):,} questions, {text(held.get('fingerprint'))[:16]}"
+        )
     for name, value in mapping(provenance.get("sources")).items():
         held = mapping(value)
-        yield Fact("sources", name, f"{text(held.get('kind'))}, {text(held.get('fingerprint'))[:16]}")
+        yield ReportFact("sources", name, f"{text(held.get('kind'))}, {text(held.get('fingerprint'))[:16]}")
     for name, value in mapping(provenance.get("targets")).items():
-        yield Fact("models", name, redact(text(mapping(value).get("name"))))
+        yield ReportFact("models", name, redact(text(mapping(value).get("name"))))
     for name, value in mapping(provenance.get("versions")).items():
-        yield Fact("versions", name, text(value))
+        yield ReportFact("versions", name, text(value))
     if "seed" in provenance:
-        yield Fact("run", "seed", text(provenance["seed"]))
+        yield ReportFact("run", "seed", text(provenance["seed"]))
     for name in ("finished", "machine"):
         if run.get(name):
-            yield Fact("run", name, text(run[name]))
+            yield ReportFact("run", name, text(run[name]))
     if recipe:
-        yield Fact("recipe", "recipe.toml", redact(recipe))
+        yield ReportFact("recipe", "recipe.toml", redact(recipe))
     for name, prompt in prompts.items():
-        yield Fact("prompts", name, prompt)
+        yield ReportFact("prompts", name, prompt)

@@ -42,7 +42,7 @@ LIMIT = 14 * 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RenderedReport:
     """The rendered report, and how many of its questions the page has; see `page_data.Packed`."""
 
     html: str
@@ -51,7 +51,9 @@ class Page:
     cut: int | None = None
 
 
-def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit: int = LIMIT) -> Page:
+def render(
+    report: Report, *, rows_file: str, put: PutLine | None = None, limit: int = LIMIT
+) -> RenderedReport:
     """Renders the page of `report`, whose JSONL will be called `rows_file`; each of its lines goes to `put`.
 
     `limit` bounds the questions in bytes. Raises DataError if a file of rows was changed meanwhile.
@@ -100,7 +102,7 @@ def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit:
             version=__version__,
         )
     )
-    return Page(repair_surrogates(html), packed.indexed, packed.detailed, packed.cut)
+    return RenderedReport(repair_surrogates(html), packed.indexed, packed.detailed, packed.cut)
 
 
 def _about_metrics(report: Report) -> dict[str, dict[str, Any]]:

@@ -54,7 +54,7 @@ PutLine = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedQuestions:
     """The questions of a page.
 
     `index` and `parts` are JSON, or base64 if `compressed`. `starts` are the positions of the first question
@@ -83,7 +83,7 @@ def row_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
-def pack(report: Report, put: PutLine, limit: int) -> Packed:
+def pack(report: Report, put: PutLine, limit: int) -> PackedQuestions:
     """Packs the questions of `report` in at most `limit` bytes; the line of each goes to `put`, uncut.
 
     Raises DataError if a file of rows was changed meanwhile.
@@ -107,11 +107,13 @@ def pack(report: Report, put: PutLine, limit: int) -> Packed:
             len(index),
         )
         detailed = min(indexed, MAX_DETAILED)
-        return Packed(text, tuple(parts.plain), tuple(parts.starts), False, indexed, detailed, cut, index_cut)
+        return PackedQuestions(
+            text, tuple(parts.plain), tuple(parts.starts), False, indexed, detailed, cut, index_cut
+        )
     packed, index_cut, indexed = index.packed(int(limit * INDEX_SHARE))
     held = parts.fitting(limit - len(packed))
     detailed = min(indexed, parts.ends[held - 1] if held else 0)
-    return Packed(
+    return PackedQuestions(
         packed,
         tuple(parts.compressed[:held]),
         tuple(parts.starts[:held]),

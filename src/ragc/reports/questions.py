@@ -15,12 +15,21 @@ from typing import Any
 from ragc import metrics
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric
-from ragc.metrics.reports.runs import Run
+from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.intervals import labels_where, mean_ci
 from ragc.metrics.stats.multiple import Contrast, judge
 from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric
-from ragc.reports.report import Answer, Change, Changes, Cost, Difference, GroupCount, QuestionLine, Score
+from ragc.reports.report import (
+    Change,
+    ChangeCounts,
+    CostRow,
+    Difference,
+    GroupCount,
+    QuestionAnswer,
+    QuestionLine,
+    Score,
+)
 from ragc.reports.row_files import RunRows
 from ragc.reports.values import entries, number, text
 
@@ -118,7 +127,9 @@ def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iter
                 yield score_of(one.name, split, metric, values, one.run.seed, labels)
 
 
-def differences_of(before: Run, after: Run, split: str, names: Sequence[str]) -> tuple[Difference, ...]:
+def differences_of(
+    before: ScoredRun, after: ScoredRun, split: str, names: Sequence[str]
+) -> tuple[Difference, ...]:
     """Returns the differences between two runs in each of the metrics `names` that both have.
 
     p and intervals are adjusted for all of these.
@@ -153,7 +164,7 @@ def differences_of(before: Run, after: Run, split: str, names: Sequence[str]) ->
     )
 
 
-def costs_of(runs: Sequence[RunRows]) -> tuple[Cost, ...]:
+def costs_of(runs: Sequence[RunRows]) -> tuple[CostRow, ...]:
     """Returns the sums of the counters of each run."""
     out = []
     for one in runs:
@@ -162,7 +173,7 @@ def costs_of(runs: Sequence[RunRows]) -> tuple[Cost, ...]:
             for name, value in row.counters.items():
                 if (amount := number(value)) is not None:
                     total[name] = total.get(name, 0) + amount
-        out.append(Cost(one.name, {name: round(amount, 6) for name, amount in total.items()}))
+        out.append(CostRow(one.name, {name: round(amount, 6) for name, amount in total.items()}))
     return tuple(out)
 
 
@@ -170,7 +181,7 @@ _NO_ROW: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class QuestionTable:
     """The questions of all runs, in the order in which they first appear.
 
     Whole rows are read while iterating. Questions beyond `MAX_DETAILED` are not read again, so they have no
@@ -211,7 +222,7 @@ class Questions:
                 yield QuestionLine(key, row.question, row.answers, golds, answers, self.changes[index])
 
 
-def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
+def questions_of(runs: Sequence[RunRows], metric: str) -> QuestionTable:
     """Returns the questions of `runs`, grouped by `metric` where the runs have it."""
     better = metric_of(metric, ())[0]
     deciding = metric if metric and any(metric in one.run.metrics for one in runs) else ""
@@ -221,20 +232,20 @@ def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
     changes: tuple[Change | None, ...] = tuple(
         _change(runs, key, deciding, more_is_better=better) if several else None for key in ids
     )
-    return Questions(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), changes)
+    return QuestionTable(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), changes)
 
 
-def changes_of(runs: Sequence[RunRows], metric: str, questions: Questions) -> tuple[Changes, ...]:
+def changes_of(runs: Sequence[RunRows], metric: str, questions: QuestionTable) -> tuple[ChangeCounts, ...]:
     """Returns how many questions were gained and lost; () without two runs and a metric to compare."""
     counts = Counter(questions.changes)
     if len(runs) < 2 or not any(metric in one.run.metrics for one in runs):
         return ()
     ends = (runs[0].name, runs[-1].name)
     kinds: tuple[Change, ...] = ("gained", "lost", "unchanged", "only once")
-    return (Changes(metric, *ends, *(counts[kind] for kind in kinds)),)
+    return (ChangeCounts(metric, *ends, *(counts[kind] for kind in kinds)),)
 
 
-def group_counts(questions: Questions) -> Iterator[GroupCount]:
+def group_counts(questions: QuestionTable) -> Iterator[GroupCount]:
     """Yields how many questions of each run belong to each group, in the order of the groups."""
     counts = [Counter(groups.values()) for groups in questions.groups]
     for group in GROUPS:
@@ -243,10 +254,10 @@ def group_counts(questions: Questions) -> Iterator[GroupCount]:
                 yield GroupCount(one.name, group.id, group.title, group.about, count[group.id])
 
 
-def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str, Any]) -> Answer:
+def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str, Any]) -> QuestionAnswer:
     row = one.run.answered[key]
     group = _GROUPS.get(groups.get(key, ""))
-    return Answer(
+    return QuestionAnswer(
         scores=row.scores,
         prediction=row.prediction,
         answered=key in one.answered,

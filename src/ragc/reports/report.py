@@ -42,7 +42,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ShownPrompt:
     """The messages of the first call of a predictor, as a run sent them for a `question`, given by its id."""
 
     run: str
@@ -52,7 +52,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeCounts:
     """How many questions changed by `metric` from the first run to the last, by kind of change."""
 
     metric: str
@@ -184,7 +184,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostRow:
     """The cost of a part of the work or of a run, replayed calls included unless `amounts` say otherwise."""
 
     part: str
@@ -201,7 +201,7 @@ class BudgetLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionAnswer:
     """A question in one run: prediction, scores, group of outcome, trace.
 
     `prediction` is None if there is none, or if only scores were stored: then `answered` is False.
@@ -226,7 +226,7 @@ class QuestionLine:
     question: str
     answers: tuple[str, ...]
     gold_ids: tuple[str, ...]
-    runs: Mapping[str, Answer]
+    runs: Mapping[str, QuestionAnswer]
     change: Change | None = None
 
 
@@ -255,7 +255,7 @@ class NoQuestions:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ReportFact:
     """A fact on the origin of the report: a name and its value, under a heading."""
 
     section: str
@@ -281,19 +281,19 @@ class Report:
     objectives: Mapping[str, bool] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
-    changes: tuple[Changes, ...] = ()
+    changes: tuple[ChangeCounts, ...] = ()
     scores: tuple[Score, ...] = ()
     differences: tuple[Difference, ...] = ()
     trials: tuple[Trial, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[ShownPrompt, ...] = ()
     importances: tuple[Importance, ...] = ()
     slices: tuple[Slice, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
-    costs: tuple[Cost, ...] = ()
+    costs: tuple[CostRow, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
     groups: tuple[GroupCount, ...] = ()
     questions: QuestionLines = field(default_factory=NoQuestions)
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[ReportFact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     search_gaps: tuple[str, ...] = ()

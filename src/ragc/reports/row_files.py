@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ragc.core import inputs
 from ragc.errors import DataError
 from ragc.metrics.reports import runs as run_files
-from ragc.metrics.reports.runs import Run
+from ragc.metrics.reports.runs import ScoredRun
 from ragc.reports.failures import deciding_metric, group_of
 
 MAX_BYTES = 2**30
@@ -93,7 +93,7 @@ class RunRows:
     question of the split dev.
     """
 
-    run: Run
+    run: ScoredRun
     source: RowSource
     answered: frozenset[str] | set[str] = frozenset()
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
     collected = _Collected()
     for row in rows:
         collected.add(row)
-    return collected.run_rows(Run(name, run.answered), HeldRows({row["id"]: row for row in rows}))
+    return collected.run_rows(ScoredRun(name, run.answered), HeldRows({row["id"]: row for row in rows}))
 
 
 class _Collected:
@@ -159,6 +159,6 @@ class _Collected:
             self.metric = deciding_metric([row])
         self.groups[str(row.get("id"))] = group_of(row, self.metric).id
 
-    def run_rows(self, run: Run, source: RowSource) -> RunRows:
+    def run_rows(self, run: ScoredRun, source: RowSource) -> RunRows:
         answered = frozenset(self.groups)
         return RunRows(run, source, answered, self.groups, self.metric or "", self.on_dev)

@@ -18,7 +18,7 @@ from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.metrics import Metric
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
-from ragc.metrics.reports.runs import Run, RunRow
+from ragc.metrics.reports.runs import RunRow, ScoredRun
 from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
@@ -57,7 +57,7 @@ class RowsSummary:
     `by` is the metric that decides what is right; "" when none does.
     """
 
-    run: Run
+    run: ScoredRun
     metrics: Mapping[str, Interval]
     by: str
     groups: tuple[GroupedQuestions, ...]
@@ -168,7 +168,7 @@ def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
     return tuple(sorted(rows, key=lambda row: row.scores.get(by) or 0.0)[:most])
 
 
-def _intervals(run: Run) -> dict[str, Interval]:
+def _intervals(run: ScoredRun) -> dict[str, Interval]:
     """Returns the mean of each metric, with its interval, without metrics that apply to no question."""
     scores = {name: list(run.scores(name).values()) for name in run.metrics}
     labels = list(run.groups.values())

@@ -27,7 +27,7 @@ from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.status import StudyStatus, open_study, status, study_trials
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
-from ragc.reports.report import BudgetLine, Fact, Trial
+from ragc.reports.report import BudgetLine, ReportFact, Trial
 from ragc.reports.row_files import RunRows, read_rows, rows_of
 from ragc.reports.values import mapping
 from ragc.task.base import objective_of
@@ -235,18 +235,18 @@ def budget_of(files: StudyFiles) -> Iterator[BudgetLine]:
             yield BudgetLine(_BUDGET.get(kind, kind), spent or 0.0, limit)
 
 
-def facts_of(files: StudyFiles) -> Iterator[Fact]:
+def facts_of(files: StudyFiles) -> Iterator[ReportFact]:
     """Yields the state of the study, and the end of its log."""
     done, held = files.status.trials, files.status
-    yield Fact("study", "state", held.state)
-    yield Fact("study", "trials", f"{done['done']} of {done['wanted']}")
+    yield ReportFact("study", "state", held.state)
+    yield ReportFact("study", "trials", f"{done['done']} of {done['wanted']}")
     for name in ("stopped", "running", "stale", "failed"):
         if done.get(name):
-            yield Fact("study", f"trials {name}", str(done[name]))
-    yield Fact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
-    yield Fact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
+            yield ReportFact("study", f"trials {name}", str(done[name]))
+    yield ReportFact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
+    yield ReportFact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
     if held.log:
-        yield Fact("study", "log", redact("\n".join(held.log)))
+        yield ReportFact("study", "log", redact("\n".join(held.log)))
 
 
 def _names(value: Any) -> list[str]:

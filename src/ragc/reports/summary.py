@@ -11,7 +11,7 @@ from ragc.core.redact import redact, shorten
 from ragc.errors import RagcError
 from ragc.optimizers.candidates.space import Candidate
 from ragc.programs import METHODS
-from ragc.reports.report import BudgetLine, Cost, Fact, Prompt, Setting, Trial
+from ragc.reports.report import BudgetLine, CostRow, ReportFact, Setting, ShownPrompt, Trial
 from ragc.reports.row_files import RunRows
 from ragc.reports.study import params_of
 from ragc.reports.values import amount, entries, mapping, money, number, text, written_amount
@@ -92,19 +92,19 @@ def facts_of_summary(
     recipe: str,
     questions: int,
     split: str,
-    costs: Sequence[Cost],
+    costs: Sequence[CostRow],
     budget: Sequence[BudgetLine],
-) -> Iterator[Fact]:
+) -> Iterator[ReportFact]:
     """Yields model, date, questions, dollars and seconds, as far as they are known."""
     if models := _models(provenance, recipe):
-        yield Fact(SUMMARY, "model" if len(models) == 1 else "models", ", ".join(models))
+        yield ReportFact(SUMMARY, "model" if len(models) == 1 else "models", ", ".join(models))
     if run.get("finished"):
-        yield Fact(SUMMARY, "date", text(run["finished"])[:16].replace("T", " "))
+        yield ReportFact(SUMMARY, "date", text(run["finished"])[:16].replace("T", " "))
     data = mapping(provenance.get("data"))
     sizes = {name: int(amount(mapping(data.get(name)).get("n"))) for name in ("test", "dev", "train")}
     listed = [f"{n:,} {name}" for name, n in sizes.items() if n]
     if listed or questions:
-        yield Fact(
+        yield ReportFact(
             SUMMARY,
             "questions",
             ", ".join(listed) or f"{questions:,} {split if split != 'rows' else ''}".strip(),
@@ -115,19 +115,19 @@ def facts_of_summary(
     charges = mapping(run.get("charged"))  # of a compiled program without its study
     counted = amount(charges.get("usd")) if charges else number(total.get("usd", counted))
     if (usd := charged.get("US dollars", counted)) is not None:
-        yield Fact(SUMMARY, "dollars", money(usd))
+        yield ReportFact(SUMMARY, "dollars", money(usd))
     calls = charged.get("LM calls", amount(charges.get("calls")) or total.get("lm_calls"))
     if calls:
-        yield Fact(SUMMARY, "LM calls", written_amount(calls))
+        yield ReportFact(SUMMARY, "LM calls", written_amount(calls))
     summed = total.get("prompt_tokens", 0) + total.get("completion_tokens", 0)
     if tokens := charged.get("tokens", amount(charges.get("tokens")) or summed):
-        yield Fact(SUMMARY, "tokens", written_amount(tokens))
+        yield ReportFact(SUMMARY, "tokens", written_amount(tokens))
     seconds = amount(run.get("seconds")) or 60 * charged.get("minutes", 0)
     if seconds:
-        yield Fact(SUMMARY, "seconds", f"{seconds:,.1f}")
+        yield ReportFact(SUMMARY, "seconds", f"{seconds:,.1f}")
 
 
-def _summed(costs: Sequence[Cost]) -> dict[str, float]:
+def _summed(costs: Sequence[CostRow]) -> dict[str, float]:
     total: dict[str, float] = {}
     for cost in costs:
         for name, value in cost.amounts.items():
@@ -153,7 +153,7 @@ def _models(provenance: Mapping[str, Any], recipe: str) -> list[str]:
     return [f"{name} ({role})" for role, name in named.items()]
 
 
-def prompts_of(runs: Sequence[RunRows]) -> Iterator[Prompt]:
+def prompts_of(runs: Sequence[RunRows]) -> Iterator[ShownPrompt]:
     """Yields for every run the messages of each predictor for one question, the same question if possible."""
     if not runs:
         return
@@ -161,7 +161,7 @@ def prompts_of(runs: Sequence[RunRows]) -> Iterator[Prompt]:
     wanted: list[str] = []
     for one in runs:
         keys = [*wanted, *shared, *one.run.answered] if one.answered else []
-        seen: dict[str, Prompt] = {}
+        seen: dict[str, ShownPrompt] = {}
         with one.source.opened() as get:
             for key in dict.fromkeys(keys[:MAX_SEARCHED]):
                 if key in one.answered:
@@ -173,11 +173,11 @@ def prompts_of(runs: Sequence[RunRows]) -> Iterator[Prompt]:
         yield from list(seen.values())[:MAX_PREDICTORS]
 
 
-def _prompts_in(run: str, question: str, row: Mapping[str, Any]) -> Iterator[Prompt]:
+def _prompts_in(run: str, question: str, row: Mapping[str, Any]) -> Iterator[ShownPrompt]:
     for event in map(mapping, entries(row.get("trace"))):
         messages = [mapping(message) for message in entries(mapping(event.get("sent")).get("messages"))]
         if "call" in event and messages:
             written = tuple(
                 {"role": text(m.get("role")), "content": text(m.get("content"))} for m in messages
             )
-            yield Prompt(run, text(event["call"]), question, written)
+            yield ShownPrompt(run, text(event["call"]), question, written)

@@ -23,7 +23,7 @@ from ragc.serving.conversation import Interface, read_conversation
 from ragc.serving.errors import ApiError, JsonResponse, api_error
 from ragc.serving.guards import Guards, client
 from ragc.serving.metrics import Metrics
-from ragc.serving.page import FILES, Page
+from ragc.serving.page import FILES, PageFiles
 from ragc.serving.programs import ServedProgram, program_named
 from ragc.serving.settings import Settings
 from ragc.serving.streaming import CLIENT_CLOSED, EventStream
@@ -217,7 +217,7 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Appl
     app.add_route("/healthz", service.health, methods=["GET"])
     app.add_route("/readyz", service.ready, methods=["GET"])
     app.add_route("/metrics", service.metrics, methods=["GET"])
-    page = Page()
+    page = PageFiles()
     for address in FILES:
         app.add_route(address, page.file, methods=["GET"])
     app.add_route("/v1/models", service.models, methods=["GET"])

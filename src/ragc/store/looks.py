@@ -163,7 +163,7 @@ def read() -> LookLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownProgram:
     """A program whose scores are shown: its digest, and its `replies` as `reply_marks` gives them.
 
     `drawn` says that any of these replies was drawn in this run, so that they may differ from those before.
@@ -184,7 +184,7 @@ class Showing:
     """
 
     texts: tuple[str, ...] = field(repr=False)
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownProgram, ...]
     older: Callable[[str], str]
     recipe: str = ""
     work: str = uses.EVALUATION
@@ -225,7 +225,7 @@ def count_look(
     texts: Sequence[str], programs: Iterable[str], *, older: Callable[[str], str], keep: bool = True
 ) -> Look:
     """Counts a look at the questions with these `texts` by `programs`, which are digests; see `Showing`."""
-    return Showing(tuple(texts), tuple(map(Shown, programs)), older, keep=keep).count()
+    return Showing(tuple(texts), tuple(map(ShownProgram, programs)), older, keep=keep).count()
 
 
 def _log(ledger: UseLedger) -> LookLog:
@@ -257,7 +257,7 @@ class _OldIndex:
         return hits, len(hits) / sample if sample else 0.0
 
 
-def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[Shown]) -> Look:
+def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[ShownProgram]) -> Look:
     """Returns the look at the questions of `index` by `shown`; `old` finds them in the looks of earlier
     versions.
     """
@@ -278,7 +278,7 @@ def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[S
     return Look(number, n, max(len(seen), round(share * n)), bool(share), problem=problem)
 
 
-def _was_shown(one: Shown, use: Use | OldLook) -> bool:
+def _was_shown(one: ShownProgram, use: Use | OldLook) -> bool:
     """Returns whether the earlier `use`, at all of the questions, showed the same replies.
 
     Replies that were not drawn in this run are those that were kept, hence those that were shown.

@@ -155,7 +155,7 @@ class DspyTarget:
         lm = self.lm
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or replayed.
         take = parts_taker.get()
-        stream = None if take is None or not _can_stream(lm) else _Parts(take)
+        stream = None if take is None or not _can_stream(lm) else _StreamParts(take)
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
             if not _is_managed(lm):
                 return await self._attempt(request, stream)
@@ -167,7 +167,7 @@ class DspyTarget:
                 error=lambda last: TargetUnavailable(f"{self.name} {last}"),
             )
 
-    async def _attempt(self, request: ChatRequest, stream: _Parts | None) -> Reply:
+    async def _attempt(self, request: ChatRequest, stream: _StreamParts | None) -> Reply:
         """Makes one try; raises RetryableError for a transient failure of a managed language model.
 
         A try is not repeated after a part of its reply was shown.
@@ -414,7 +414,7 @@ def _can_stream(lm: Any) -> bool:
     return _is_awaited(lm) and (engine is None or hasattr(engine, "stream"))
 
 
-class _Parts:
+class _StreamParts:
     """DSPy's stream of one reply, whose text goes to `take`."""
 
     def __init__(self, take: Callable[[str], None]) -> None:

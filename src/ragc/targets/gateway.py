@@ -31,7 +31,7 @@ from ragc.targets.token_price import priced
 log = logging.getLogger("ragc.targets")
 
 
-class Answer(NamedTuple):
+class GatewayReply(NamedTuple):
     """A reply, the store's key of its request, and whether it was replayed or came from a fallback."""
 
     key: str
@@ -118,11 +118,11 @@ class Gateway:
         """
         return (await self.ask(target, request)).reply
 
-    async def ask(self, target: Target, request: ChatRequest) -> Answer:
+    async def ask(self, target: Target, request: ChatRequest) -> GatewayReply:
         """Completes as `complete` does; returns the key of the request too. May be awaited on any loop."""
         return await event_loop.on_loop(self._ask(target, request))
 
-    async def _ask(self, target: Target, request: ChatRequest) -> Answer:
+    async def _ask(self, target: Target, request: ChatRequest) -> GatewayReply:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
             raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
         failed: list[TargetUnavailable] = []
@@ -162,7 +162,7 @@ class Gateway:
             self.run = uuid4().hex[:16]
         return self.run
 
-    async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
+    async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
         if getattr(target, "thinking_tokens", 0):
             request = with_room(target, request)
@@ -181,7 +181,7 @@ class Gateway:
                 del self._callers[key]
         if replayed:
             reply = replace(reply, usd=priced(target, reply))
-        answer = Answer(key, reply, replayed)
+        answer = GatewayReply(key, reply, replayed)
         self._charge(answer, target)
         return answer
 
@@ -232,7 +232,7 @@ class Gateway:
         """Whether `replay` may be called in this thread: a ledger may only be used on the process's loop."""
         return self.ledger is None or event_loop.is_on_loop()
 
-    def replay(self, answers: Sequence[Answer], target: Target) -> None:
+    def replay(self, answers: Sequence[GatewayReply], target: Target) -> None:
         """Charges replayed `answers` of `target` in a recorded typed call as if they were requested again.
 
         Unless `charges_anywhere`, this must be called on the process's loop.
@@ -241,7 +241,7 @@ class Gateway:
             reply = replace(answer.reply, usd=priced(target, answer.reply))
             self._charge(answer._replace(reply=reply), target)
 
-    def _charge(self, answer: Answer, target: Target) -> None:
+    def _charge(self, answer: GatewayReply, target: Target) -> None:
         """Charges and counts one answer of `target`; a request charged before is free in the ledger."""
         reply = answer.reply
         if self.ledger is not None:

@@ -23,7 +23,7 @@ from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
-from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Candidate
+from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Topic
 from ragc.programs.question_writer.checks import KnownQuestions
 from ragc.programs.question_writer.choose import Rows, candidates, digests, nearest
 from ragc.programs.question_writer.file import FAILED, QUESTIONS, SET_ASIDE
@@ -199,7 +199,7 @@ class _Work:
                     f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
                 )
 
-    def _candidates(self) -> list[Candidate]:
+    def _candidates(self) -> list[Topic]:
         """Returns sentences to ask about that no question of the project is about."""
         wanted = self.plan.count - len(self.result.questions)
         if wanted <= 0:
@@ -214,7 +214,7 @@ class _Work:
         known: Mapping[str, str] = row.get("passages", {})
         return file.is_own(row) or all(self.present.get(name) == before for name, before in known.items())
 
-    async def _write(self, writer: Any, chosen: Sequence[Candidate]) -> None:
+    async def _write(self, writer: Any, chosen: Sequence[Topic]) -> None:
         known = KnownQuestions()
         for row in [*self.result.questions, *(row for row in self.result.aside if file.is_own(row))]:
             vector = writer.vector_of(row["question"])

@@ -223,14 +223,14 @@ def _note_speed(task: Task, measured: Measurement) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CallCost:
+class MeanCallCost:
     """The mean cost of an LM call: tokens of prompt and reply, and dollars; `usd` None without a price."""
 
     tokens: float
     usd: float | None
 
 
-def cost_per_call(task: Task) -> CallCost | None:
+def cost_per_call(task: Task) -> MeanCallCost | None:
     """Returns the cost of an LM call of this recipe: last measured tokens at present prices.
 
     None if never measured.
@@ -244,7 +244,7 @@ def cost_per_call(task: Task) -> CallCost | None:
         return None
 
 
-def cost_so_far(task: Task) -> CallCost | None:
+def cost_so_far(task: Task) -> MeanCallCost | None:
     """Returns the cost of an LM call that this process made for `task`, replayed ones too; None before the
     first.
     """
@@ -253,7 +253,7 @@ def cost_so_far(task: Task) -> CallCost | None:
     return _mean(task, calls, gateway.used) if calls else None
 
 
-def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
+def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> MeanCallCost:
     """Returns the mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
     tokens = sum(usage.prompt + usage.completion for usage in used.values()) / calls
     prices = {target.identity: price_of(target) for target in task.runtime.targets.values()}
@@ -261,9 +261,9 @@ def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
     for name, usage in used.items():
         price = prices.get(name)
         if price is None:
-            return CallCost(tokens, None)
+            return MeanCallCost(tokens, None)
         usd += price.usd(usage)
-    return CallCost(tokens, usd / calls)
+    return MeanCallCost(tokens, usd / calls)
 
 
 def note_cost(task: Task, *, whole: bool = True) -> None:

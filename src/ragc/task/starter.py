@@ -20,7 +20,7 @@ from ragc.core import outputs
 from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.documents.folder import DocumentFile, Part, files_in, forget_others, read_files
+from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.rows import rows
 from ragc.errors import RecipeError, UsageError
@@ -115,7 +115,7 @@ def new(
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
         target, what = Path(out or "documents-ragc"), "the documents"
-        parts: Iterable[Part] = parts_of(documents or ())
+        parts: Iterable[FileReading] = parts_of(documents or ())
     else:
         folder, what = Path(path), repr(str(path))
         target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
@@ -251,7 +251,7 @@ class _Tally:
     notes: list[str] = field(default_factory=list)
 
 
-def _write_corpus(parts: Iterable[Part], target: Path, what: str) -> _Tally:
+def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tally:
     """Writes `corpus.jsonl` of all `parts`; it is replaced as a whole, once all are read.
 
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.

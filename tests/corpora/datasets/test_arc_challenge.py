@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.datasets.arc_challenge import CARD, LETTERS, read
 from ragc.corpora.datasets.base import Dataset, load
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.errors import DataError
 from tests.corpora.datasets.common import official
 from tests.paths import SHARED_DATA
@@ -58,7 +58,7 @@ def test_numbers_and_letters_give_the_same_question(options: list[str], key: int
     key %= len(options)
     lettered = official("q", "Which?", dict(zip(LETTERS, options, strict=False)), LETTERS[key])
     numbered = official("q", "Which?", {str(n + 1): text for n, text in enumerate(options)}, str(key + 1))
-    rows = [Row("line 1", lettered), Row("line 1", numbered)]
+    rows = [FileRow("line 1", lettered), FileRow("line 1", numbered)]
     first, second = (read(row) for row in rows)
     assert first == second
     assert first[0].answers == (LETTERS[key],)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragc.core.digest import canonical
 from ragc.corpora.files.mapping import MOST_PROBLEMS, passages_of, questions_of, read_corpus, read_questions
-from ragc.corpora.files.row import Row
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.splits import check_disjoint, draw
 from ragc.corpora.files.values import NOWHERE, as_json, as_text, drop_path, value_at
 from ragc.errors import DataError, UnknownName, UsageError
@@ -29,8 +29,8 @@ MADE = Question("7", "Who?", ("Ada",), gold_ids=("p1",), extra={"gold": [{"score
 FLAT = {"id": "qid", "question": "query", "answers": "gold"}
 
 
-def rows_of(*values: dict[str, Any]) -> list[Row]:
-    return [Row(f"line {n}", value) for n, value in enumerate(values, 1)]
+def rows_of(*values: dict[str, Any]) -> list[FileRow]:
+    return [FileRow(f"line {n}", value) for n, value in enumerate(values, 1)]
 
 
 def questions(*values: dict[str, Any], **more: Any) -> tuple[Question, ...]:
@@ -309,7 +309,7 @@ def test_a_file_with_too_many_problems_is_read_no_further() -> None:
     def endless() -> Any:
         for n in range(10**9):
             rows_read.append(n)
-            yield Row(f"line {n + 1}", {"qid": n})
+            yield FileRow(f"line {n + 1}", {"qid": n})
 
     with pytest.raises(DataError) as caught:
         questions_of(endless(), "rows", fields=FLAT)

@@ -11,7 +11,7 @@ import pytest
 
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.metrics.reports.compare_runs import compare
-from ragc.metrics.reports.runs import Run, of_rows, read
+from ragc.metrics.reports.runs import ScoredRun, of_rows, read
 from ragc.records import Question
 from ragc.task.answering import Row
 from tests.support.rows import write_rows
@@ -130,7 +130,7 @@ def test_a_metric_that_never_applies_has_no_difference() -> None:
     assert comparison.table()[2][-1] == "no common question"
 
 
-def judged_by(backend: str, rows: Sequence[dict[str, Any]] = OLD) -> Run:
+def judged_by(backend: str, rows: Sequence[dict[str, Any]] = OLD) -> ScoredRun:
     return of_rows(backend, [value | {"backends": {"em": backend}} for value in rows])
 
 
@@ -148,13 +148,13 @@ def test_runs_that_are_not_alike_are_refused() -> None:
         UsageError, match="'em' was judged by 'lexical' in lexical and by 'judge m' in judge m"
     ):
         compare(judged_by("lexical"), judged_by("judge m"), seed=0)
-    mixed = Run("mixed", {**judged_by("x", OLD[:6]).answered, **judged_by("y", OLD[6:]).answered})
+    mixed = ScoredRun("mixed", {**judged_by("x", OLD[:6]).answered, **judged_by("y", OLD[6:]).answered})
     with pytest.raises(UsageError, match="mixed mixes backends of 'em': 'x' and 'y'"):
         compare(mixed, judged_by("x"), seed=0)
 
 
 def test_the_backend_stands_beside_the_metric() -> None:
-    comparison = compare(judged_by("lexical"), Run("b", judged_by("lexical", NEW).answered), seed=0)
+    comparison = compare(judged_by("lexical"), ScoredRun("b", judged_by("lexical", NEW).answered), seed=0)
     assert comparison.table()[1][0] == "em (lexical)"
     assert comparison.to_json()["metrics"]["em"]["backend"] == "lexical"
     assert comparison.to_json()["metrics"]["f1"]["backend"] == ""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragc.programs.question_writer import checks
-from ragc.programs.question_writer.base import Candidate, Draft, Excerpt
+from ragc.programs.question_writer.base import DraftQuestion, Excerpt, Topic
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import candidates, digest_of, nearest
 from ragc.programs.question_writer.spans import spans
@@ -20,11 +20,11 @@ def excerpt(name: str = "museum.md", text: str = TEXT, sentence: str = "") -> Ex
     return Excerpt(name, name, "Harbour Museum", text, sentence or text, text, digest_of("", text))
 
 
-def draft(question: str, answer: str = "1974", kind: str = "single", *excerpts: Excerpt) -> Draft:
-    return Draft(Candidate("w-1", kind, excerpts or (excerpt(),)), question, answer)
+def draft(question: str, answer: str = "1974", kind: str = "single", *excerpts: Excerpt) -> DraftQuestion:
+    return DraftQuestion(Topic("w-1", kind, excerpts or (excerpt(),)), question, answer)
 
 
-def failed(one: Draft) -> str:
+def failed(one: DraftQuestion) -> str:
     return next((name for name, check in CHECKS.items() if not check(one)), "")
 
 

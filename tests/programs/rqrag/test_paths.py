@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.rqrag.paths import Step, shrink_path, step_texts
+from ragc.programs.rqrag.paths import PathStep, shrink_path, step_texts
 from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
@@ -147,9 +147,12 @@ def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
 
 
 def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
-    first, second = Step("rewrite", "one", tuple(passages(2))), Step("decompose", "two", tuple(passages(1)))
+    first, second = (
+        PathStep("rewrite", "one", tuple(passages(2))),
+        PathStep("decompose", "two", tuple(passages(1))),
+    )
     sizes = []
-    path: tuple[Step, ...] = (first, second)
+    path: tuple[PathStep, ...] = (first, second)
     while path:
         sizes.append([len(step.passages) for step in path])
         path = shrink_path(path)
@@ -206,6 +209,9 @@ def test_a_repeated_query_finds_further_passages_where_seen_ones_are_excluded() 
 
 
 def test_the_text_of_a_passage_follows_the_numbers_when_the_first_step_is_cut() -> None:
-    first, second = Step("rewrite", "one", tuple(passages(2))), Step("decompose", "two", tuple(passages(1)))
+    first, second = (
+        PathStep("rewrite", "one", tuple(passages(2))),
+        PathStep("decompose", "two", tuple(passages(1))),
+    )
     assert step_texts((first, second))[1] == "decompose: two\nPassage 1: Title 0 (shown above)"
     assert step_texts((second,)) == ["decompose: two\nPassage 1: Title 0\ntext 0"]

@@ -273,7 +273,7 @@ class Exporter:
 
     def __init__(self) -> None:
         self.ended = 0
-        self.problems: provider.Problems | None = None
+        self.problems: provider.SdkWarnings | None = None
 
     def shutdown(self) -> None:
         self.ended += 1
@@ -290,7 +290,7 @@ def test_a_collector_that_is_away_is_one_sentence_and_holds_up_no_end(
     speaks: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exporter = Exporter()
-    exporter.problems = problems = provider.Problems(exporter, speaks=speaks)
+    exporter.problems = problems = provider.SdkWarnings(exporter, speaks=speaks)
     for _ in range(3):
         problems.emit(warning("refused \x1b[2J by http://me:secret@host/"))
     assert exporter.ended == 0
@@ -305,7 +305,7 @@ def test_a_collector_that_is_away_is_one_sentence_and_holds_up_no_end(
 
 def test_at_the_end_a_first_problem_ends_the_retries() -> None:
     exporter = Exporter()
-    exporter.problems = problems = provider.Problems(exporter, speaks=False)
+    exporter.problems = problems = provider.SdkWarnings(exporter, speaks=False)
     problems.end()
     assert exporter.ended == 0
     problems.emit(warning("refused"))

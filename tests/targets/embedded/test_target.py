@@ -17,7 +17,7 @@ from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import ChatRequest, Message, Sampling, TokenLogprob, Usage
 from ragc.targets.embedded import server
 from ragc.targets.embedded.schema import NarrowedSchema
-from ragc.targets.embedded.server import Answer, check_file, cores
+from ragc.targets.embedded.server import StreamedReply, check_file, cores
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.wire import read_answer, request_body
 
@@ -29,9 +29,9 @@ def build_request(schema: dict[str, Any] | None = None, **sampling: Any) -> Chat
     return ChatRequest(MESSAGES, schema, Sampling(**sampling))
 
 
-def answered(text: str, finish: str = "stop", prompt: int = 10) -> Answer:
+def answered(text: str, finish: str = "stop", prompt: int = 10) -> StreamedReply:
     usage = {"prompt_tokens": prompt, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 7}}
-    return Answer([text], [("x", -0.5)], finish, usage)
+    return StreamedReply([text], [("x", -0.5)], finish, usage)
 
 
 def test_a_greedy_request_leaves_no_sampling_to_llama_cpp() -> None:
@@ -179,7 +179,7 @@ def test_escaped_half_surrogate_pairs_are_replaced() -> None:
 
 
 def test_a_prompt_that_does_not_fit_names_both_lengths() -> None:
-    full = Answer(error={"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 6031})
+    full = StreamedReply(error={"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 6031})
     with pytest.raises(TargetError, match=r"prompt has 6031 tokens .* context of 2048"):
         read_answer(full, build_request(), 2048)
     with pytest.raises(TargetError, match=r"prompt has 1900 tokens and the reply may have 256"):
@@ -188,16 +188,16 @@ def test_a_prompt_that_does_not_fit_names_both_lengths() -> None:
 
 def test_errors_of_the_server_may_pass_and_those_of_the_request_do_not() -> None:
     with pytest.raises(TargetUnavailable, match="busy"):
-        read_answer(Answer(error={"code": 503, "message": "busy"}), build_request(), 1000)
+        read_answer(StreamedReply(error={"code": 503, "message": "busy"}), build_request(), 1000)
     with pytest.raises(TargetError, match="bad grammar") as error:
-        read_answer(Answer(error={"code": 400, "message": "bad grammar"}), build_request(), 1000)
+        read_answer(StreamedReply(error={"code": 400, "message": "bad grammar"}), build_request(), 1000)
     assert not isinstance(error.value, TargetUnavailable)
     with pytest.raises(TargetUnavailable, match="broke off"):
-        read_answer(Answer(["half"]), build_request(), 1000)
+        read_answer(StreamedReply(["half"]), build_request(), 1000)
 
 
 def test_parts_of_a_stream_are_put_together() -> None:
-    answer = Answer()
+    answer = StreamedReply()
     answer.take({"choices": [{"delta": {"role": "assistant", "content": None}}]})
     drawn = [{"token": "Pa", "logprob": -1.0}]
     answer.take({"choices": [{"delta": {"content": "Pa"}, "logprobs": {"content": drawn}}]})

@@ -158,7 +158,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, installed: None) -> list[int]:
         memory.write({"seconds": 1.0})
         (folder / "model").mkdir()
         (folder / "model/model.safetensors").write_bytes(b"tuned")
-        return trainers.Outcome(**OUTCOME)
+        return trainers.TrainingResult(**OUTCOME)
 
     monkeypatch.setattr(trainers, "run", fake_run)
     monkeypatch.setattr(train, "version", lambda name: "1.0")

@@ -16,7 +16,7 @@ from ragc.metrics import Metric, get
 from ragc.metrics.base import AS_JUDGED, is_judge
 from ragc.metrics.reports import labels as label_files
 from ragc.metrics.reports.labels import Correction
-from ragc.metrics.reports.runs import Run, RunRow
+from ragc.metrics.reports.runs import RunRow, ScoredRun
 from ragc.metrics.stats.intervals import (
     Interval,
     Verdict,
@@ -107,8 +107,8 @@ class RunComparison:
     sentences on what the scores cannot show.
     """
 
-    a: Run
-    b: Run
+    a: ScoredRun
+    b: ScoredRun
     rows: tuple[MetricRow, ...]
     method: Method
     by: str
@@ -214,7 +214,7 @@ class RunComparison:
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: ScoredRun) -> dict[str, Any]:
     failures = run.failures
     reasons = failures.reasons_json()
     return {"name": run.name, "n": len(run.answered), "failures": failures.n, "failure_reasons": reasons}
@@ -246,8 +246,8 @@ def _shorten(text: str) -> str:
 
 
 def compare(
-    a: Run,
-    b: Run,
+    a: ScoredRun,
+    b: ScoredRun,
     *,
     seed: int,
     by: str = "",
@@ -287,14 +287,14 @@ def compare(
     )
 
 
-def _remarks(a: Run, b: Run) -> tuple[str, ...]:
+def _remarks(a: ScoredRun, b: ScoredRun) -> tuple[str, ...]:
     """Returns what the scores of both runs cannot show, and so their difference."""
     sentences = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
     one_sided = bool(a.remarks) != bool(b.remarks)
     return (*sentences, *(["The difference flatters it too."] if one_sided else []))
 
 
-def _same_data(a: Run, b: Run) -> None:
+def _same_data(a: ScoredRun, b: ScoredRun) -> None:
     shared = [key for key in a.answered if key in b.answered]
     if not shared:
         raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
@@ -312,13 +312,13 @@ def _question_and_golds(row: RunRow) -> tuple[str, frozenset[str]]:
     return row.question, frozenset(row.answers)
 
 
-def _distinct_names(a: Run, b: Run) -> tuple[Run, Run]:
+def _distinct_names(a: ScoredRun, b: ScoredRun) -> tuple[ScoredRun, ScoredRun]:
     if a.name != b.name:
         return a, b
-    return Run(f"{a.name} (A)", a.answered), Run(f"{b.name} (B)", b.answered)
+    return ScoredRun(f"{a.name} (A)", a.answered), ScoredRun(f"{b.name} (B)", b.answered)
 
 
-def _backend(a: Run, b: Run, metric: Metric) -> str:
+def _backend(a: ScoredRun, b: ScoredRun, metric: Metric) -> str:
     first, second = (run.backend(metric.id, metric.reads) for run in (a, b))
     if first != second:
         raise UsageError(
@@ -354,7 +354,7 @@ def _row(
     return MetricRow(metric.id, backend, sides[0], sides[1], result, matching, verdict)
 
 
-def _changes(a: Run, b: Run, by: str) -> tuple[Change, ...]:
+def _changes(a: ScoredRun, b: ScoredRun, by: str) -> tuple[Change, ...]:
     before, after = a.scores(by), b.scores(by)
     ids: Sequence[str] = match(before, after)[0]
     pairs = ((key, _number(before, key), _number(after, key)) for key in ids)

@@ -18,7 +18,7 @@ from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.errors import DataError, UsageError
 from ragc.metrics.base import Metric
-from ragc.metrics.reports.runs import Run
+from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.multiple import after_looks
 from ragc.metrics.stats.prediction_powered import Corrected, correct
 
@@ -39,7 +39,9 @@ class Labels:
     b: Mapping[str, float]
 
 
-def read(path: Path, a: Run, b: Run, metric: Metric, *, names: Sequence[str] = ("", "")) -> Labels:
+def read(
+    path: Path, a: ScoredRun, b: ScoredRun, metric: Metric, *, names: Sequence[str] = ("", "")
+) -> Labels:
     """Returns the labels in `path` of answers in the runs `a` and `b`, for the scores of `metric`.
 
     An arm is "a" or "b", the name of the run, or the one in `names`. Raises DataError with every problem and
@@ -173,7 +175,7 @@ def _too_much(error: float) -> str:
     return f"{abs(error):.3f} too {'much' if error >= 0 else 'little'}"
 
 
-def corrected(labels: Labels, a: Run, b: Run, metric: Metric) -> Correction:
+def corrected(labels: Labels, a: ScoredRun, b: ScoredRun, metric: Metric) -> Correction:
     """Returns the difference b - a of `metric`, over the questions scored in both runs, corrected by
     `labels`.
     """

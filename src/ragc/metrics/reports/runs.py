@@ -58,7 +58,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScoredRun:
     """The questions of one run by id, in the order of the file; `name` is its name in reports."""
 
     name: str
@@ -122,7 +122,7 @@ class Run:
         return backends.pop() if backends else ""
 
 
-def read(path: str | Path, *, name: str = "") -> Run:
+def read(path: str | Path, *, name: str = "") -> ScoredRun:
     """Returns the run in the JSONL file `path`, with the given `name` or that of the file.
 
     Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
@@ -133,7 +133,7 @@ def read(path: str | Path, *, name: str = "") -> Run:
 
 def read_whole(
     path: str | Path, *, name: str = "", largest: int = MAX_FILE_BYTES
-) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
+) -> tuple[ScoredRun, tuple[Mapping[str, Any], ...]]:
     """Reads as `read` does; returns the whole rows beside the run, in the same order.
 
     A file of more than `largest` bytes is refused.
@@ -149,7 +149,7 @@ def scan(
     *,
     name: str = "",
     largest: int = MAX_FILE_BYTES,
-) -> Run:
+) -> ScoredRun:
     """Reads as `read` does, with one row in memory at a time.
 
     `seen` is called for each row with the offset of its line in the file, the length of the line, both in
@@ -200,12 +200,12 @@ def _values(path: Path, largest: int = MAX_FILE_BYTES) -> Iterator[tuple[str, An
             yield f"line {n}", _parse_json(line)
 
 
-def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:
+def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> ScoredRun:
     """Returns the run made of `rows` in the format of `ragc eval --out`; raises DataError like `read`."""
     return _run(name, name, ((f"row {n}", row) for n, row in enumerate(rows, 1)))
 
 
-def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
+def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> ScoredRun:
     answered: dict[str, RunRow] = {}
     problems = []
     for location, value in values:
@@ -220,7 +220,7 @@ def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> Run:
         problems = ["no question in it; give a file that ragc eval --out wrote"]
     if problems:
         raise DataError(where, problems)
-    return Run(name, answered)
+    return ScoredRun(name, answered)
 
 
 def _parse_json(line: str) -> Any:

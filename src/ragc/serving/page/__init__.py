@@ -37,7 +37,7 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-class Page:
+class PageFiles:
     """The files of the page, read once."""
 
     def __init__(self) -> None:

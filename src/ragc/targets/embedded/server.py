@@ -78,7 +78,7 @@ def available() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ModelSettings:
     """The settings that identify a loaded model; `context` is per slot.
 
     `weights_digest` is the SHA-256 of the weights, under which prefix states are stored on disk; "" stores
@@ -94,7 +94,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Answer:
+class StreamedReply:
     """A streamed reply, assembled from its parts."""
 
     text: list[str] = field(default_factory=list)
@@ -122,10 +122,10 @@ class Answer:
             self.usage = {**self.usage, "prompt_tokens_details": counted}
 
 
-class Model:
+class LoadedModel:
     """A loaded model. llama.cpp always opens an HTTP listener; its key is known to this process only."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         self.users = 0
         self._key = secrets.token_urlsafe(24)
         binding = _binding()
@@ -147,12 +147,12 @@ class Model:
 
     def ask(
         self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None = None
-    ) -> Answer:
+    ) -> StreamedReply:
         """Returns the whole reply, or its beginning once `given_up`, called at every token, is True.
 
         `take` is called with each part of its text.
         """
-        answer = Answer()
+        answer = StreamedReply()
 
         def part(value: Any) -> bool:
             known = len(answer.text)
@@ -247,22 +247,22 @@ class Model:
             connection.close()
 
 
-_models: dict[Settings, Model] = {}
+_models: dict[ModelSettings, LoadedModel] = {}
 _lock = threading.Lock()
 
 
-def acquire(settings: Settings) -> Model:
+def acquire(settings: ModelSettings) -> LoadedModel:
     """Returns the model of `settings`, loaded unless another target of this process has it. Blocks."""
     with _lock:
         if settings not in _models:
             check_file(settings.path)
-            _models[settings] = Model(settings)
+            _models[settings] = LoadedModel(settings)
         model = _models[settings]
         model.users += 1
         return model
 
 
-def release(settings: Settings) -> None:
+def release(settings: ModelSettings) -> None:
     """Releases one `acquire`; the last one frees the memory after the replies in progress."""
     with _lock:
         model = _models.get(settings)
@@ -315,13 +315,13 @@ def _patient_threads() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _engine(binding: Any, settings: Settings) -> list[Any]:
+def _engine(binding: Any, settings: ModelSettings) -> list[Any]:
     """Returns what besides weights and tokens changes a state: engine, processor features in use, threads."""
     build = {name: str(value) for name, value in dict(binding.BUILD_INFO).items()}
     return [binding.__version__, build, str(binding.get_system_info()), settings.threads]
 
 
-def _params(binding: Any, settings: Settings, key: str) -> Any:
+def _params(binding: Any, settings: ModelSettings, key: str) -> Any:
     params = binding.CommonParams()
     params.model.path = str(settings.path)
     params.n_ctx = settings.context * settings.parallel

@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 30
 Message = Mapping[str, str]
 
 
-class Engine(Protocol):
+class SlotEngine(Protocol):
     """The interface of llama.cpp for slots. File names are relative to `Slots.folder`."""
 
     def prefix(self, messages: Sequence[Message]) -> tuple[str, Sequence[int]]:
@@ -75,7 +75,7 @@ class Slots:
     `states` stores the states of prefixes for later processes; None stores nothing.
     """
 
-    def __init__(self, count: int, engine: Engine, states: PrefixStates | None) -> None:
+    def __init__(self, count: int, engine: SlotEngine, states: PrefixStates | None) -> None:
         self.folder, self._lock = _own_folder()
         self._engine, self._states = engine, states
         self._free: list[int] = list(range(count))  # least recently used first

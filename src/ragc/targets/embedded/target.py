@@ -85,7 +85,7 @@ class EmbeddedTarget(ThinkingRoom):
         self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
         self._keep_prefixes = bool(keep_prefixes)
         self._sha256 = SMOLLM2.sha256 if self.path is None else ""
-        self._held: tuple[llama.Settings, llama.Model] | None = None
+        self._held: tuple[llama.ModelSettings, llama.LoadedModel] | None = None
         self._opening = threading.Lock()
         self._counted = lru_cache(maxsize=4096)(self._count)
 
@@ -142,7 +142,7 @@ class EmbeddedTarget(ThinkingRoom):
                 path = default_weights(progress) if self.path is None else self.path
                 _ = self.identity
                 threads = self._threads or cores()
-                settings = llama.Settings(
+                settings = llama.ModelSettings(
                     path.resolve(),
                     self.whole_context,
                     self.concurrency,
@@ -203,12 +203,12 @@ class EmbeddedTarget(ThinkingRoom):
 
 
 def _ask(
-    model: llama.Model,
+    model: llama.LoadedModel,
     body: Mapping[str, Any],
     context: int,
     stop: threading.Event,
     take: Callable[[str], None] | None,
-) -> llama.Answer:
+) -> llama.StreamedReply:
     """Returns the reply, whose parts go to `take` as they arrive.
 
     The prompt's tokens are counted first if it could be too long: a token is at least a byte.

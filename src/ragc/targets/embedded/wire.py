@@ -9,7 +9,7 @@ from typing import Any
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, token_count
 from ragc.targets.embedded.schema import check_reply, prepare
-from ragc.targets.embedded.server import Answer
+from ragc.targets.embedded.server import StreamedReply
 from ragc.targets.openai_wire import part, sample_seed
 
 
@@ -44,7 +44,7 @@ def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
     return body
 
 
-def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
+def read_answer(answer: StreamedReply, request: ChatRequest, context: int) -> Reply:
     """Returns the reply to `request`; a complete one fits its schema. Raises TargetError or
     TargetUnavailable.
     """

@@ -47,15 +47,15 @@ from ragc.training.data.base import Collector, Gathered, Item, Row
 from ragc.training.data.files import DataFiles
 from ragc.training.data.prefrag import PairsOfSources
 from ragc.training.data.rqrag import Trajectories
-from ragc.training.data.slimplm import Labels, Rewrites
+from ragc.training.data.slimplm import JudgeLabels, Rewrites
 
 REPEATED_QUESTION = "a repeated question"
 
 COLLECTORS: Mapping[str, tuple[str, Callable[[Task], Collector]]] = {
     "prefrag-dpo": ("prefrag", PairsOfSources),
     "rqrag-sft": ("rqrag", Trajectories),
-    "slimplm-labels": ("slimplm", Labels),
-    "slimplm-judge": ("slimplm", partial(Labels, judge=True)),
+    "slimplm-labels": ("slimplm", JudgeLabels),
+    "slimplm-judge": ("slimplm", partial(JudgeLabels, judge=True)),
     "slimplm-rewrites": ("slimplm", Rewrites),
 }
 """By kind: the program whose calls the data is for, and what collects it."""

@@ -37,7 +37,7 @@ from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
 from ragc.programs.rqrag import KINDS, RqRagKnobs
-from ragc.programs.rqrag.paths import Path, Step, answer_key, step_texts
+from ragc.programs.rqrag.paths import Path, PathStep, answer_key, step_texts
 from ragc.programs.rqrag.program import RqRag
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
@@ -272,7 +272,7 @@ def evidence(passages: Sequence[Passage]) -> str:
     return "\n".join([first, *blocks, last])
 
 
-def token_messages(question: Question, path: Sequence[Step], answer: str) -> list[Message]:
+def token_messages(question: Question, path: Sequence[PathStep], answer: str) -> list[Message]:
     """Returns a trajectory with control tokens, as messages."""
     messages: list[Message] = [{"role": "user", "content": defuse(question.question)}]
     for step in path:

@@ -84,7 +84,7 @@ def _program(task: Task) -> Drafts:
     return program
 
 
-class Labels:
+class JudgeLabels:
     """Rows of slimplm-labels over a task, or conversations of the judge.
 
     Raises UsageError without a proxy.

@@ -19,7 +19,7 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.text import escape_markers
-from ragc.corpora.files.row import Row, kind, short_repr
+from ragc.corpora.files.row import FileRow, kind, short_repr
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError, UsageError
 
@@ -108,7 +108,7 @@ def hold_out(read_rows: Sequence[TrainRow], count: int, seed: int) -> tuple[list
     )
 
 
-def _preference(row: Row) -> dict[str, Any]:
+def _preference(row: FileRow) -> dict[str, Any]:
     """Returns the fields of a preference; problems go to `row`."""
     if _absent(row, "dpo", ("prompt", "chosen", "rejected")):
         return {}
@@ -128,7 +128,7 @@ def _preference(row: Row) -> dict[str, Any]:
     return fields
 
 
-def _example(row: Row) -> dict[str, Any]:
+def _example(row: FileRow) -> dict[str, Any]:
     """Returns the fields of an example; problems go to `row`."""
     if "messages" in row.values:
         messages = _messages(row, "messages")
@@ -147,7 +147,7 @@ def _example(row: Row) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _absent(row: Row, method: str, names: Sequence[str]) -> bool:
+def _absent(row: FileRow, method: str, names: Sequence[str]) -> bool:
     """Returns whether one of `names` is absent, which is then the row's problem."""
     lacking = [name for name in names if name not in row.values]
     if not lacking:
@@ -161,7 +161,7 @@ def _absent(row: Row, method: str, names: Sequence[str]) -> bool:
     return True
 
 
-def _messages(row: Row, name: str) -> list[Message]:
+def _messages(row: FileRow, name: str) -> list[Message]:
     """Returns the list of messages under `name`; problems go to `row`."""
     messages: list[Message] = []
     for at, item in row.enumerate_items(row.items(name, needed=True)):

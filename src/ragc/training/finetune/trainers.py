@@ -35,7 +35,7 @@ _SHORT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingResult:
     """The result of a training: steps and their losses, the held-out rows before and after, the machine.
 
     `losses` are pairs of step and mean loss since the previous pair. `before` and `after` are scores by name,
@@ -76,7 +76,7 @@ def run(
     folder: Path,
     memory: Memory,
     progress: Progress,
-) -> Outcome:
+) -> TrainingResult:
     """Trains from the last complete checkpoint in `folder`/checkpoints on, and saves to `folder`/model.
 
     Raises UsageError for a base that cannot be opened or rows that do not fit it, RagcError when the loss is
@@ -109,7 +109,7 @@ class _Run:
         self.memory, self.progress = memory, progress
         self.checkpoints = folder / "checkpoints"
 
-    def train(self, train_rows: Sequence[TrainRow], held_rows: Sequence[TrainRow]) -> Outcome:
+    def train(self, train_rows: Sequence[TrainRow], held_rows: Sequence[TrainRow]) -> TrainingResult:
         import torch
 
         settings, progress = self.settings, self.progress
@@ -147,7 +147,7 @@ class _Run:
             ) from stop
         after = self._scores(trainer, "held-out rows, after", len(held)) if held else {}
         weights = list(trainer.model.parameters())
-        outcome = Outcome(
+        outcome = TrainingResult(
             steps=trainer.state.global_step,
             losses=tuple(
                 (entry["step"], entry["loss"]) for entry in trainer.state.log_history if "loss" in entry

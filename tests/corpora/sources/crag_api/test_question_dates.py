@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.crag_api.question import DAYS_APART, Span, read_day, spans
+from ragc.corpora.sources.crag_api.question import DAYS_APART, DayRange, read_day, spans
 
 TUESDAY = date(2024, 3, 5)
 WORDS = "last next this 2 31 feb may monday year weeks ago 1999 0000-00-00 2/30/2024 in , past"
@@ -119,7 +119,7 @@ DAYS = st.dates(date(1900, 1, 1), date(2100, 1, 1))
 
 @given(DAYS, st.integers(0, 4000))
 def test_stamps_hold_every_day_of_their_span(start: date, more: int) -> None:
-    span = Span(start, start + timedelta(more))
+    span = DayRange(start, start + timedelta(more))
     stamps = span.stamps()
     days = [(start + timedelta(n)).isoformat() for n in range(more + 1)]
     assert all(day.startswith(stamps) and span.holds(day) for day in days)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web.fetch import REDIRECTS, Page, check_url, fetch, why_unreachable
+from ragc.corpora.sources.web.fetch import REDIRECTS, FetchedPage, check_url, fetch, why_unreachable
 from ragc.errors import SourceError
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -68,7 +68,7 @@ def site() -> Iterator[Site]:
     thread.join()
 
 
-def get(url: str, **more: Any) -> Page:
+def get(url: str, **more: Any) -> FetchedPage:
     return asyncio.run(fetch(url, **{"allow_loopback": True, **more}))
 
 
@@ -92,7 +92,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 
 
 def test_a_page_is_fetched(site: Site) -> None:
-    assert get(f"{site.base}/#part") == Page(f"{site.base}/", "text/html", "<p>hello</p>")
+    assert get(f"{site.base}/#part") == FetchedPage(f"{site.base}/", "text/html", "<p>hello</p>")
     assert get(site.base).is_html
 
 
@@ -165,7 +165,7 @@ def test_redirects_are_followed_so_often_and_no_more(site: Site) -> None:
     for n in range(REDIRECTS + 1):
         site.redirect(f"/{n}", f"/{n + 1}")
     site.pages[f"/{REDIRECTS + 1}"] = (200, HTML, b"end")
-    assert get(f"{site.base}/1") == Page(f"{site.base}/{REDIRECTS + 1}", "text/html", "end")
+    assert get(f"{site.base}/1") == FetchedPage(f"{site.base}/{REDIRECTS + 1}", "text/html", "end")
     assert f"more than {REDIRECTS} times" in refusal(f"{site.base}/0")
     assert "more than" in refusal(site.redirect("/loop", "/loop"))
 

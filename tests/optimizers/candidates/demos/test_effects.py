@@ -15,7 +15,7 @@ import pytest
 from ragc import metrics
 from ragc.errors import RecipeError
 from ragc.metrics.base import Objective
-from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
+from ragc.optimizers.candidates.demos.effects import TrialDemos, estimate_effects, order_by_help
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.storage import read_study, study_directory
@@ -29,13 +29,13 @@ EM = Objective(metrics.get("em"), 1)
 KEYS = tuple(f"d{n}" for n in range(12))
 
 
-def shown(number: int, keys: Sequence[str], scores: Sequence[float], settings: str = "s") -> Shown:
+def shown(number: int, keys: Sequence[str], scores: Sequence[float], settings: str = "s") -> TrialDemos:
     rows = tuple({"em": score} for score in scores)
     trial = TrialResult(number, Candidate({}), rows, (fmean(scores),), True, {})
-    return Shown(trial, frozenset(keys), settings)
+    return TrialDemos(trial, frozenset(keys), settings)
 
 
-def simulated(seed: int, trials: int) -> tuple[dict[str, float], list[Shown]]:
+def simulated(seed: int, trials: int) -> tuple[dict[str, float], list[TrialDemos]]:
     """True effects of twelve demonstrations, and trials that show three each on forty questions."""
     rng = random.Random(seed)
     effects = {key: rng.gauss(0, 0.12) for key in KEYS}
