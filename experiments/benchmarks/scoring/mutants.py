@@ -1,8 +1,11 @@
-"""Mutants of the five methods and of the reader of replies: which small faults do the tests miss?
+"""Mutants of the five methods, of the reader of replies or of other folders: which small faults do the tests miss?
 
     python -m venv ENV && ENV/bin/pip install cosmic-ray==8.7.0    # not into ragc's own environment
     cp -a CHECKOUT COPY                                            # whose .venv imports ragc from COPY/src
     ENV/bin/python experiments/benchmarks/scoring/mutants.py COPY --seed 11 --count 60 --out mutants.jsonl
+
+With `--folders corpora/files src/ragc/store` mutants of these are made instead, `--count` of each, and only the tests
+of the same folder run.
 
 Every place that one of cosmic-ray's operators can change is listed, annotations aside, and `--count` of them
 are drawn. Those whose mutant is the same text, does not compile, or compiles with a warning, which the tests
@@ -42,7 +45,9 @@ class Mutation:
 
     @property
     def part(self) -> str:
-        """The method that the file belongs to, or the reader."""
+        """The method that the file belongs to, the reader, or the folder."""
+        if not self.path.startswith("programs/"):
+            return str(Path(self.path).parent)
         return "reader" if "/calls/" in self.path else Path(self.path).parts[1]
 
     @property
@@ -50,18 +55,23 @@ class Mutation:
         """What pytest runs, one list after the other; the pages of a method hold what its knobs declare."""
         if self.part == "reader":
             return [["tests/programs/calls"], ["tests/exports/formats/python"], ["tests/programs"]]
+        if not self.path.startswith("programs/"):
+            return [[f"tests/{self.part.removeprefix('src/ragc/')}"]]
         own, pages = f"tests/programs/{self.part}", ["tests/test_docs.py", "-k", "generated_pages"]
         return [[own], ["tests/programs", "-k", self.part], pages, ["tests/programs"]]
 
 
-def list_mutations(root: Path) -> list[Mutation]:
-    """All places in the files under `root` that an operator changes, annotations aside, in order."""
+def list_mutations(root: Path, folder: str | None = None) -> list[Mutation]:
+    """All places in the methods and the reader, or in `folder`, that an operator changes, annotations aside, in order."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator, operator_names
 
-    files = [path for name in METHODS for path in (root / "programs" / name).glob("*.py")]
     listed = []
-    files += [file for name in READER for file in sorted((root / "programs" / "calls").glob(name))]
+    if folder is None:
+        files = [path for name in METHODS for path in (root / "programs" / name).glob("*.py")]
+        files += [file for name in READER for file in sorted((root / "programs" / "calls").glob(name))]
+    else:
+        files = sorted((root / folder).glob("*.py"))
     for file in files:
         nodes = list(ast_nodes(get_ast(file.read_text("utf-8"))))
         for name in operator_names():
@@ -119,32 +129,41 @@ def main() -> None:
     for name, default in (("--seed", 11), ("--count", 60)):
         parser.add_argument(name, type=int, default=default)
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--folders", nargs="+", metavar="FOLDER")
     args = parser.parse_args()
-    listed = list_mutations(args.copy)
-    print(f"{len(listed):,} places: {dict(Counter(one.part for one in listed))}", flush=True)
     args.out.touch()
-    done, drawn = len(args.out.read_text("utf-8").splitlines()), 0
-    for mutation in random.Random(args.seed).sample(listed, len(listed)):
-        file = args.copy / mutation.path
+    for folder in args.folders or [None]:
+        run_sample(args.copy, list_mutations(args.copy, folder), args.seed, args.count, args.out, folder)
+    rows = [json.loads(line) for line in args.out.read_text("utf-8").splitlines()]
+    killed_by_part = Counter(row["part"] for row in rows if row["killed"])
+    for part, count in sorted(Counter(row["part"] for row in rows).items()):
+        print(f"{part}: {killed_by_part[part]} of {count} killed")
+
+
+def run_sample(
+    root: Path, listed: list[Mutation], seed: int, count: int, out: Path, folder: str | None
+) -> None:
+    """Runs the tests on `count` mutants drawn of `listed` but for those in `out`, to which it appends."""
+    print(f"{len(listed):,} places: {dict(Counter(one.part for one in listed))}", flush=True)
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    done, drawn = sum(folder is None or row["part"] == folder for row in rows), 0
+    for mutation in random.Random(seed).sample(listed, len(listed)):
+        file = root / mutation.path
         source = file.read_text("utf-8")
-        text = mutate(source, mutation) if drawn < args.count else None
+        text = mutate(source, mutation) if drawn < count else None
         drawn += text is not None
         if text is None or drawn <= done:
             continue
         try:
             file.write_text(text, "utf-8")
-            killed = first_failure(args.copy, mutation)
+            killed = first_failure(root, mutation)
         finally:
             file.write_text(source, "utf-8")
         lines = difflib.unified_diff(source.splitlines(), text.splitlines(), n=0, lineterm="")
         row = {**vars(mutation), "part": mutation.part, "change": list(lines)[2:], "killed": killed}
-        with args.out.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
+        with out.open("a", encoding="utf-8") as file_of_rows:
+            file_of_rows.write(json.dumps(row) + "\n")
         print(drawn, *row["change"], killed or "SURVIVED", sep="\n  ", flush=True)
-    rows = [json.loads(line) for line in args.out.read_text("utf-8").splitlines()]
-    killed_by_part = Counter(row["part"] for row in rows if row["killed"])
-    for part, count in sorted(Counter(row["part"] for row in rows).items()):
-        print(f"{part}: {killed_by_part[part]} of {count} killed")
 
 
 if __name__ == "__main__":
