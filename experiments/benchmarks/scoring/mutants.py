@@ -1,11 +1,11 @@
-"""Mutants of the five methods, of the reader of replies or of other folders: which small faults do the tests miss?
+"""Mutants of the five methods, of the reader of replies or of folders: which small faults do the tests miss?
 
     python -m venv ENV && ENV/bin/pip install cosmic-ray==8.7.0    # not into ragc's own environment
     cp -a CHECKOUT COPY                                            # whose .venv imports ragc from COPY/src
     ENV/bin/python experiments/benchmarks/scoring/mutants.py COPY --seed 11 --count 60 --out mutants.jsonl
 
-With `--folders corpora/files src/ragc/store` mutants of these are made instead, `--count` of each, and only the tests
-of the same folder run.
+With `--folders corpora/files src/ragc/store` mutants of these are made instead, `--count` of each, and only the
+tests of the same folder run.
 
 Every place that one of cosmic-ray's operators can change is listed, annotations aside, and `--count` of them
 are drawn. Those whose mutant is the same text, does not compile, or compiles with a warning, which the tests
@@ -62,7 +62,10 @@ class Mutation:
 
 
 def list_mutations(root: Path, folder: str | None = None) -> list[Mutation]:
-    """All places in the methods and the reader, or in `folder`, that an operator changes, annotations aside, in order."""
+    """Returns all places in the methods and the reader, or in `folder`, that an operator changes.
+
+    They are sorted; annotations are left out.
+    """
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator, operator_names
 
