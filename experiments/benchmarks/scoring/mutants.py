@@ -4,8 +4,8 @@
     cp -a CHECKOUT COPY                                            # whose .venv imports ragc from COPY/src
     ENV/bin/python experiments/benchmarks/scoring/mutants.py COPY --seed 11 --count 60 --out mutants.jsonl
 
-With `--folders corpora/files src/ragc/store` mutants of these are made instead, `--count` of each, and only the
-tests of the same folder run.
+With `--folders corpora/files src/ragc/store` mutants of these are made instead, `--count` of each, and only
+the tests of the same folder run.
 
 Every place that one of cosmic-ray's operators can change is listed, annotations aside, and `--count` of them
 are drawn. Those whose mutant is the same text, does not compile, or compiles with a warning, which the tests
