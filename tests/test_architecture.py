@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 
 import ragc
+from experiments.benchmarks.house.size import PRODUCT, size_of
 from tests.paths import ROOT, SRC
 from tests.recorded.write import write_recipe
 
@@ -247,6 +248,17 @@ def test_the_rule_of_imports_itself() -> None:
     assert not is_allowed("ragc.targets.gateway", "ragc.corpora.sources.base")
     assert not is_allowed("ragc.corpora.sources.base", "ragc.recipe.load")
     assert not is_allowed("ragc.programs.base", "ragc.cli.main")
+
+
+def test_a_long_file_says_why_it_is_one_and_no_function_is_long() -> None:
+    size = size_of(PRODUCT)
+    unexplained = [
+        name
+        for name in size.long_files
+        if "One file, " not in (ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or "")
+    ]
+    assert unexplained == []
+    assert size.long_functions == {}
 
 
 def test_a_folder_holds_few_modules_and_packages() -> None:

@@ -5,6 +5,8 @@ A row is one object a line, an item of a list, or a record of a table. Tables ar
 header, and Parquet files. The file name decides the format. The first bytes decide whether it is gzip or
 bzip2, and whether a file of JSON lines is a JSON list. A leading byte-order mark and blank lines are skipped.
 All text is UTF-8, except in tables (`decoding`).
+
+One file, as all formats say in the same way where a problem stands.
 """
 
 from __future__ import annotations

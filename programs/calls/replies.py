@@ -2,6 +2,8 @@
 
 Log probabilities belong to one output field: they are those of the tokens of a raw reply that spell the
 field's value. Other tokens of the reply (braces, keys, quotes, or an adapter's markers) are not counted.
+
+One file, as schema, reading and log probabilities of a field must agree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Opens a compiled program or a recipe, answers questions with it, and scores it on a split.
 
 If roles have other targets than at the compile, the change of the score is reported.
+
+One file, as asking and evaluating open a program, answer and close in the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A task: a recipe with its questions read and its sources and targets built."""
+"""A task: a recipe with its questions read and its sources and targets built.
+
+One file, as building, opening and closing a task name the same parts.
+"""
 
 from __future__ import annotations
 

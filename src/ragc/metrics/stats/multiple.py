@@ -206,8 +206,7 @@ def judge(
     confidence: float = 0.95,
     groups: Mapping[str, str] | None = None,
 ) -> tuple[ContrastResult | None, ...]:
-    """Returns every contrast, judged as one family, in the order given; None for one without common
-    questions.
+    """Returns every contrast, judged as one family, in order; None for one without common questions.
 
     A contrast without common questions is not counted in the family. Results do not depend on the order of
     questions. The simultaneous interval is that of the contrast alone, widened by the ratio of critical
