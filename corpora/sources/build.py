@@ -14,7 +14,7 @@ from typing import Any, cast
 from ragc.corpora import SOURCES, rerank
 from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
-from ragc.corpora.sources.options import HalfOptions, RerankOptions, TitleOptions
+from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
 from ragc.corpora.sources.title_rules import TitleSource
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
@@ -42,7 +42,7 @@ def build(
     record.options.of(options)
     options = dict(options)  # as written, because the options model would change the fingerprint
     titles = options.pop("titles", False) if issubclass(record.options, TitleOptions) else False
-    half = options.pop("half", "") if issubclass(record.options, HalfOptions) else ""
+    half = options.pop("half", "") if issubclass(record.options, CorpusHalfOptions) else ""
     if half and corpus is not None:
         corpus = half_of(corpus, half)
     reranker, pool = None, POOL

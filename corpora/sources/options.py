@@ -63,7 +63,7 @@ class ChunkOptions(SourceOptions):
     )
 
 
-class HalfOptions(SourceOptions):
+class CorpusHalfOptions(SourceOptions):
     """Which passages of the corpus are searched."""
 
     half: Annotated[str, Choice("half of a corpus", ("", "first", "second")), HARMLESS] = Field(

@@ -31,7 +31,14 @@ from filelock import FileLock, Timeout
 
 from ragc.core import inputs, outputs, paths
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
-from ragc.core.home.private import FILE, FOLDER, make_private, narrow, narrow_tree, write_private
+from ragc.core.home.private import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    make_private,
+    narrow,
+    narrow_tree,
+    write_private,
+)
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
 
@@ -98,7 +105,7 @@ def open_or_build(
         return IndexFolder(path, size, built=False)
     try:
         make_private(path.parent)
-        lock = FileLock(f"{path}.lock", mode=FILE)
+        lock = FileLock(f"{path}.lock", mode=PRIVATE_FILE)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -148,7 +155,7 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
     try:
         _clear(work, _begun(about))
         _clear(path)
-        work.mkdir(FOLDER)
+        work.mkdir(PRIVATE_FOLDER)
         (work / MANIFEST).write_text(_begun(about), encoding="utf-8")
         outputs.sync(work / MANIFEST)  # before any other file: after a power loss it says whose folder it is
         outputs.sync(work)

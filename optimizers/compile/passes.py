@@ -33,7 +33,7 @@ from ragc.compiled.evaluate import showing_of
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
 from ragc.compiled.verdict import (
     FOR_TRYING,
-    after_looks,
+    adjust_for_looks,
     choose_example,
     compare,
     intervals_to_json,
@@ -461,7 +461,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         "counters": total_cost(selected.costs, rows),
     }
     primary = task.objectives[0].metric.id
-    differences, verdict = after_looks(verified.look, verified.differences, verified.verdict, primary)
+    differences, verdict = adjust_for_looks(verified.look, verified.differences, verified.verdict, primary)
     run = _run_facts(task, cost, verified.look)
     if differences != verified.differences:
         run["after_looks"] = {"verdict": verdict, "differences": differences}

@@ -62,9 +62,9 @@ class TimedLedger(FileLedger):
                 self._lines.write(json.dumps(row).encode() + b"\n")
                 self._lines.flush()
 
-    def keep(self, number: str) -> None:
+    def charge_in_full(self, number: str) -> None:
         """Keeps the charge as FileLedger does, and drops the clock of the failed request."""
-        super().keep(number)
+        super().charge_in_full(number)
         self._begun.pop(number, None)
 
     def release(self, number: str) -> None:

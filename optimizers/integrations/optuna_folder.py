@@ -20,7 +20,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home.private import FILE, make_private, replace_private
+from ragc.core.home.private import PRIVATE_FILE, make_private, replace_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.search.directory import GROUPED, UNDECIDED
@@ -94,7 +94,7 @@ class Folder:
         """Returns a lock that is held until the holder's process ends; its file name is the holder's name."""
         folder = self.path / "at-work"
         make_private(folder)
-        lock = FileLock(folder / f"{uuid4().hex[:12]}.lock", mode=FILE)
+        lock = FileLock(folder / f"{uuid4().hex[:12]}.lock", mode=PRIVATE_FILE)
         lock.acquire(timeout=1)
         return lock
 

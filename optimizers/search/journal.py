@@ -20,8 +20,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.storages.journal._file import get_lock_file
 
-from ragc.core.home.private import FILE as PRIVATE
-from ragc.core.home.private import create_private
+from ragc.core.home.private import PRIVATE_FILE, create_private
 
 FILE = "study.journal"
 """The name of the file in the study's directory."""
@@ -61,7 +60,7 @@ class _Lock(JournalFileOpenLock):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self._path = path
-        self._held = FileLock(f"{path}.lock", timeout=WAIT_S, mode=PRIVATE)
+        self._held = FileLock(f"{path}.lock", timeout=WAIT_S, mode=PRIVATE_FILE)
 
     def acquire(self) -> bool:
         try:

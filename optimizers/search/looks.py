@@ -80,7 +80,7 @@ class Looks:
         return {"questions": self.questions, "limits": self._limits}
 
     @property
-    def cut(self) -> str:
+    def fewer_questions(self) -> str:
         """Returns why the study uses only a part of the dev questions; "" if it uses all."""
         if self.questions == len(self._task.dev):
             return ""

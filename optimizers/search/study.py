@@ -127,8 +127,8 @@ class Study:
         if not self.trials[0].complete:
             if self._attributes.get(_QUESTIONS) is None:
                 self._attributes.put(_QUESTIONS, self.looks.fit_budget())
-            if self.looks.cut:
-                self.progress.note(self.looks.cut)
+            if self.looks.fewer_questions:
+                self.progress.note(self.looks.fewer_questions)
             await self._run_batch([], [0])
         await self._best.keep(self.trials)
         return self.trials[0]

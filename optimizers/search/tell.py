@@ -23,7 +23,7 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.task.base import objective_of
 
-ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
+ESTIMATES, MEANS, QUESTIONS_SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
 """Names of trial attributes.
 
 For a stopped trial: its estimates and means (signed, one an objective) and the number of questions seen. For
@@ -52,7 +52,7 @@ def finish(study: optuna.Study, number: int, result: TrialResult) -> None:
         attributes[FAILURES] = result.failures.to_json()
     if not result.complete:
         attributes[ESTIMATES], attributes[MEANS] = list(result.estimates), list(result.values)
-        attributes[SEEN] = len(result.scores)
+        attributes[QUESTIONS_SEEN] = len(result.scores)
     for name, value in attributes.items():
         storage.set_trial_user_attr(trial, name, value)
     if len(result.values) == 1:

@@ -116,25 +116,25 @@ def nearest(
     """
     left_out = exclude or {}
     terms = {key: dict.fromkeys(query_terms(text)) for key, text in texts.items()}
-    keys_of: dict[str, list[str]] = {}
+    lookup_keys: dict[str, list[str]] = {}
     for key, own in terms.items():
         for term in own:
-            keys_of.setdefault(term, []).append(key)
+            lookup_keys.setdefault(term, []).append(key)
     n, length, frequency = 0, 0, Counter[str]()
     for row in rows():
         words = analyze(f"{row['title']} {row['text']}")
         n, length = n + 1, length + len(words)
-        frequency.update(keys_of.keys() & set(words))
+        frequency.update(lookup_keys.keys() & set(words))
     usual = length / n if n else 1.0
-    weights = {t: math.log(1 + (n - frequency[t] + 0.5) / (frequency[t] + 0.5)) for t in keys_of}
+    weights = {t: math.log(1 + (n - frequency[t] + 0.5) / (frequency[t] + 0.5)) for t in lookup_keys}
     best: dict[str, list[tuple[float, int, Mapping[str, Any]]]] = {key: [] for key in texts}
     for number, row in enumerate(rows()):
         words = analyze(f"{row['title']} {row['text']}")
-        counts = Counter(word for word in words if word in keys_of)
+        counts = Counter(word for word in words if word in lookup_keys)
         norm = _K1 * (1 - _B + _B * len(words) / usual)
         scores = Counter[str]()
         for term, times in counts.items():
-            for key in keys_of[term]:
+            for key in lookup_keys[term]:
                 scores[key] += weights[term] * times / (times + norm)  # type: ignore[assignment]
         for key, score in scores.items():
             if left_out.get(key) != row["id"]:

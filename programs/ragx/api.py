@@ -5,7 +5,7 @@ done with an open domain are from the authors' code. `kg` is searched within the
 question without a name is searched as it is: its words and dates alone may ask for facts.
 Differs: a listed name that the question does not hold in any form, or of another domain, is dropped and
 counted; the authors' code asks for whatever is listed. Names that differ in spelling count as held by the
-rule of `crag_api.names.stands_in`.
+rule of `crag_api.names.is_named_in`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.core import counters
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api.names import plain, stands_in
+from ragc.corpora.sources.crag_api.names import is_named_in, plain
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage, Question
@@ -77,12 +77,12 @@ class KgStage(RagProgram):
 def names_in_question(listed: Entities, request: DomainQuestion) -> list[str]:
     """Returns each name once, without names of another domain or that the question does not contain.
 
-    A name may be in the question in another form, by the rule of `crag_api.names.stands_in`.
+    A name may be in the question in another form, by the rule of `crag_api.names.is_named_in`.
     """
     names: dict[str, str] = {}
     for entity in listed.items:
         name, fits = plain(entity.text, entity.kind), entity.kind in KINDS[request.domain]
-        if fits and name != "none" and stands_in(entity.text, request.question, entity.kind):
+        if fits and name != "none" and is_named_in(entity.text, request.question, entity.kind):
             names.setdefault(name, entity.text)
         else:
             counters.count(dropped=1)

@@ -33,7 +33,7 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
-from ragc.store.question_marks import keys_of, marks_of
+from ragc.store.question_marks import lookup_keys, marks_to_store
 from ragc.store.uses import ledger_file, read, split_marks
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
@@ -144,7 +144,7 @@ def test_a_program_is_not_tested_on_what_chose_it_after_a_new_split(run: Run, fo
     assert len(chosen) == 20
     new = evaluated(folder, "out", "seed=2")
     assert new.contamination.used
-    assert not [row for row in new.rows if chosen.intersection(marks_of(row.question.question))]
+    assert not [row for row in new.rows if chosen.intersection(marks_to_store(row.question.question))]
     assert len(new.rows) == 30 - len(new.contamination.used)
     every = evaluated(folder, "out", "seed=2", include_seen=True)
     assert len(every.rows) == 30
@@ -196,7 +196,7 @@ def leaving_only_seen(folder: Path) -> tuple[str, ...]:
     """Overrides that make the test split of questions that the ledger knows as dev."""
     known = {m for use in read(ledger_file()).searched for m in split_marks(use.questions.marks)}
     rows = read_rows(folder / "questions.jsonl")
-    seen = [row for row in rows if known.intersection(marks_of(row["question"]))]
+    seen = [row for row in rows if known.intersection(marks_to_store(row["question"]))]
     other = [row for row in rows if row not in seen]
     write_rows(folder / "seen.jsonl", seen)
     write_rows(folder / "other.jsonl", other)
@@ -250,7 +250,7 @@ def labelled(folder: Path) -> dict[str, str]:
         return row | {"question": texts[-1]}
 
     edit(folder, label)
-    keys = [keys_of(text) for text in texts]
+    keys = [lookup_keys(text) for text in texts]
     return {pair[0]: pair[1] for pair in keys}
 
 

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.core.retry import GivenUp, Retry, RetryableError, retry_after, with_retries, with_retries_in_thread
+from ragc.core.retry import (
+    RetriesExhausted,
+    Retry,
+    RetryableError,
+    retry_after,
+    with_retries,
+    with_retries_in_thread,
+)
 from ragc.errors import SourceError, TargetUnavailable
 
 
@@ -67,12 +74,12 @@ def test_what_cannot_pass_is_raised_at_once() -> None:
 def test_when_tries_or_time_run_out_the_last_failure_is_told(
     failures: list[Exception], policy: Retry, text: str
 ) -> None:
-    with pytest.raises(GivenUp) as caught:
+    with pytest.raises(RetriesExhausted) as caught:
         with_retries_in_thread(Attempts(*failures), policy, lambda seconds: None)
     assert text in str(caught.value)
     assert caught.value.tries == len(failures)
 
-    def given_up(last: GivenUp) -> SourceError:
+    def given_up(last: RetriesExhausted) -> SourceError:
         return SourceError(f"after {last.tries}: {last.failure.reason}")
 
     attempts = Attempts(*failures)

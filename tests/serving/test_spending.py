@@ -47,7 +47,7 @@ def test_what_is_reserved_counts_until_its_cost_is_known(tmp_path: Path) -> None
     second = reserve(ledger, 0.6)
     ledger.release(second)
     third = reserve(ledger, 0.8)
-    ledger.keep(third)
+    ledger.charge_in_full(third)
     with pytest.raises(ragc.BudgetExhausted):
         reserve(ledger, 0.2)
     ledger.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.files.splits import normalise
-from ragc.store.question_marks import DIGITS, keys_of, marks_of, marks_sought
+from ragc.store.question_marks import DIGITS, lookup_keys, marks_to_search, marks_to_store
 
 PLAIN = "What colour is thing number3?"
 
@@ -110,7 +110,7 @@ OTHER = [
 
 
 def same(recorded: str, sought: str) -> bool:
-    return bool(set(marks_of(recorded)) & set(marks_sought(sought)))
+    return bool(set(marks_to_store(recorded)) & set(marks_to_search(sought)))
 
 
 @pytest.mark.parametrize("edited", [*SAME, *LATER])
@@ -154,14 +154,14 @@ def test_a_number_that_may_be_a_label_hides_no_question(labelled: str, plain: st
     ],
 )
 def test_a_question_is_found_by_the_mark_that_an_earlier_version_gave_it(text: str, then: str) -> None:
-    assert then in marks_sought(text)
-    assert then in keys_of(text)
-    assert marks_of(text)[0] == keys_of(text)[0]
+    assert then in marks_to_search(text)
+    assert then in lookup_keys(text)
+    assert marks_to_store(text)[0] == lookup_keys(text)[0]
 
 
 @given(st.text())
 def test_any_text_has_marks_and_is_itself(text: str) -> None:
-    marks = marks_of(text)
+    marks = marks_to_store(text)
     assert same(text, text)
     assert 1 <= len(marks) <= 2
     assert all(len(mark) == DIGITS for mark in marks)

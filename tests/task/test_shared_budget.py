@@ -112,13 +112,13 @@ class Steps:
 
 
 @example(
-    [("reserve", "a", 0), ("settle", "a", 0), ("reserve", "b", 0), ("keep", "b", 0)], Budget()
+    [("reserve", "a", 0), ("settle", "a", 0), ("reserve", "b", 0), ("charge_in_full", "b", 0)], Budget()
 )  # Lua writes the negative of 0 as "-0"
 @settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["reserve", "reserve", "settle", "keep", "release", "replay", "hold"]),
+            st.sampled_from(["reserve", "reserve", "settle", "charge_in_full", "release", "replay", "hold"]),
             st.sampled_from("abcdef"),
             st.integers(0, 9),
         ),

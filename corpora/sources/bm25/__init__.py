@@ -5,7 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from ragc.corpora.sources.base import SourceKind
-from ragc.corpora.sources.options import Bm25Parameters, HalfOptions, Positive, RerankOptions, TitleOptions
+from ragc.corpora.sources.options import (
+    Bm25Parameters,
+    CorpusHalfOptions,
+    Positive,
+    RerankOptions,
+    TitleOptions,
+)
 
 
 class SparseOptions(Bm25Parameters):
@@ -18,7 +24,7 @@ class SparseOptions(Bm25Parameters):
     )
 
 
-class Bm25Options(SparseOptions, TitleOptions, RerankOptions, HalfOptions):
+class Bm25Options(SparseOptions, TitleOptions, RerankOptions, CorpusHalfOptions):
     """Options of a source of kind `bm25`."""
 
 

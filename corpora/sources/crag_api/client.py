@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from ragc.core.event_loop import closes
-from ragc.core.retry import PASSING_STATUS, GivenUp, Retry, RetryableError, retry_after, with_retries
+from ragc.core.retry import PASSING_STATUS, RetriesExhausted, Retry, RetryableError, retry_after, with_retries
 from ragc.errors import SourceError, UsageError
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
@@ -93,7 +93,7 @@ class ApiClient:
         async def attempt() -> Any:
             return _result(await self._post(path, body), where)
 
-        def given_up(last: GivenUp) -> SourceError:
+        def given_up(last: RetriesExhausted) -> SourceError:
             tries = "1 try" if last.tries == 1 else f"{last.tries} tries"
             return SourceError(f"{where} {last.failure.reason} after {tries}; see that the API is up.")
 

@@ -6,7 +6,7 @@ A company or movie whose plain form begins with all words of the name scores at 
 further word, never below 80: "ford" is "Ford Motor Company", and a namesake without more words comes first.
 Teams are mapped from their usual names to the exact names that the API uses.
 
-Whether a question contains a name that a model listed is decided by words alone (`stands_in`), without
+Whether a question contains a name that a model listed is decided by words alone (`is_named_in`), without
 rapidfuzz, so that it does not depend on what is installed.
 """
 
@@ -110,7 +110,7 @@ def score(name: str, candidate: str, kind: str) -> float:
     return round(best, 2)
 
 
-def stands_in(name: str, text: str, kind: str) -> bool:
+def is_named_in(name: str, text: str, kind: str) -> bool:
     """Returns whether `text` names `name`, possibly in another form: "Apple Inc." in "What is Apple worth?".
 
     One of these is enough: the name occurs in plain form, written apart or as one word; `text` has a

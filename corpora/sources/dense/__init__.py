@@ -12,7 +12,7 @@ from ragc.core.validation import Choice, Text, Whole
 from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
-from ragc.corpora.sources.options import ChunkOptions, HalfOptions, Positive, RerankOptions
+from ragc.corpora.sources.options import ChunkOptions, CorpusHalfOptions, Positive, RerankOptions
 
 
 class VectorOptions(ChunkOptions):
@@ -39,7 +39,7 @@ class VectorOptions(ChunkOptions):
     )
 
 
-class DenseOptions(VectorOptions, RerankOptions, HalfOptions):
+class DenseOptions(VectorOptions, RerankOptions, CorpusHalfOptions):
     """Options of a source of kind `dense`."""
 
 

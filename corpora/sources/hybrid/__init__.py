@@ -11,10 +11,10 @@ from ragc.core.validation import Choice
 from ragc.corpora.sources import bm25
 from ragc.corpora.sources import dense as vectors
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
-from ragc.corpora.sources.options import FromZero, HalfOptions, Positive, RerankOptions, Share
+from ragc.corpora.sources.options import CorpusHalfOptions, FromZero, Positive, RerankOptions, Share
 
 
-class HybridOptions(RerankOptions, HalfOptions):
+class HybridOptions(RerankOptions, CorpusHalfOptions):
     """Options of a source of kind `hybrid`."""
 
     kind = "hybrid"

@@ -11,10 +11,16 @@ from ragc.core.kinds.marks import HARMLESS
 from ragc.core.validation import Choice
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.lucene.index import ANALYZERS
-from ragc.corpora.sources.options import Bm25Parameters, FromZero, HalfOptions, RerankOptions, TitleOptions
+from ragc.corpora.sources.options import (
+    Bm25Parameters,
+    CorpusHalfOptions,
+    FromZero,
+    RerankOptions,
+    TitleOptions,
+)
 
 
-class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, HalfOptions):
+class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, CorpusHalfOptions):
     """Options of a source of kind `lucene`."""
 
     kind = "lucene"

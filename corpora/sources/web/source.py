@@ -20,7 +20,7 @@ from typing import Any
 from ragc.core.digest import canonical, digest
 from ragc.core.display import describe
 from ragc.core.rate_limit import Spacing
-from ragc.core.retry import GivenUp, Retry, RetryableError, with_retries
+from ragc.core.retry import RetriesExhausted, Retry, RetryableError, with_retries
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.recorded.source import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
@@ -175,7 +175,7 @@ class WebSource:
             except SourceError as error:
                 raise SourceError(f"The web search for {query!r} failed: {error}.") from error
 
-        def refused(last: GivenUp) -> SourceError:
+        def refused(last: RetriesExhausted) -> SourceError:
             return SourceError(
                 f"The web search for {query!r} failed {last.tries} times, at last because "
                 f"{last.failure.reason}; try again later, lower `per_second`, or name other engines."

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import stats
 
 from ragc.metrics.stats.intervals import mean_ci, paired, smallest_provable, verdict
-from ragc.metrics.stats.multiple import Contrast, ContrastResult, holm, judge
+from ragc.metrics.stats.multiple import Contrast, ContrastResult, adjust_family, holm
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Ends = Callable[[np.ndarray, int], tuple[float, float]]
@@ -170,7 +170,7 @@ def family(rng: np.random.Generator, n: int, variants: int, real: int) -> np.nda
 def judge_variants(scores: np.ndarray, seed: int) -> list[ContrastResult]:
     """Every variant against the baseline, the first row."""
     base, *others = ({str(q): float(value) for q, value in enumerate(row)} for row in scores)
-    return [one for one in judge([Contrast(base, other) for other in others], seed=seed) if one]
+    return [one for one in adjust_family([Contrast(base, other) for other in others], seed=seed) if one]
 
 
 def families(repeats: int) -> None:

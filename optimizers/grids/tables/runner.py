@@ -49,7 +49,7 @@ from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.spec import TargetSpec
 from ragc.task import base as tasks
-from ragc.task.base import Task, unkept
+from ragc.task.base import Task, without_saved_states
 from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200
@@ -236,7 +236,7 @@ class TableRun:
         return chosen
 
     def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
-        spec = spec if recipe.study.keep else unkept(spec)
+        spec = spec if recipe.study.keep else without_saved_states(spec)
         key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
         if key not in self._built:
             self._built[key] = build_target(spec)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.compiled.study_rows import DEV, SEEN
+from ragc.compiled.study_rows import DEV, SEEN_FILE
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, pretty, verify_digest
 from ragc.core.display import quantity
@@ -30,7 +30,7 @@ from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
 from ragc.store import uses
-from ragc.store.question_marks import keys_of, marks_of, marks_sought
+from ragc.store.question_marks import lookup_keys, marks_to_search, marks_to_store
 from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
 from ragc.task.answering import Row
 from ragc.task.base import Task
@@ -220,7 +220,7 @@ def check_evaluation(
         own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
         return task, Contamination(len(questions), own, scored=True)
     known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
-    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_sought(q.question))]
+    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_to_search(q.question))]
     contamination = _contamination_of(task, roles, "", others, include_seen)
     return _without(task, contamination), contamination
 
@@ -335,7 +335,9 @@ def _read_from(
     if unknown:
         searches = "search" if unknown == 1 else "searches"
         gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
-    by_mark = {marks_of(task.test[position].question)[0]: _joined(names) for position, names in roles.items()}
+    by_mark = {
+        marks_to_store(task.test[position].question)[0]: _joined(names) for position, names in roles.items()
+    }
     return _EarlierUses(dict(sorted(by_mark.items())), " and ".join(gaps))
 
 
@@ -351,7 +353,7 @@ def _study_contamination(
     A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
     is appended: after a kill between them the resumed study appends it.
     """
-    path, keep = directory / SEEN, task.recipe.study.keep
+    path, keep = directory / SEEN_FILE, task.recipe.study.keep
     stored = _read_record(path, task.facts["data"])
     with uses.opened() as ledger:
         if stored is not None:
@@ -423,7 +425,7 @@ def _roles(
 
 def _earlier_role(question: Question, roles: Mapping[str, str]) -> str:
     """Returns the use of `question` in earlier searches, whose `roles` are by mark; "" for none."""
-    return next((roles[key] for key in keys_of(question.question) if key in roles), "")
+    return next((roles[key] for key in lookup_keys(question.question) if key in roles), "")
 
 
 def _joined(roles: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ DEV = "dev.jsonl"
 PROVENANCE = "provenance.json"
 """The name of the copy of the compiled program's provenance in the study's directory."""
 
-SEEN = "seen.json"
+SEEN_FILE = "seen.json"
 """The name of the record of what the ledger of uses said when the study began."""
 
 TRIALS = "trials.json"

@@ -4,8 +4,8 @@
 and asking a published address: programs that would run, files that would be read, addresses and variables
 that would be used. Fields and options are allowed by name; one that is not listed here is refused.
 
-    recipe ──► wants ──► refuse: what the user did not type, is not inside, and not allowed: one sentence
-                    └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
+    recipe ──► list_accesses ──► refuse: one sentence on what is not typed, inside or allowed
+                       └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ def refuse(
     refused: list[RequestedAccess] = []
     for want in list_accesses(recipe):
         if want.kind == "reads" and want.path:
-            # What the user typed may still be a link that the directory laid.
-            laid = not own_root and _stays_inside(root, want.path) and _exists(root, want.path)
-            if (is_typed(want.keys, typed, recipe) and not laid) or is_inside(root, want):
+            # What the user typed may still be a link of the directory.
+            is_its_link = not own_root and _stays_inside(root, want.path) and _exists(root, want.path)
+            if (is_typed(want.keys, typed, recipe) and not is_its_link) or is_inside(root, want):
                 continue
         elif (
             want.published

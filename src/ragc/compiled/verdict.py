@@ -25,8 +25,7 @@ from ragc.metrics.stats.intervals import (
     power_note,
     verdict,
 )
-from ragc.metrics.stats.multiple import Contrast, holm, judge, widen
-from ragc.metrics.stats.multiple import after_looks as adjusted_for
+from ragc.metrics.stats.multiple import Contrast, adjust_family, after_looks, holm, widen
 from ragc.metrics.stats.ratios import pooled_paired
 from ragc.store.looks import Look
 from ragc.task.answering import Row, groups_of
@@ -87,7 +86,7 @@ def compare(
     return differences, sides.get(outcome, outcome), power_note(decisive)
 
 
-def after_looks(
+def adjust_for_looks(
     look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
 ) -> tuple[dict[str, dict[str, Any]], str]:
     """Returns the `differences` and the verdict on the metric `primary`, adjusted for the looks before
@@ -102,7 +101,7 @@ def after_looks(
         return out, verdict
     for value in out.values():
         low, high = value.get("ci_simultaneous", value["ci"])
-        p, *ends = adjusted_for(factor, value["mean"], value.get("p_adjusted", value["p"]), (low, high))
+        p, *ends = after_looks(factor, value["mean"], value.get("p_adjusted", value["p"]), (low, high))
         value |= {"p_looks": p, "ci_looks": ends}
     decisive = out.get(primary)
     plain = next((one for one in ("better", "worse") if verdict.partition(" (")[0] == one), "")
@@ -155,7 +154,7 @@ def _adjust(
 
     contrasts = [Contrast(column(before, m), column(after, m), m.bounds) for m in alone]
     groups = {f"{at:09d}": label for at, label in enumerate(groups_of(before))}
-    judged = judge(contrasts, seed=seed, groups=groups)
+    judged = adjust_family(contrasts, seed=seed, groups=groups)
     return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
 
 

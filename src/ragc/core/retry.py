@@ -113,7 +113,7 @@ class Retry:
         return full * (0.5 + random.random() / 2)
 
 
-class GivenUp(Exception):
+class RetriesExhausted(Exception):
     """No try is left: the last `failure`, the number of failed `tries`, and the reason as `note`."""
 
     def __init__(self, failure: RetryableError, tries: int, note: str = "") -> None:
@@ -139,7 +139,7 @@ class RetryState:
         return max(time.monotonic() - self.started, self.reached)
 
     def next_wait(self, failure: RetryableError) -> float:
-        """Returns seconds until the try after `failure`. Raises GivenUp when there is none."""
+        """Returns seconds until the try after `failure`. Raises RetriesExhausted when there is none."""
         spent, policy = self.spent, self.policy
         if failure.away and policy.restart_s:
             return self._next_look(failure, spent)
@@ -148,10 +148,12 @@ class RetryState:
         wait = policy.wait(self.failed, failure.wait)
         times = "once" if self.failed == 1 else f"{self.failed} times"
         if self.failed >= policy.tries:
-            raise GivenUp(failure, self.failed, f" (tried {times})" if self.failed > 1 else "")
+            raise RetriesExhausted(failure, self.failed, f" (tried {times})" if self.failed > 1 else "")
         if spent + wait > policy.total_s:
             limit = f"would pass the limit of {policy.total_s:g} s"
-            raise GivenUp(failure, self.failed, f" (tried {times}; the next try, in {wait:.0f} s, {limit})")
+            raise RetriesExhausted(
+                failure, self.failed, f" (tried {times}; the next try, in {wait:.0f} s, {limit})"
+            )
         self.reached = spent + wait
         return wait
 
@@ -163,7 +165,7 @@ class RetryState:
         wait = min(policy.look_s, policy.wait(self.looks, failure.wait))
         if spent + wait > min(policy.total_s, self.away_since + policy.restart_s):
             note = f" (waited {spent - self.away_since:.0f} s for it to come back)"
-            raise GivenUp(failure, self.failed, note)
+            raise RetriesExhausted(failure, self.failed, note)
         if self.endpoint not in _unreachable:
             _unreachable.add(self.endpoint)
             log.warning("%s %s; waiting up to %g s for it.", self.endpoint, failure.reason, policy.restart_s)
@@ -177,13 +179,13 @@ async def with_retries(
     *,
     endpoint: str,
     sleep: Sleep = asyncio.sleep,
-    error: Callable[[GivenUp], Exception] | None = None,
+    error: Callable[[RetriesExhausted], Exception] | None = None,
 ) -> T:
     """Returns the result of `attempt`, which is called again while it raises RetryableError.
 
     A `meter` of this context counts every try. When the tries or the time run out, raises `error(...)` of the
-    GivenUp: by default TargetUnavailable, one sentence that names `endpoint`. Other errors propagate at once.
-    No wait begins that would exceed the cap.
+    RetriesExhausted: by default TargetUnavailable, one sentence that names `endpoint`. Other errors
+    propagate at once. No wait begins that would exceed the cap.
     """
     state, counting = RetryState(policy, endpoint), meter.get()
     while True:
@@ -201,7 +203,7 @@ async def with_retries(
                 late = RetryableError(f"gave no answer within {policy.total_s:g} s")
                 if counting is not None:
                     counting.fail(late)
-                raise GivenUp(late, state.failed + 1) from None
+                raise RetriesExhausted(late, state.failed + 1) from None
             except RetryableError as failure:
                 if counting is not None:
                     counting.fail(failure)
@@ -211,7 +213,7 @@ async def with_retries(
                     _unreachable.discard(endpoint)
                     log.warning("%s answers again.", endpoint)
                 return answer
-        except GivenUp as last:
+        except RetriesExhausted as last:
             if error is not None:
                 raise error(last) from last.failure
             text, number = f"{endpoint} {last}.", last.failure.request_id
@@ -222,7 +224,7 @@ async def with_retries(
 def with_retries_in_thread(
     attempt: Callable[[], T], policy: Retry, sleep: Callable[[float], None] = time.sleep
 ) -> T:
-    """Retries blocking calls as `with_retries` does. Raises GivenUp; a try in progress is not interrupted."""
+    """Retries blocking calls as `with_retries` does. Raises RetriesExhausted; a try is not interrupted."""
     state = RetryState(policy)
     while True:
         try:

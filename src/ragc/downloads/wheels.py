@@ -30,7 +30,7 @@ from ragc.core.digest import file_digest
 from ragc.core.redact import mask_addresses
 from ragc.core.retry import (
     PASSING_STATUS,
-    GivenUp,
+    RetriesExhausted,
     Retry,
     RetryableError,
     retry_after,
@@ -280,7 +280,7 @@ def _download(
 
     try:
         with_retries_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
-    except GivenUp as last:
+    except RetriesExhausted as last:
         raise last.failure.__cause__ or last from None
 
 

@@ -17,7 +17,7 @@ from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric
 from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.intervals import labels_where, mean_ci
-from ragc.metrics.stats.multiple import Contrast, judge
+from ragc.metrics.stats.multiple import Contrast, adjust_family
 from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric
 from ragc.reports.report import (
@@ -143,7 +143,7 @@ def differences_of(
     ]
     contrasts = [Contrast(*pair, bounds) for pair, (_, bounds) in zip(sides, abouts, strict=True)]
     groups = {**after.groups, **{key: label for key, label in before.groups.items() if label}}
-    results = judge(contrasts, seed=SEED, groups=groups) if contrasts else ()
+    results = adjust_family(contrasts, seed=SEED, groups=groups) if contrasts else ()
     return tuple(
         Difference(
             metric=name,

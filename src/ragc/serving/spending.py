@@ -104,11 +104,11 @@ class DailySpending:
         if self._inner is not None and inner:
             self._inner.settle(inner, tokens, usd)
 
-    def keep(self, number: str) -> None:
+    def charge_in_full(self, number: str) -> None:
         """Counts what the try `number` reserved."""
         inner = self._numbers.pop(number, "")
         if self._inner is not None and inner:
-            self._inner.keep(inner)
+            self._inner.charge_in_full(inner)
 
     def release(self, number: str) -> None:
         """Counts nothing for the try `number`."""

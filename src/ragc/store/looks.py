@@ -27,7 +27,7 @@ from ragc.core import inputs
 from ragc.core.digest import digest, verify_digest
 from ragc.core.paths import cache_home
 from ragc.store import uses
-from ragc.store.question_marks import marks_of
+from ragc.store.question_marks import marks_to_store
 from ragc.store.uses import QuestionIndex, QuestionSet, UnusableLedger, Use, UseLedger
 
 MAX_SKETCH_MARKS = 4096
@@ -193,7 +193,7 @@ class Showing:
 
     def count(self) -> Look:
         """Counts the look. Never raises for a ledger that cannot be used: the look says so."""
-        texts = list({marks_of(text)[0]: text for text in self.texts}.values())
+        texts = list({marks_to_store(text)[0]: text for text in self.texts}.values())
         index = QuestionIndex(texts)
         n = index.questions.n
         path = uses.ledger_file()
@@ -202,7 +202,9 @@ class Showing:
         old = _OldIndex([self.older(text) for text in texts])
         programs = frozenset(one.program for one in self.shown)
         replies = {
-            one.program: one.replies if self.keep else whole(one.replies) for one in self.shown if one.replies
+            one.program: one.replies if self.keep else digest_of_all(one.replies)
+            for one in self.shown
+            if one.replies
         }
         try:
             with uses.opened() as ledger:
@@ -216,7 +218,9 @@ class Showing:
 
     def with_program_of(self, other: Showing) -> Showing | None:
         """Returns both as one look; None where they show other questions."""
-        if {marks_of(text)[0] for text in self.texts} != {marks_of(text)[0] for text in other.texts}:
+        if {marks_to_store(text)[0] for text in self.texts} != {
+            marks_to_store(text)[0] for text in other.texts
+        }:
             return None
         return replace(self, shown=(*self.shown, *other.shown))
 
@@ -288,7 +292,7 @@ def _was_shown(one: ShownProgram, use: Use | OldLook) -> bool:
     if not one.drawn:
         return True
     earlier = "" if isinstance(use, OldLook) else use.replies.get(one.program, "")
-    if earlier == whole(one.replies):  # of a set without marks
+    if earlier == digest_of_all(one.replies):  # of a set without marks
         return bool(one.replies)
     return bool(one.replies) and set(_replies_in(one.replies)) <= set(_replies_in(earlier))
 
@@ -297,11 +301,11 @@ def reply_marks(replies: Iterable[tuple[str, Any]]) -> str:
     """Returns the digests of pairs of a question's text and a JSON value of the reply, in ascending order,
     joined.
     """
-    every = {digest([marks_of(text)[0], reply])[:_REPLY_DIGITS] for text, reply in replies}
+    every = {digest([marks_to_store(text)[0], reply])[:_REPLY_DIGITS] for text, reply in replies}
     return "".join(sorted(every))
 
 
-def whole(replies: str) -> str:
+def digest_of_all(replies: str) -> str:
     """Returns one digest of all `replies`, for a ledger that keeps nothing of single questions."""
     return digest(["ragc.replies", replies])[:32]
 

@@ -104,17 +104,17 @@ _MAX_LABELS = 6
 """The most labels in front of each other that are taken off."""
 
 
-def marks_of(text: str) -> tuple[str, ...]:
+def marks_to_store(text: str) -> tuple[str, ...]:
     """Returns the marks that record a question with this `text`: one, or two behind an ambiguous number."""
     return _marks(text)[0]
 
 
-def marks_sought(text: str) -> tuple[str, ...]:
+def marks_to_search(text: str) -> tuple[str, ...]:
     """Returns the marks under which a recorded question is the one with this `text`."""
     return _marks(text)[1]
 
 
-def keys_of(text: str) -> tuple[str, ...]:
+def lookup_keys(text: str) -> tuple[str, ...]:
     """Returns the marks that list a question with this `text` alone: the present one, and the old one."""
     return _marks(text)[2]
 

@@ -28,7 +28,7 @@ from ragc.core.display import quantity
 from ragc.core.home.private import make_private, narrow
 from ragc.core.paths import state_home
 from ragc.errors import StoreError
-from ragc.store.question_marks import DIGITS, marks_of, marks_sought
+from ragc.store.question_marks import DIGITS, marks_to_search, marks_to_store
 
 Role = Literal["train", "dev", "test"]
 
@@ -56,7 +56,7 @@ class QuestionSet:
     @classmethod
     def of(cls, texts: Iterable[str]) -> QuestionSet:
         """Returns the set of the questions with these `texts`; questions with the same mark are one."""
-        by_mark = {marks[0]: marks for marks in map(marks_of, texts)}
+        by_mark = {marks[0]: marks for marks in map(marks_to_store, texts)}
         every = sorted({mark for marks in by_mark.values() for mark in marks})
         return cls(digest(["ragc.questions/2", sorted(by_mark)])[:32], len(by_mark), "".join(every))
 
@@ -118,7 +118,7 @@ class QuestionIndex:
         self.questions = QuestionSet.of(texts)
         self._positions: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
-            for mark in marks_sought(text):
+            for mark in marks_to_search(text):
                 self._positions.setdefault(mark, []).append(position)
         self._all = frozenset(range(len(texts)))
 

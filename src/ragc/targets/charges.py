@@ -51,7 +51,7 @@ class Ledger(Protocol):
         """Replaces the reservation of the try `number` by its cost."""
         ...
 
-    def keep(self, number: str) -> None:
+    def charge_in_full(self, number: str) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
         ...
 
@@ -108,7 +108,7 @@ class Charge:
         if is_free(failure):
             self.ledger.release(number)
         elif usage is None:
-            self.ledger.keep(number)
+            self.ledger.charge_in_full(number)
         else:
             price = price_of(self._target)
             usd = 0.0 if price is None else price.most(*usage)

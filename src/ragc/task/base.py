@@ -308,10 +308,13 @@ def build_target(spec: TargetSpec) -> Target:
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
     """Builds the targets of `recipe` by role. If nothing is stored, prompt states are not stored either."""
     specs = recipe.target_specs()
-    return {role: build_target(spec if recipe.study.keep else unkept(spec)) for role, spec in specs.items()}
+    return {
+        role: build_target(spec if recipe.study.keep else without_saved_states(spec))
+        for role, spec in specs.items()
+    }
 
 
-def unkept(spec: TargetSpec) -> TargetSpec:
+def without_saved_states(spec: TargetSpec) -> TargetSpec:
     """Returns the target `spec` without states of prompts on disk, where its kind has them."""
     keeps = "keep_prefixes" in TARGETS.get(spec.kind).options.model_fields
     return spec.replace(options={**spec.options, "keep_prefixes": False}) if keeps else spec

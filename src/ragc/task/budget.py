@@ -424,7 +424,7 @@ class FileLedger:
         charge = {"key": key, "tokens": tokens, "usd": usd, "try": number}
         self._write(charge | ({"part": part} if part else {}), {"minutes": round(self.minutes, 4)})
 
-    def keep(self, number: str) -> None:
+    def charge_in_full(self, number: str) -> None:
         """Charges the try `number` as it was reserved."""
         if (reserved := self._end(number)) is not None:
             self._charge_reserve(reserved)

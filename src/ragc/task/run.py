@@ -34,7 +34,7 @@ from ragc.core import event_loop
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
-from ragc.core.home.private import FILE, make_private, narrow_tree, write_private
+from ragc.core.home.private import PRIVATE_FILE, make_private, narrow_tree, write_private
 from ragc.core.paths import cache_home
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
@@ -65,7 +65,7 @@ def lock_state(
     `work` stands in a sentence, such as "writing". Raises UsageError where another process holds the lock for
     more than `wait_s` seconds.
     """
-    lock = FileLock(f"{folder}.lock", mode=FILE)
+    lock = FileLock(f"{folder}.lock", mode=PRIVATE_FILE)
     with keeping_state(out, folder, what):
         make_private(folder.parent)
         try:

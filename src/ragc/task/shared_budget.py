@@ -237,7 +237,7 @@ class SharedLedger:
             self._run(_SETTLE, number, key, tokens, repr(float(usd)))
             self._charged.add(key)
 
-    def keep(self, number: str) -> None:
+    def charge_in_full(self, number: str) -> None:
         """Charges the try `number` as it was reserved."""
         if self._requests.pop(number, None) is not None:
             self._run(_KEEP, number)

@@ -92,7 +92,7 @@ def test_dev_questions_are_tests_with_the_metric_as_assertion() -> None:
     assert files["answer/metric.py"] == source
 
 
-def test_tests_stand_with_the_prompt_that_they_are_of() -> None:
+def test_tests_are_in_the_folder_of_their_prompt() -> None:
     case = Case("q", "chat", {"question": "Who?"}, ("A",))
     files = export_files(replace(derive_export(build_program(method("slimplm"))), cases=(case,), metric="em"))
     assert [name for name in files if name.endswith("tests.json")] == ["chat/tests.json"]

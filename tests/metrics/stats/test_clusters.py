@@ -20,7 +20,7 @@ from ragc.metrics.stats.clusters import (
     run_lengths,
 )
 from ragc.metrics.stats.intervals import mean_ci, paired, power_note, verdict
-from ragc.metrics.stats.multiple import Contrast, judge
+from ragc.metrics.stats.multiple import Contrast, adjust_family
 from ragc.metrics.stats.power import small_data_note
 from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
 from tests.examples import thorough
@@ -56,7 +56,7 @@ def test_questions_alone_in_their_groups_are_independent(labels: list[str] | Non
     assert pooled_paired(*sides, harmonic, seed=3, groups=labels) == pooled_paired(*sides, harmonic, seed=3)
     contrast = Contrast(dict(zip(ALONE, SCORES, strict=True)), dict(zip(ALONE, OTHER, strict=True)))
     groups = None if labels is None else dict(zip(ALONE, labels, strict=True))
-    assert judge([contrast], seed=3, groups=groups) == judge([contrast], seed=3)
+    assert adjust_family([contrast], seed=3, groups=groups) == adjust_family([contrast], seed=3)
 
 
 def test_groups_count_in_any_order() -> None:
@@ -97,7 +97,7 @@ def test_a_group_swaps_sides_whole() -> None:
     assert one_less.p == 2 / 2**5
     assert verdict(one_less) == "cannot tell"
     assert "25 questions in 5 groups cannot show a difference" in power_note(one_less)
-    family = judge(
+    family = adjust_family(
         [Contrast(dict(enumerate_ids(before)), dict(enumerate_ids(after)))],
         seed=0,
         groups=dict(zip(map(str, range(30)), labels, strict=True)),

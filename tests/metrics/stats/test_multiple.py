@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.metrics.stats import resampling
 from ragc.metrics.stats.intervals import mean_ci, paired
-from ragc.metrics.stats.multiple import Contrast, Matching, Method, Scores, by_holm, holm, judge, match, max_t
+from ragc.metrics.stats.multiple import (
+    Contrast,
+    Matching,
+    Method,
+    Scores,
+    adjust_family,
+    by_holm,
+    holm,
+    match,
+    max_t,
+)
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
@@ -81,7 +91,7 @@ def test_few_questions_are_flipped_exactly(rows: list[tuple[float, float, float]
 def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
     table: list[list[float]],
 ) -> None:
-    for one in judge(contrasts(table), seed=2):
+    for one in adjust_family(contrasts(table), seed=2):
         assert one is not None
         assert one.result.p <= one.adjusted <= 1
         assert one.low <= one.result.diff <= one.high
@@ -103,13 +113,15 @@ def test_the_order_of_questions_does_not_matter(table: list[list[float]], chance
         return dict(items)
 
     family = contrasts(table)
-    assert judge(family, seed=4) == judge([Contrast(shuffled(c.a), shuffled(c.b)) for c in family], seed=4)
+    assert adjust_family(family, seed=4) == adjust_family(
+        [Contrast(shuffled(c.a), shuffled(c.b)) for c in family], seed=4
+    )
 
 
 @pytest.mark.parametrize("method", ["max-t", "holm"])
 def test_equal_runs_are_not_shown_to_be_better(method: Method) -> None:
     same = scores([0.0, 1.0, 0.5] * 10)
-    (one,) = judge([Contrast(same, same)], seed=0, method=method)
+    (one,) = adjust_family([Contrast(same, same)], seed=0, method=method)
     assert one is not None
     assert (one.result.diff, one.result.p, one.adjusted) == (0.0, 1.0, 1.0)
     assert one.verdict() == "not shown to be better"
@@ -118,7 +130,7 @@ def test_equal_runs_are_not_shown_to_be_better(method: Method) -> None:
 
 def test_a_single_pair_is_judged_as_by_the_paired_test() -> None:
     a, b = [0.0] * 9 + [1.0] * 11, [1.0] * 8 + [0.0] + [1.0] * 11
-    (one,) = judge([Contrast(scores(a), scores(b))], seed=0)
+    (one,) = adjust_family([Contrast(scores(a), scores(b))], seed=0)
     alone = paired(a, b, seed=0)
     assert one is not None
     assert one.result.p == one.adjusted == alone.p == 2 / 2**8
@@ -130,7 +142,10 @@ def test_copies_of_one_variant_cost_nothing_by_max_t_and_much_by_holm() -> None:
     base = (rng.random(120) < 0.4).astype(float)
     good = np.where(rng.random(120) < 0.12, 1.0, base)
     copies = [Contrast(scores(base.tolist()), scores(good.tolist()))] * 30
-    flips, steps = judge(copies, seed=1, method="max-t")[0], judge(copies, seed=1, method="holm")[0]
+    flips, steps = (
+        adjust_family(copies, seed=1, method="max-t")[0],
+        adjust_family(copies, seed=1, method="holm")[0],
+    )
     assert flips is not None
     assert steps is not None
     assert flips.adjusted == pytest.approx(flips.result.p)
@@ -142,7 +157,7 @@ def test_questions_are_matched_by_id_and_what_is_missing_is_counted() -> None:
     b: Scores = {"q3": 1.0, "q2": 1.0, "q1": 1.0, "q9": 0.0}
     ids, matching = match(a, b)
     assert (ids, matching) == (("q1", "q3"), Matching(both=2, only_a=2, only_b=1, unscored=1))
-    (one,) = judge([Contrast(a, b)], seed=0)
+    (one,) = adjust_family([Contrast(a, b)], seed=0)
     assert one is not None
     assert one.result.diff == 0.5
     left = "2 asked only of a, 1 asked only of b, 1 without a score on both sides"
@@ -150,7 +165,9 @@ def test_questions_are_matched_by_id_and_what_is_missing_is_counted() -> None:
 
 
 def test_systems_without_a_common_question_are_not_counted_in_the_family() -> None:
-    none, some = judge([Contrast({"q1": 1.0}, {"q2": 1.0}), Contrast({"q1": 1.0}, {"q1": 0.0})], seed=0)
+    none, some = adjust_family(
+        [Contrast({"q1": 1.0}, {"q2": 1.0}), Contrast({"q1": 1.0}, {"q1": 0.0})], seed=0
+    )
     assert none is None
     assert some is not None
     assert some.adjusted == 1.0
@@ -159,7 +176,7 @@ def test_systems_without_a_common_question_are_not_counted_in_the_family() -> No
 def test_where_less_is_better_the_cheaper_system_is() -> None:
     dear, cheap = scores([900.0 + i for i in range(12)]), scores([300.0 + 2 * i for i in range(12)])
     for a, b, verdict in ((dear, cheap, "better"), (cheap, dear, "worse")):
-        (one,) = judge([Contrast(a, b, None)], seed=0)
+        (one,) = adjust_family([Contrast(a, b, None)], seed=0)
         assert one is not None
         assert one.verdict(higher_is_better=False) == verdict
 
@@ -167,20 +184,20 @@ def test_where_less_is_better_the_cheaper_system_is() -> None:
 def test_scores_may_have_other_bounds() -> None:
     low = {f"q{i}": -1.0 if i % 2 else 1.0 for i in range(20)}
     high = {f"q{i}": 1.0 for i in range(20)}
-    result = judge([Contrast(low, high, (-1.0, 1.0))], seed=0)[0]
+    result = adjust_family([Contrast(low, high, (-1.0, 1.0))], seed=0)[0]
     assert result is not None
     assert result.result.diff == 1.0
     assert 0 < result.low < 1 < result.high <= 2
     with pytest.raises(UsageError, match=r"must lie in 0\.\.1"):
-        judge([Contrast(low, high)], seed=0)
+        adjust_family([Contrast(low, high)], seed=0)
 
 
 def test_an_unknown_adjustment_and_a_confidence_out_of_range_are_refused() -> None:
     contrast = Contrast({"q": 0.0}, {"q": 1.0})
     with pytest.raises(UsageError, match="Did you mean 'holm'"):
-        judge([contrast], seed=0, method="hollm")  # type: ignore[arg-type]
+        adjust_family([contrast], seed=0, method="hollm")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="between 0 and 1"):
-        judge([contrast], seed=0, confidence=95)
+        adjust_family([contrast], seed=0, confidence=95)
 
 
 def test_the_family_wise_error_is_kept_where_single_tests_lose_it() -> None:
@@ -220,9 +237,9 @@ def test_many_questions_have_fewer_resamples_and_about_the_same_intervals(
     rng = random.Random(5)
     one, other = ({f"q{n}": round(rng.random() + shift, 3) for n in range(200)} for shift in (0.0, 0.1))
     contrast = Contrast(one, other, (0.0, 2.0))
-    (many,) = judge([contrast], seed=1)
+    (many,) = adjust_family([contrast], seed=1)
     monkeypatch.setattr(resampling, "FEWER_BEYOND", 100)
-    (few,) = judge([contrast], seed=1)
+    (few,) = adjust_family([contrast], seed=1)
     assert many is not None
     assert few is not None
     assert few.result.diff == many.result.diff

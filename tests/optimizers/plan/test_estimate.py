@@ -276,7 +276,7 @@ def test_what_a_peer_lacks_is_said_by_the_dry_run(folder: Path) -> None:
         estimate(recipes.load(folder / "recipe.toml", ('search.optimizer="gepa"', "search.demos=0")))
 
 
-def test_fallbacks_may_answer_what_was_answered_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallbacks_double_the_bound_on_calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
     plain = estimate(recipes.load(folder / "recipe.toml"))
     sets = ('targets.main={kind="hosted", model="openai/gpt-4o-mini", options={fallbacks=["spare"]}}',

@@ -20,7 +20,7 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.storage import read_study, study_directory
-from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, sampler_view
+from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, QUESTIONS_SEEN, finish, sampler_view
 from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
@@ -90,7 +90,7 @@ def test_a_stopped_trial_is_pruned_with_the_mean_of_what_it_saw(run: Run, folder
         assert trial.intermediate_values == means
         assert max(means) == seen
         assert trial.value == mean == record["values"][0]
-        assert (trial.user_attrs[SEEN], trial.user_attrs[MEANS]) == (seen, [mean])
+        assert (trial.user_attrs[QUESTIONS_SEEN], trial.user_attrs[MEANS]) == (seen, [mean])
         assert trial.user_attrs[ESTIMATES] == record["estimates"]
         assert scores.shown[record["number"]] == means[min(means)]  # shown as the trial begins
     assert any(record["estimates"][0] < 0 for record in stopped)  # what was shown in the place of the mean

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api.names import stands_in
+from ragc.corpora.sources.crag_api.names import is_named_in
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
@@ -143,8 +143,8 @@ def test_real_questions_without_a_name_reach_the_api_and_their_names_are_accepte
         build_program(none, {"kg": kg}, source_policy="kg")(question=text)
         assert [query for query, _ in kg.queries] == [text]
         longest = max(text.split(), key=len)
-        assert stands_in(longest, text, "person")
-        assert not stands_in("Ouagadougou Municipal", text, "company")
+        assert is_named_in(longest, text, "person")
+        assert not is_named_in("Ouagadougou Municipal", text, "company")
 
 
 def test_the_searches_for_entities_run_together() -> None:

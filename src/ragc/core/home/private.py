@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-FOLDER, FILE = 0o700, 0o600
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 """The modes of folders and files that only their owner may read."""
 
 
@@ -28,8 +28,8 @@ def make_private(folder: Path) -> Path:
         missing.append(above)
     for each in reversed(missing):
         with suppress(FileExistsError):  # another process may create it too
-            each.mkdir(FOLDER)
-    folder.mkdir(FOLDER, exist_ok=True)  # raises where it is no folder
+            each.mkdir(PRIVATE_FOLDER)
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)  # raises where it is no folder
     narrow(folder)
     return folder
 
@@ -85,12 +85,12 @@ def replace_private(path: Path, text: str) -> None:
 
 def create_private(path: Path) -> None:
     """Creates the file `path` for its owner alone if it is missing; does nothing else. Raises OSError."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, FILE))
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, PRIVATE_FILE))
 
 
 def open_private(path: str, flags: int) -> int:
-    """Returns an opener for `open` that creates files with mode 0600."""
-    return os.open(path, flags, FILE)
+    """Opens a file, created with mode 0600, and returns its descriptor: an `opener` for `open`."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def is_own(seen: os.stat_result) -> bool:

@@ -25,7 +25,7 @@ from ragc.metrics.stats.intervals import (
     mean_ci,
     power_note,
 )
-from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
+from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, adjust_family, match
 from ragc.metrics.stats.prediction_powered import Corrected
 from ragc.store.looks import Look
 
@@ -274,7 +274,7 @@ def compare(
     metrics = [get(name) for name in names]
     contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
     groups = {**b.groups, **{key: label for key, label in a.groups.items() if label}}
-    results = judge(contrasts, seed=seed, method=method, confidence=confidence, groups=groups)
+    results = adjust_family(contrasts, seed=seed, method=method, confidence=confidence, groups=groups)
     rows = tuple(
         _row(metric, contrast, one, _backend(a, b, metric), (a.seed, b.seed), confidence, groups)
         for metric, contrast, one in zip(metrics, contrasts, results, strict=True)

@@ -198,7 +198,7 @@ def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
     )
 
 
-def judge(
+def adjust_family(
     contrasts: Sequence[Contrast],
     *,
     seed: int,
