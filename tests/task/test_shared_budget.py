@@ -114,6 +114,10 @@ class Steps:
 @example(
     [("reserve", "a", 0), ("settle", "a", 0), ("reserve", "b", 0), ("charge_in_full", "b", 0)], Budget()
 )  # Lua writes the negative of 0 as "-0"
+@example(
+    [("reserve", "a", 0), ("reserve", "a", 0), ("settle", "a", 5), ("reserve", "a", 9)],
+    Budget().replace(tokens=17, usd=2.0),
+)  # with what is in flight both limits are passed, without it only that of dollars
 @settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(

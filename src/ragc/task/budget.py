@@ -390,8 +390,9 @@ class FileLedger:
         """
         self._start()
         while error := self._refused(needs, settled=False):
-            if not self._reserved or self._refused(needs, settled=True):
-                raise error
+            never = self._refused(needs, settled=True)
+            if never or not self._reserved:
+                raise never or error
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             try:
