@@ -146,6 +146,15 @@ def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path
     assert not project.studied
 
 
+def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Path) -> None:
+    def poor(request: ChatRequest) -> str | Reply:
+        return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
+
+    project, _ = new(count=24, teacher=poor)
+    assert (project.questions, len(aside())) == (0, 12)
+    assert any("None of the first 12 questions passed the checks" in line for line in project.question_lines)
+
+
 def test_a_dry_run_bounds_the_calls_and_writes_nothing(docs: Path) -> None:
     target = ScriptedTarget(teach)
     planned = ragc.new("docs", teacher=target, count=10, dry_run=True)

@@ -42,6 +42,9 @@ COUNT = 60
 TRIES = 2
 """Questions that are tried for each one that is wanted."""
 
+FIRST_TRIES = 12
+"""Questions that are tried first; where none of them passes the checks, no more are written."""
+
 _PASSAGES_SHOWN = 3
 _NAMED = 5
 
@@ -220,9 +223,8 @@ class _Work:
             vector = writer.vector_of(row["question"])
             known.add(row["question"], row.get("answers", ()), row.get("gold_ids", ()), vector)
         self.progress.phase("writing questions", len(chosen))
-        size = max(1, -(-len(chosen) // TRIES))
-        for first in range(0, len(chosen), size):
-            checked = await writer.write(chosen[first : first + size], self.rows, known, self.progress.step)
+        for wave in _waves(chosen):
+            checked = await writer.write(wave, self.rows, known, self.progress.step)
             new = [file.row_of(one, writer.target.name) for one in checked]
             space = max(0, self.plan.count - len(self.result.questions))
             passed = [row for row in new if "reason" not in row][:space]
@@ -234,6 +236,13 @@ class _Work:
             self.result.aside += [row for row in new if "reason" in row]
             self.save()
             if len(self.result.questions) >= self.plan.count:
+                return
+            if not self.result.questions and len(wave) < len(chosen):
+                self.result.lines.append(
+                    f"None of the first {len(wave)} questions passed the checks, so the other "
+                    f"{len(chosen) - len(wave)} were not tried; name a larger teacher, such as --set "
+                    "targets.teacher.kind=vllm, or give questions that people asked with --questions FILE."
+                )
                 return
 
     async def _answer(self, writer: Any, open_rows: Sequence[file.Row]) -> None:
@@ -264,6 +273,15 @@ class _Work:
         self.result.questions = file.marked(self.result.questions, self.result.aside)
         file.write(self.folder / QUESTIONS, self.result.questions)
         file.write(self.folder / SET_ASIDE, self.result.aside)
+
+
+def _waves(chosen: Sequence[Topic]) -> Iterator[Sequence[Topic]]:
+    """Yields a few topics, and then as many at a time as would do if all their questions were good."""
+    size = max(1, -(-len(chosen) // TRIES))
+    start, end = 0, min(FIRST_TRIES, size)
+    while start < len(chosen):
+        yield chosen[start:end]
+        start, end = end, end + size
 
 
 def _embedder(recipe: Recipe) -> Any:

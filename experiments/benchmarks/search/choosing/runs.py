@@ -32,7 +32,7 @@ from experiments.benchmarks.search.choosing.worlds import Array, Pick, World, re
 from ragc.optimizers.search.allocation import MARGIN, affordable_questions
 from ragc.optimizers.search.score_model import ScoreModel
 
-RISKS = (0.05, 0.15, 0.3, 1.0)
+RISKS = (0.05, 0.1, 0.15, 0.3, 1.0)
 """The rules by which each search chooses."""
 
 CUT = "+cut"
