@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ const model = 'colours';
   found.models = (await client.models.list()).data.map((one) => one.id);
   found.chat = await client.chat.completions.create({ model, messages });
   found.chunks = [];
-  const options = { include_usage: true };
-  const chunks = await client.chat.completions.create({ model, messages, stream: true, stream_options: options });
+  const streamed = { stream: true, stream_options: { include_usage: true } };
+  const chunks = await client.chat.completions.create({ model, messages, ...streamed });
   for await (const chunk of chunks) found.chunks.push(chunk);
   const runner = client.chat.completions.stream({ model, messages });
   found.final = await runner.finalContent();
@@ -56,7 +55,7 @@ def cites(request: ChatRequest) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the client got, by the name of the call."""
     node, modules = shutil.which("node"), os.environ.get("RAGC_NODE_MODULES")
     if node is None or modules is None:
@@ -78,7 +77,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
                 check=False,
             )
     assert done.returncode == 0, done.stderr
-    yield json.loads(done.stdout)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
 def test_chat(found: dict[str, Any]) -> None:

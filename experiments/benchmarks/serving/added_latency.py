@@ -144,31 +144,35 @@ def timed(measure: Callable[[], Any]) -> tuple[Any, float]:
     return figures, 1000 * (time.process_time() - before) / figures["answers"]
 
 
+def one_round(address: str, here: Ask, name: str, seconds: float) -> dict[str, float]:
+    """The figures of both sides, the program's own and the server's, by what they are."""
+    inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, f"full {name}", seconds)))
+    outside, cpu_outside = timed(lambda: from_outside(address, 0, seconds))
+    half = outside["rate"] / 2
+    alone = event_loop.run(open_loop(here, f"half {name}", half, seconds))
+    served = from_outside(address, half, seconds)
+    return {
+        "rate here": inside["rate"],
+        "rate served": outside["rate"],
+        "ratio of rates": outside["rate"] / inside["rate"],
+        "processor ms here": cpu_inside,
+        "processor ms served": cpu_outside,
+        "ratio of processor times": cpu_inside / cpu_outside,
+        "median ms here": alone["median"],
+        "median ms served": served["median"],
+        "median ms added": served["median"] - alone["median"],
+        "p99 ms added": served["p99"] - alone["p99"],
+        "load": os.getloadavg()[0],
+    }
+
+
 def compare(address: str, here: Ask, seconds: float, rounds: int) -> None:
     """Prints both sides of each round, and the medians of the rounds. A round lasts 4 times `seconds`."""
     event_loop.run(saturated(here, "warm", 1))
     from_outside(address, 0, 1)
     figures: dict[str, list[float]] = {}
     for number in range(rounds):
-        inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, f"full {number}", seconds)))
-        outside, cpu_outside = timed(lambda: from_outside(address, 0, seconds))
-        half = outside["rate"] / 2
-        alone = event_loop.run(open_loop(here, f"half {number}", half, seconds))
-        served = from_outside(address, half, seconds)
-        row = {
-            "rate here": inside["rate"],
-            "rate served": outside["rate"],
-            "ratio of rates": outside["rate"] / inside["rate"],
-            "processor ms here": cpu_inside,
-            "processor ms served": cpu_outside,
-            "ratio of processor times": cpu_inside / cpu_outside,
-            "median ms here": alone["median"],
-            "median ms served": served["median"],
-            "median ms added": served["median"] - alone["median"],
-            "p99 ms added": served["p99"] - alone["p99"],
-            "load": os.getloadavg()[0],
-        }
-        for name, value in row.items():
+        for name, value in one_round(address, here, str(number), seconds).items():
             figures.setdefault(name, []).append(value)
     for name, values in figures.items():
         each = " ".join(f"{value:.2f}" for value in values)

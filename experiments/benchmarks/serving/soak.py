@@ -2,9 +2,9 @@
 
     python -m experiments.benchmarks.serving.soak [--seconds 300] [--clients 64]
 
-The model answers in 20 ms. Every second answer is streamed. Printed are answers and failures, memory every half
-minute beside that after the first minute, and after the load, with 200 further connections that were dropped
-while they sent or waited, open files and questions in flight. Needs /proc.
+The model answers in 20 ms. Every second answer is streamed. Printed are answers and failures, memory every
+half minute beside that after the first minute, and after the load, with 200 further connections that were
+dropped while they sent or waited, open files and questions in flight. Needs /proc.
 """
 
 from __future__ import annotations

@@ -279,9 +279,7 @@ def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
     sizes = [*Counter(filter(None, labels)).values(), *[1] * labels.count("")]
     effective = assumed_questions(sizes)
     rows = [
-        shares_in_groups(sizes, loss, share, allow)
-        for share in CHANGED
-        for loss in (0.0, allow, 2 * allow)
+        shares_in_groups(sizes, loss, share, allow) for share in CHANGED for loss in (0.0, allow, 2 * allow)
     ]
     return Plan(len(common), effective, allow, tuple(row for row in rows if row))
 

@@ -19,7 +19,8 @@ def test_the_formula_holds_for_questions_alone_and_for_many_groups(sizes: list[i
 def test_simulated_runs_of_groups_of_one_agree_with_the_formula() -> None:
     found = simulated_shares([1] * 100, 0.05, 0.2, 0.05, correlation=0.0, runs=300)
     expected = expected_shares(100, 0.05, 0.2, 0.05)
-    assert found is not None and expected is not None
+    assert found is not None
+    assert expected is not None
     assert found.no_loss == pytest.approx(expected.no_loss, abs=0.05)
     assert found.drop == pytest.approx(expected.drop, abs=0.1)
 
