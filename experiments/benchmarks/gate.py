@@ -83,19 +83,19 @@ def rows(runs: int, groups: int = 0) -> Iterator[dict[str, Any]]:
             for correlation in CORRELATIONS if groups else (0.0,):
                 if groups:
                     cell |= {"groups": groups, "correlation": correlation}
-                    found = in_groups(changed, loss, runs, groups, correlation)
+                    found_shares = in_groups(changed, loss, runs, groups, correlation)
                 else:
-                    found = simulated(changed, loss, runs)
-                apart = max(abs(found[code] - expected[code]) for code in expected)
+                    found_shares = simulated(changed, loss, runs)
+                apart = max(abs(found_shares[code] - expected[code]) for code in expected)
                 as_printed = not groups or correlation == ASSUMED_CORRELATION
                 holds = apart <= APART or not as_printed
                 if loss == 0:
-                    holds &= found[10] <= MOST_WRONG
+                    holds &= found_shares[10] <= MOST_WRONG
                 if loss == ALLOWED:
-                    holds &= found[0] <= MOST_WRONG and expected[0] <= 0.05
+                    holds &= found_shares[0] <= MOST_WRONG and expected[0] <= 0.05
                 if loss == 0.10 and changed == 0.20 and not groups:
-                    holds &= found[10] >= LEAST_CAUGHT
-                yield cell | {"simulated": found, "expected": shown, "apart": round(apart, 4), "holds": holds}
+                    holds &= found_shares[10] >= LEAST_CAUGHT
+                yield cell | {"simulated": found_shares, "expected": shown, "apart": round(apart, 4), "holds": holds}
 
 
 def main(runs: int, groups: list[int]) -> int:

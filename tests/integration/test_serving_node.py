@@ -55,7 +55,7 @@ def cites(request: ChatRequest) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the client got, by the name of the call."""
     node, modules = shutil.which("node"), os.environ.get("RAGC_NODE_MODULES")
     if node is None or modules is None:
@@ -80,34 +80,34 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def test_chat(found: dict[str, Any]) -> None:
-    assert found["models"] == ["colours"]
-    message = found["chat"]["choices"][0]["message"]
+def test_chat(results: dict[str, Any]) -> None:
+    assert results["models"] == ["colours"]
+    message = results["chat"]["choices"][0]["message"]
     assert message["content"] == ANSWER
     assert message["annotations"][0]["url_citation"]["url"] == "urn:ragc:passage:d7"
-    assert found["chat"]["usage"]["total_tokens"] > 0
+    assert results["chat"]["usage"]["total_tokens"] > 0
 
 
-def test_streamed_chat(found: dict[str, Any]) -> None:
-    *_, last = chunks = found["chunks"]
+def test_streamed_chat(results: dict[str, Any]) -> None:
+    *_, last = chunks = results["chunks"]
     texts = [choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]]
-    assert "".join(texts) == found["final"] == ANSWER
+    assert "".join(texts) == results["final"] == ANSWER
     assert last["usage"]["total_tokens"] > 0
 
 
-def test_responses(found: dict[str, Any]) -> None:
-    assert found["response"]["output_text"] == ANSWER
-    assert found["response"]["status"] == "completed"
+def test_responses(results: dict[str, Any]) -> None:
+    assert results["response"]["output_text"] == ANSWER
+    assert results["response"]["status"] == "completed"
 
 
-def test_streamed_responses(found: dict[str, Any]) -> None:
-    events = found["events"]
+def test_streamed_responses(results: dict[str, Any]) -> None:
+    events = results["events"]
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
-    assert "".join(deltas) == found["whole"]["output_text"] == ANSWER
+    assert "".join(deltas) == results["whole"]["output_text"] == ANSWER
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
-def test_what_is_refused_is_an_error_of_the_client(found: dict[str, Any]) -> None:
-    assert found["refused"]["name"] == "NotFoundError"
-    assert "No model is named 'colour'. Did you mean 'colours'" in found["refused"]["message"]
-    assert found["tools"] == {"status": 400, "param": "tools"}
+def test_what_is_refused_is_an_error_of_the_client(results: dict[str, Any]) -> None:
+    assert results["refused"]["name"] == "NotFoundError"
+    assert "No model is named 'colour'. Did you mean 'colours'" in results["refused"]["message"]
+    assert results["tools"] == {"status": 400, "param": "tools"}

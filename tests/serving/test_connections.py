@@ -74,7 +74,7 @@ def test_what_has_no_end_is_cut_off(server: Running, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "reply_start"),
     [
         (b"", b""),
         (b"GET /healthz HT", b"HTTP/1.1 400"),
@@ -83,13 +83,13 @@ def test_what_has_no_end_is_cut_off(server: Running, what: str) -> None:
     ids=["nothing", "half a head", "half a body"],
 )
 def test_requests_that_never_become_whole_are_left(
-    server: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes, said: bytes
+    server: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes, reply_start: bytes
 ) -> None:
     monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.3)
     with opened(server) as client:
         client.sendall(sent)
         begun = time.monotonic()
-        assert rest_of(client).startswith(said)
+        assert rest_of(client).startswith(reply_start)
         assert time.monotonic() - begun < 15
 
 

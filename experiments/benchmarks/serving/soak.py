@@ -135,11 +135,11 @@ def serving(recipe: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen
 def settled(address: str, process: int, most: int) -> tuple[float, int]:
     """Questions in flight and open files, once there are none and at most `most`; else after 30 seconds."""
     for _ in range(300):
-        found = in_flight(address), open_files(process)
-        if not found[0] and found[1] <= most:
+        left = in_flight(address), open_files(process)
+        if not left[0] and left[1] <= most:
             break
         time.sleep(0.1)
-    return found
+    return left
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 CONNECTION = "ragc.connection"
 """The entry of the state of a request's scope with its connection."""
@@ -106,7 +106,7 @@ class Connection(HttpToolsProtocol):
 
     def _leave_slow_client(self) -> None:
         self._deadline = None
-        cycle = self.cycle
+        cycle: RequestResponseCycle | None = self.cycle
         if self.transport.is_closing():
             return
         if cycle is not None and not cycle.more_body and not cycle.response_complete:

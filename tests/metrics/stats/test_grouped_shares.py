@@ -17,26 +17,26 @@ def test_the_formula_holds_for_questions_alone_and_for_many_groups(sizes: list[i
 
 
 def test_simulated_runs_of_groups_of_one_agree_with_the_formula() -> None:
-    found = simulated_shares([1] * 100, 0.05, 0.2, 0.05, correlation=0.0, runs=300)
+    found_shares = simulated_shares([1] * 100, 0.05, 0.2, 0.05, correlation=0.0, runs=300)
     expected = expected_shares(100, 0.05, 0.2, 0.05)
-    assert found is not None
+    assert found_shares is not None
     assert expected is not None
-    assert found.no_loss == pytest.approx(expected.no_loss, abs=0.05)
-    assert found.drop == pytest.approx(expected.drop, abs=0.1)
+    assert found_shares.no_loss == pytest.approx(expected.no_loss, abs=0.05)
+    assert found_shares.drop == pytest.approx(expected.drop, abs=0.1)
 
 
 def test_shares_of_groups_sum_to_1_and_a_loss_beyond_the_changes_cannot_be() -> None:
-    found = simulated_shares([10] * 12, 0.0, 0.2, 0.05, runs=50)
-    assert found is not None
-    assert found.no_loss + found.drop + found.cannot_tell == pytest.approx(1)
-    assert found == simulated_shares([10] * 12, 0.0, 0.2, 0.05, runs=50)
+    found_shares = simulated_shares([10] * 12, 0.0, 0.2, 0.05, runs=50)
+    assert found_shares is not None
+    assert found_shares.no_loss + found_shares.drop + found_shares.cannot_tell == pytest.approx(1)
+    assert found_shares == simulated_shares([10] * 12, 0.0, 0.2, 0.05, runs=50)
     assert simulated_shares([10] * 12, 0.1, 0.05, 0.05, runs=50) is None
 
 
 def test_few_groups_show_nothing() -> None:
-    found = simulated_shares([20] * 5, 0.0, 0.1, 0.05, runs=20)
-    assert found is not None
-    assert (found.no_loss, found.drop, found.cannot_tell) == (0, 0, 1)
+    found_shares = simulated_shares([20] * 5, 0.0, 0.1, 0.05, runs=20)
+    assert found_shares is not None
+    assert (found_shares.no_loss, found_shares.drop, found_shares.cannot_tell) == (0, 0, 1)
 
 
 def test_outcomes_are_those_of_the_gate() -> None:
@@ -50,5 +50,5 @@ def test_outcomes_are_those_of_the_gate() -> None:
             before = (changes < 0).astype(float)
             after = (before + changes).tolist()
             result = margin(before.tolist(), after, 0.05, seed=0, groups=[str(code) for code in codes])
-            told = "no loss" if result.small_loss() else "drop" if result.drop() else "cannot tell"
-            assert outcome(changes) == told
+            expected_outcome = "no loss" if result.small_loss() else "drop" if result.drop() else "cannot tell"
+            assert outcome(changes) == expected_outcome
