@@ -95,7 +95,8 @@ def rows(runs: int, groups: int = 0) -> Iterator[dict[str, Any]]:
                     holds &= found_shares[0] <= MOST_WRONG and expected[0] <= 0.05
                 if loss == 0.10 and changed == 0.20 and not groups:
                     holds &= found_shares[10] >= LEAST_CAUGHT
-                yield cell | {"simulated": found_shares, "expected": shown, "apart": round(apart, 4), "holds": holds}
+                row = {"simulated": found_shares, "expected": shown, "apart": round(apart, 4)}
+                yield cell | row | {"holds": holds}
 
 
 def main(runs: int, groups: list[int]) -> int:

@@ -93,9 +93,7 @@ def test_requests_that_never_become_whole_are_left(
         assert time.monotonic() - begun < 15
 
 
-def test_an_answer_may_take_longer_than_a_request_may(
-    colours: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_may_take_longer_than_a_request_may(colours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.2)
     target = PartsTarget(lambda request: {"answer": "red"})
     with running([colours], {"main": target}) as served:

@@ -50,5 +50,5 @@ def test_outcomes_are_those_of_the_gate() -> None:
             before = (changes < 0).astype(float)
             after = (before + changes).tolist()
             result = margin(before.tolist(), after, 0.05, seed=0, groups=[str(code) for code in codes])
-            expected_outcome = "no loss" if result.small_loss() else "drop" if result.drop() else "cannot tell"
-            assert outcome(changes) == expected_outcome
+            by_margin = "no loss" if result.small_loss() else "drop" if result.drop() else "cannot tell"
+            assert outcome(changes) == by_margin
