@@ -70,7 +70,7 @@ def test_what_has_no_end_is_cut_off(server: Running, what: str) -> None:
         assert sent < MUCH
         reply = rest_of(client)
     assert not reply or reply.startswith(b"HTTP/1.1 400")
-    assert httpx.get(f"{server.address}/healthz").status_code == 200
+    assert httpx.get(f"{server.address}/healthz", timeout=30).status_code == 200
 
 
 @pytest.mark.parametrize(
