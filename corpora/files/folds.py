@@ -51,8 +51,8 @@ def fold(questions: Iterable[Question], seed: int, *, taught: bool) -> tuple[fro
     groups = _by_size(questions, seed)
     n, needed = sum(map(len, groups)), MIN_TAUGHT_GROUPS if taught else MIN_GROUPS
     if n < MIN_QUESTIONS:
-        few = f"{quantity(n, 'question')} {'is' if n == 1 else 'are'} too few to compile: {MIN_QUESTIONS} are needed"
-        raise data_error("data", [f"{few}; add some"])
+        few = f"{quantity(n, 'question')} {'is' if n == 1 else 'are'} too few to compile"
+        raise data_error("data", [f"{few}, which needs {MIN_QUESTIONS}; add some"])
     if len(groups) < needed:
         raise data_error("data", [_too_few_groups(n, len(groups), needed, taught=taught)])
     folds: list[list[str]] = [[] for _ in range(min(FOLDS, len(groups)))]

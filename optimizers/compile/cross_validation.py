@@ -89,7 +89,9 @@ async def _choose(
 
 
 def _facts_of(selected: Selected, questions: Sequence[Question]) -> dict[str, Any]:
-    found = {name: selected.facts[name] for name in ("candidate", "trials", "budget") if name in selected.facts}
+    found = {
+        name: selected.facts[name] for name in ("candidate", "trials", "budget") if name in selected.facts
+    }
     kept = state_of(selected.best) == state_of(selected.baseline)
     return {"questions": len(questions), "baseline_kept": kept, **found}
 

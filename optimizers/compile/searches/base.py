@@ -25,8 +25,8 @@ class Baseline:
     """The recipe's program, scored on the dev questions in the order of the search.
 
     These are all dev questions, or as many as the budget allows (`allocation.affordable_questions`).
-    `lm_calls` is the mean number of LM calls a question, replayed calls included. `held` are the LM calls that
-    the budget holds back for what comes after the search.
+    `lm_calls` is the mean number of LM calls a question, replayed calls included. `held` are those that the
+    budget holds back for what comes after the search.
     """
 
     scores: Sequence[Scores]

@@ -55,10 +55,10 @@ CROSS_VALIDATED = "by cross-validation"
 
 
 def on_procedure(verdict: str, note: str, folds: int) -> tuple[str, str]:
-    """Returns the verdict and its note for a cross-validation: they are on the procedure, not on the program."""
+    """Returns the verdict and its note for a cross-validation in `folds`, which tests the procedure."""
     sentence = (
-        f"The verdict is on programs chosen this way: each question was answered by one that was chosen without "
-        f"its fold, one of {folds}, while all questions chose the compiled program."
+        "The verdict is on programs chosen this way: each question was answered by one that was chosen "
+        f"without its fold, one of {folds}, while all questions chose the compiled program."
     )
     return f"{verdict} ({CROSS_VALIDATED})", f"{sentence} {note}".strip()
 

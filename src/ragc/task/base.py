@@ -162,13 +162,12 @@ class Task:
         """Returns what the study cannot show by its sizes, before anything is sent; "" for nothing."""
         from ragc.metrics.stats.power import small_data_note
 
-        from ragc.task.folds import note_of, questions_of
-
-        chosen_by = questions_of(self) if self.folds else self.dev
+        chosen_by = (*self.train, *self.dev) if self.folds else self.dev
         sizes = {
             name: _group_sizes(questions) for name, questions in (("dev", chosen_by), ("test", self.test))
         }
-        lines = [note_of(self), small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
+        small = small_data_note(sizes["dev"], sizes["test"], folded=bool(self.folds))
+        lines = [folds_note(self), small, groups_note(self.facts)]
         lines.append(thinking_note(self.runtime.targets))
         if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
@@ -243,8 +242,18 @@ def prepare(
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
-    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other, folds=data.folds,
-        until=share_until(0, len(data.folds)))
+    task = Task(
+        recipe,
+        runtime,
+        ledger,
+        splits,
+        scorer,
+        objectives,
+        facts=facts,
+        other=other,
+        folds=data.folds,
+        until=share_until(0, len(data.folds)),
+    )
     _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
@@ -336,6 +345,17 @@ def _group_sizes(questions: Sequence[Question]) -> list[int]:
     named = Counter(question.group for question in questions)
     alone = named.pop("", 0)
     return [*named.values(), *[1] * alone]
+
+
+def folds_note(task: Task) -> str:
+    """Returns a sentence on the cross-validation of `task`; "" without."""
+    if not task.folds:
+        return ""
+    return (
+        f"The recipe names no splits, so its {len(task.train) + len(task.dev)} questions are cross-validated "
+        f"in {len(task.folds)} folds: all choose the program, and each is also answered by a program that "
+        "was chosen without its fold."
+    )
 
 
 def groups_note(facts: Mapping[str, Any]) -> str:

@@ -190,8 +190,10 @@ class RecipeData:
         splits = divide(questions, recipe.seed, taught=recipe.needs_train)
         if tested:
             return splits
-        if recipe.study.workers or storage_address(recipe.study) or not isinstance(
-            recipe.search.optimizer, str
+        if (
+            recipe.study.workers
+            or storage_address(recipe.study)
+            or not isinstance(recipe.search.optimizer, str)
         ):
             raise UsageError(
                 f"The recipe names no splits, so its {len(questions)} questions would be cross-validated, "

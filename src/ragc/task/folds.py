@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ragc.core.display import quantity
-from ragc.metrics.stats.clusters import count_groups
 from ragc.records import Question
 from ragc.task.base import Task, data_facts
 from ragc.task.budget import share_until
@@ -45,16 +43,3 @@ def held_calls(task: Task, each: Mapping[str, float]) -> int:
     limits = {"lm_calls": 1.0, **each}
     calls = [limit / each_ for name, each_ in limits.items() if each_ and (limit := getattr(budget, name))]
     return round((1 - task.until) * min(calls, default=0.0))
-
-
-def note_of(task: Task) -> str:
-    """Returns the sentence on cross-validation, before anything is sent; "" without."""
-    if not task.folds:
-        return ""
-    every = questions_of(task)
-    groups = count_groups(question.group for question in every)
-    held = quantity(len(every), "question") + (f" in {groups} groups" if groups < len(every) else "")
-    return (
-        f"The recipe names no splits, so its {held} are cross-validated in {len(task.folds)} folds: all choose "
-        "the program, and each is also answered by a program that was chosen without its fold."
-    )
