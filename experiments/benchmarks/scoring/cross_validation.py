@@ -50,7 +50,7 @@ from ragc.task.base import objective_of
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 QUESTIONS, DOCUMENTS = (20, 40, 60), (4, 6, 8, 12, 20)
-KINDS = ("null", "better", "worse", "spread")
+KINDS = ("null", "better", "spread", "worse")
 SETTINGS = [{"top_k": k, "chunk": c} for k, c in product((1, 2, 3, 4), (100, 200, 300))]
 BASE = 0.45
 _SD_DOCUMENT, _SD_QUESTION, _SD_EFFECT, _SD_REST = 0.7, 1.0, 0.6, 0.7

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from ragc.optimizers.candidates.trial import TrialResult
 
 NEW_ANSWERS = 0.5
-"""Answers that the search without a fold asks anew, as a share of those of the search on all questions."""
+"""Answers that the search without a fold is taken to ask anew, as a share of those on all questions.
+
+Searches of knobs ask far fewer (`experiments/benchmarks/scoring/cross_validation.py`), those of demonstrations,
+which are others without a fold, up to all.
+"""
 
 FIRST = 10_000
 """The most charges whose costs are kept apart."""
