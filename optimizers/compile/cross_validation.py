@@ -89,11 +89,11 @@ async def _choose(
 
 
 def _facts_of(selected: Selected, questions: Sequence[Question]) -> dict[str, Any]:
-    found = {
+    facts = {
         name: selected.facts[name] for name in ("candidate", "trials", "budget") if name in selected.facts
     }
-    kept = state_of(selected.best) == state_of(selected.baseline)
-    return {"questions": len(questions), "baseline_kept": kept, **found}
+    is_baseline = state_of(selected.best) == state_of(selected.baseline)
+    return {"questions": len(questions), "baseline_kept": is_baseline, **facts}
 
 
 def showing_of_folds(

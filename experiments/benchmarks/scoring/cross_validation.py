@@ -66,11 +66,11 @@ class Table:
     questions: tuple[Question, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        asked = [
+        listed = [
             Question(f"q{at}", f"Question {at}?", ("yes",), group=label)
             for at, label in enumerate(self.labels)
         ]
-        object.__setattr__(self, "questions", tuple(asked))
+        object.__setattr__(self, "questions", tuple(listed))
 
     @classmethod
     def draw(cls, rng: np.random.Generator, questions: int, documents: int, kind: str) -> Table:
@@ -108,14 +108,14 @@ Chooser = Callable[[Table, "Asked"], int]
 
 @dataclass
 class Asked:
-    """The answers that searches asked, of all: those before, and the numbers of the latest one."""
+    """Which answers searches have had, of all: those before, and the numbers of the latest one."""
 
     known: np.ndarray[Any, np.dtype[np.bool_]]
     columns: Array
     new: list[float] = field(default_factory=list)
 
 
-def by_model(table: Table, asked: Asked) -> int:
+def by_model(table: Table, answers: Asked) -> int:
     """What `select` chooses when every setting has answered all questions."""
     del asked
     order = np.argsort(np.array(table.labels), kind="stable")
@@ -136,7 +136,7 @@ def by_model(table: Table, asked: Asked) -> int:
     return select(trials, (objective,), objective).number
 
 
-def by_study(table: Table, asked: Asked) -> int:
+def by_study(table: Table, answers: Asked) -> int:
     """What ragc's own study chooses, with as many trials as there are other settings."""
     world = World(SETTINGS, 0, table.scores, table.means, budget=10**6)
     with tempfile.TemporaryDirectory() as name:
@@ -144,10 +144,10 @@ def by_study(table: Table, asked: Asked) -> int:
         task = replace(task, splits={"dev": table.questions})
         study = asyncio.run(table_study._studied(task, Path(name)))
         chosen = task.setting_of(study.select(study.trials, "").candidate)
-    seen = np.zeros_like(asked.known)
-    seen[:, asked.columns] = world.seen
-    asked.new.append(float((seen & ~asked.known).sum() / seen.sum()))
-    asked.known |= seen
+    seen = np.zeros_like(answers.known)
+    seen[:, answers.columns] = world.seen
+    answers.new.append(float((seen & ~answers.known).sum() / seen.sum()))
+    answers.known |= seen
     return chosen
 
 
@@ -167,18 +167,18 @@ class Study:
     def of(cls, table: Table, choose: Chooser) -> Study:
         """The study of `table`."""
         every = np.arange(len(table.labels))
-        asked = Asked(np.zeros(table.scores.shape, dtype=bool), every)
-        shipped = choose(table, asked)
+        answers = Asked(np.zeros(table.scores.shape, dtype=bool), every)
+        shipped = choose(table, answers)
         after, truth = np.empty(len(every)), 0.0
         folds = fold(table.questions, 0, taught=False)
         for ids in folds:
             inside = np.array([question.id in ids for question in table.questions])
-            asked.columns = every[~inside]
-            chosen = choose(table.part(asked.columns), asked)
+            answers.columns = every[~inside]
+            chosen = choose(table.part(answers.columns), answers)
             after[inside] = table.scores[chosen, inside]
             truth += inside.mean() * (table.means[chosen] - table.means[0])
         ships = float(table.means[shipped] - table.means[0])
-        new = float(np.mean(asked.new[1:])) if asked.new else 0.0
+        new = float(np.mean(answers.new[1:])) if answers.new else 0.0
         return cls(table.scores[0], after, table.labels, len(folds), float(truth), ships, new)
 
     def intervals(self) -> Iterator[tuple[str, float, float, bool]]:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 NEW_ANSWERS = 0.5
 """Answers that the search without a fold is taken to ask anew, as a share of those on all questions.
 
-Searches of knobs ask far fewer (`experiments/benchmarks/scoring/cross_validation.py`), those of demonstrations,
-which are others without a fold, up to all.
+Searches of knobs ask far fewer (`experiments/benchmarks/scoring/cross_validation.py`), those of
+demonstrations, which are others without a fold, up to all.
 """
 
 FIRST = 10_000

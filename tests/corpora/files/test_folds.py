@@ -24,20 +24,21 @@ def questions(groups: list[int]) -> list[Question]:
 def test_folds_and_splits_are_whole_groups_of_all_questions(
     groups: list[int], taught: bool, rng: object
 ) -> None:
-    asked = questions(groups)
+    every = questions(groups)
     named = {group for group in groups if group}
     if len(named) + groups.count(0) < 4:
         return
-    folds, splits = fold(asked, 7, taught=taught), divide(asked, 7, taught=taught)
-    assert sorted(name for ids in folds for name in ids) == sorted(q.id for q in asked)
-    assert sorted(q.id for held in splits.values() for q in held) == sorted(q.id for q in asked)
+    folds, splits = fold(every, 7, taught=taught), divide(every, 7, taught=taught)
+    assert sorted(name for ids in folds for name in ids) == sorted(q.id for q in every)
+    assert sorted(q.id for held in splits.values() for q in held) == sorted(q.id for q in every)
     for group in named:
-        ids = {q.id for q in asked if q.group == f"g{group}"}
-        assert sum(bool(ids & held) for held in (*folds, *({q.id for q in s} for s in splits.values()))) == 2
+        members = {q.id for q in every if q.group == f"g{group}"}
+        parts = [*folds, *({q.id for q in held} for held in splits.values())]
+        assert sum(bool(members & part) for part in parts) == 2
     for ids in folds:
         for held in splits.values():  # without any fold there is still something to learn from and choose by
             assert any(q.id not in ids for q in held)
-    shuffled = list(asked)
+    shuffled = list(every)
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
     assert (fold(shuffled, 7, taught=taught), divide(shuffled, 7, taught=taught)) == (folds, splits)
 

@@ -91,7 +91,7 @@ def test_all_questions_are_used_and_new_ones_test_what_was_chosen(run: Run, tmp_
         scored(tmp_path)
     old = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text("utf-8").splitlines()]
     write_rows(tmp_path / "all.jsonl", [{**row, "id": f"new {row['id']}"} for row in old])
-    write_rows(tmp_path / "dev.jsonl", [{**old[0], "id": "d", "question": "What is blue?"}])
+    write_rows(tmp_path / "dev.jsonl", [{**old[0], "id": "d", "question": "What is blue?", "document": ""}])
     with pytest.raises(UsageError, match="All 30 test questions were used as train or dev before"):
         scored(tmp_path, "data.dev=dev.jsonl", "data.test=all.jsonl")
     new = {"id": "n", "question": "And what colour is thing number3?", "answers": ["black"], "document": "x"}
