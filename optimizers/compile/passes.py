@@ -72,7 +72,7 @@ from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges
+from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_until
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
@@ -330,6 +330,7 @@ def prepare(
             run.task.runtime.gateway.epoch = epoch_of(directory)
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
+                task = replace(task, until=share_until(0, len(task.folds)))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:

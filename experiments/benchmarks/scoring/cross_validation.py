@@ -117,7 +117,7 @@ class Asked:
 
 def by_model(table: Table, answers: Asked) -> int:
     """What `select` chooses when every setting has answered all questions."""
-    del asked
+    del answers
     order = np.argsort(np.array(table.labels), kind="stable")
     sizes = tuple(np.unique(np.array(table.labels), return_counts=True)[1].tolist())
     objective = objective_of("f1")

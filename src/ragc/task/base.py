@@ -37,7 +37,7 @@ from ragc.targets.spec import TargetSpec
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
-from ragc.task.budget import FileLedger, StudyLedger, share_until
+from ragc.task.budget import FileLedger, StudyLedger
 from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain, searching
 from ragc.task.judge import Judge
 from ragc.task.prices import check_prices, price_notes, reachable_targets
@@ -252,7 +252,6 @@ def prepare(
         facts=facts,
         other=other,
         folds=data.folds,
-        until=share_until(0, len(data.folds)),
     )
     _check_answers(task)
     _check_train(task, questions=questions)
