@@ -48,6 +48,7 @@ from ragc.records import Question
 from ragc.task.base import objective_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Columns = np.ndarray[Any, np.dtype[np.intp]]
 
 QUESTIONS, DOCUMENTS = (20, 40, 60), (4, 6, 8, 12, 20)
 KINDS = ("null", "better", "spread", "worse")
@@ -96,7 +97,7 @@ class Table:
         scores = (latent > stats.norm.ppf(1 - means)[:, None] * spread).astype(float)
         return cls(scores, means, tuple(f"d{code}" for code in of))
 
-    def part(self, columns: Array) -> Table:
+    def part(self, columns: Columns) -> Table:
         """The table of some of the questions."""
         return replace(
             self, scores=self.scores[:, columns], labels=tuple(np.array(self.labels)[columns].tolist())
@@ -111,7 +112,7 @@ class Asked:
     """Which answers searches have had, of all: those before, and the numbers of the latest one."""
 
     known: np.ndarray[Any, np.dtype[np.bool_]]
-    columns: Array
+    columns: Columns
     new: list[float] = field(default_factory=list)
 
 

@@ -167,8 +167,9 @@ class RecipeData:
         draws = {**sizes, **whole}
         labels = self._labels(out, pool, draws, known)
         out = {name: _in_groups(questions, labels) for name, questions in out.items()}
+        unfit: dict[str, int] = {}
         if not draws and not {"train", "dev"} & files.keys() and 0 < len(pool) <= MAX_QUESTIONS:
-            drawn, unfit = self._all_to_choose(_in_groups(pool, labels), tested="test" in files), {}
+            drawn = self._all_to_choose(_in_groups(pool, labels), tested="test" in files)
         else:
             drawn, unfit = draw_groups(_in_groups(pool, labels), draws, self.recipe.seed)
         out |= drawn

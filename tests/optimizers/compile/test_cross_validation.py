@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,13 @@ def test_every_question_is_answered_by_a_program_chosen_without_it(run: Run, tmp
 
 
 def test_a_second_compile_is_the_same_look_and_a_changed_one_another(run: Run) -> None:
-    assert run().look.number == 1
-    again = run(target=ScriptedTarget([]))
-    assert (again.look.number, again.look.again) == (1, True)
-    changed = run("other", sets=("search.knobs=['top_k']", "search.demos=1"))
-    assert (changed.look.number, changed.look.seen) == (2, 30)
+    first, again = run().look, run(target=ScriptedTarget([])).look
+    changed = run("other", sets=("search.knobs=['top_k']", "search.demos=1")).look
+    assert first
+    assert again
+    assert changed
+    assert (first.number, again.number, again.again) == (1, 1, True)
+    assert (changed.number, changed.seen) == (2, 30)
 
 
 @pytest.mark.parametrize("after", [60, 150])
@@ -81,7 +84,7 @@ def scored(folder: Path, *sets: str) -> Evaluation:
     return score(open_program(folder / "out", sets, store=CallStore(None), targets=targets))
 
 
-def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
