@@ -71,7 +71,7 @@ def draw_groups(
         if size < 0:
             raise UsageError(f"A split has at least 0 questions, got {name} = {size}.")
     split_sizes = {name: sizes[name] for name in (*_HELD_OUT_FIRST, *sorted(sizes)) if sizes.get(name)}
-    groups = _groups(questions, seed)
+    groups = group_questions(questions, seed)
     named, unnamed, others = _pools(groups, split_sizes)
     drawn: dict[str, Group] = {}
     unfit: dict[str, int] = {}
@@ -147,7 +147,7 @@ def _describe_overlap(name: str, question: Question, other: str, twin: Question)
     return f"{name} and {other} share a question: {question.id!r} and {twin.id!r} ask {twin.question!r}"
 
 
-def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
+def group_questions(questions: Iterable[Question], seed: int) -> list[Group]:
     """Returns all questions in hash order, by text and by named group, where the first of each stands."""
     ids: set[str] = set()
     together: dict[str, list[Question]] = {}

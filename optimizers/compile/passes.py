@@ -37,6 +37,7 @@ from ragc.compiled.verdict import (
     choose_example,
     compare,
     intervals_to_json,
+    on_procedure,
     trying_note,
 )
 from ragc.core import event_loop
@@ -47,6 +48,7 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
+from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds, showing_of_folds
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
 from ragc.optimizers.external.check import check_optimizers
@@ -72,12 +74,13 @@ from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges
+from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_until
+from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
 from ragc.task.shared_budget import ledger_of
-from ragc.task.spare import longer, spare_of
+from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
@@ -103,6 +106,7 @@ class Verified:
     `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". Without a
     test split, or if the budget ran out, all are empty and the verdict says so. `differences` are paired, by
     metric; `note` is a remark on the verdict. `look` counts how often the test questions were looked at.
+    `folds` is the cross-validation in place of a test split.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -112,6 +116,7 @@ class Verified:
     verdict: str
     note: str = ""
     look: Look | None = None
+    folds: FoldAnswers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,11 @@ class Compiled:
         from ragc.compiled import notebook
 
         return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
+
+    @property
+    def cross_validated(self) -> bool:
+        """Whether the scores are those of programs chosen without the questions, in place of a test split."""
+        return "cross_validation" in self.program.provenance
 
     @property
     def failure_lines(self) -> list[str]:
@@ -322,6 +332,7 @@ def prepare(
             run.task.runtime.gateway.epoch = epoch_of(directory)
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
+                task = replace(task, until=share_until(0, len(task.folds)))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:
@@ -360,14 +371,11 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     note_cost(task, whole=False)
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
-    held = first.calls_on(len(task.test))
-    each: dict[str, float] = {}
-    if task.recipe.budget.tokens is not None or task.recipe.budget.usd is not None:
-        spare, calls = await asyncio.to_thread(spare_of, task), round(first.lm_calls * len(first.scores))
-        each["tokens"], each["usd"] = task.ledger.price_held(calls, longer(task), spare)
+    each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
+    held = held_calls(task, each) if task.folds else first.calls_on(len(task.test))
     task.ledger.hold(held)
     await asyncio.to_thread(_report_budget, task, each, progress)
-    return first
+    return replace(first, held=held)
 
 
 def _report_budget(task: Task, each: Mapping[str, float], progress: Progress) -> None:
@@ -382,7 +390,7 @@ def _report_budget(task: Task, each: Mapping[str, float], progress: Progress) ->
 
 async def search(dev_search: DevSearch, first: Baseline) -> Searched:
     """Tries candidates on the dev questions until the trials or the budget are spent."""
-    return await dev_search.search(first.calls_on(len(dev_search.task.test)))
+    return await dev_search.search(first.held)
 
 
 async def select(dev_search: DevSearch, searched: Searched) -> Selected:
@@ -402,12 +410,16 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     task, progress = prepared.task, prepared.progress
     programs = {"baseline": selected.baseline, "winner": selected.best}
     rows: dict[str, tuple[Row, ...]] = {}
+    folds: FoldAnswers | None = None
     try:
+        if task.folds:
+            folds = await answer_folds(prepared, prepared.directory)
+            rows = dict(folds.rows)
         for name, program in programs.items() if task.test else ():
             progress.phase(f"{name} on test", len(task.test))
             rows[name] = await prepared.answer(program, task.test)
     except BudgetExhausted as error:
-        progress.note(f"test not measured: {error}")
+        progress.note(f"{'folds' if task.folds else 'test'} not measured: {error}")
         rows = {}
     measured = bool(rows)
     seen = prepared.contamination
@@ -424,16 +436,19 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and state_of(selected.best) == state_of(selected.baseline):
         why = selected.leader_note or "on the dev questions no trial promised to be better"
         note = f"The baseline is kept: {why}."
+    if folds is not None:
+        verdict, note = on_procedure(verdict, note, len(task.folds))
     if measured and (trying := trying_note(rows["winner"])):
         verdict, note = FOR_TRYING, trying
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
     answered = [(program, rows[name]) for name, program in programs.items()]
-    showing = showing_of(task, answered, prepared.out, work="compile") if measured else None
+    shows = showing_of_folds if folds else showing_of
+    showing = shows(task, answered, prepared.out, work="compile") if measured else None
     look = await asyncio.to_thread(showing.count) if showing else None
     if look and look.warning:
         progress.note(look.warning)
-    return Verified(rows, scores, differences, failures, verdict, note, look)
+    return Verified(rows, scores, differences, failures, verdict, note, look, folds)
 
 
 def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
@@ -446,7 +461,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     rows = [row for answered in verified.rows.values() for row in answered]
     failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
     test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
-    groups = dev_groups(task)
+    groups, folds = dev_groups(task), verified.folds
     provenance = {
         **task.facts,
         "dev": {
@@ -458,7 +473,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         "failures": failures_json(failures),
         "verdict": verified.verdict,
         "search": dict(selected.facts),
-        "counters": total_cost(selected.costs, rows),
+        "counters": total_cost([*selected.costs, *(folds.costs if folds else ())], rows),
+        **({"cross_validation": list(folds.facts)} if folds else {}),
     }
     primary = task.objectives[0].metric.id
     differences, verdict = adjust_for_looks(verified.look, verified.differences, verified.verdict, primary)

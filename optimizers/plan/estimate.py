@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.thinking import rooms_of
 from ragc.task.base import Task, prepare
+from ragc.task.budget import NEW_ANSWERS
+from ragc.task.folds import fold_tasks
 from ragc.task.prompt_size import chunk_tokens, passage_tokens
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
@@ -89,6 +91,7 @@ class _Plan:
         plan = cls(task)
         plan.search(task.recipe.search.optimizer)
         plan.test()
+        plan.folds()
         return plan
 
     @property
@@ -271,6 +274,19 @@ class _Plan:
         """Adds the test questions, answered by baseline and winner."""
         self.add("test", self.task.test, 1, self.baseline)
         self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
+
+    def folds(self) -> None:
+        """Adds the searches without each fold, and the answers of baseline and winner to its questions.
+
+        At most nothing is replayed; about `NEW_ANSWERS` of what these searches ask is new.
+        """
+        for task, questions in fold_tasks(self.task):
+            own = _Plan(task)
+            own.search(task.recipe.search.optimizer)
+            for phase in own.phases.values():
+                self._put("folds", replace(phase, about=NEW_ANSWERS * phase.about))
+            self.add("folds", questions, 1, self.baseline)
+            self.add("folds", questions, 1, self.most, about=(1, self.average.calls))
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
         """Returns what the budget pays for if an LM call takes `each`: tokens, dollars, minutes."""

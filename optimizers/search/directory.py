@@ -33,6 +33,9 @@ _PATTERNS = (
     "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
+FOLD = "fold-"
+"""The beginning of the name of a folder with the study without a fold, in the study's directory."""
+
 GROUPED = "groups"
 """The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
 
@@ -59,6 +62,11 @@ def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
     """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
     if read_address(directory).get(THINKING) == UNDECIDED:
         write_address(directory, thinking=canonical(rooms) if rooms else "")
+
+
+def fold_directory(directory: Path, number: int) -> Path:
+    """Returns the directory of the study without the fold `number`, inside that of the whole."""
+    return directory / f"{FOLD}{number}"
 
 
 def draws_groups(directory: Path) -> bool:
@@ -189,6 +197,9 @@ def clear(directory: Path) -> None:
             path.unlink(missing_ok=True)
     for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
         outputs.discard_file(left)
+    for fold in directory.glob(f"{FOLD}*"):
+        if fold.is_dir() and not fold.is_symlink():
+            clear(fold)
     with suppress(OSError):
         for held in (directory / PROGRAMS).iterdir():
             if not held.is_symlink():

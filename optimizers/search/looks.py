@@ -75,7 +75,7 @@ class Looks:
         Returns the number and the limits that decided it.
         """
         task, base = self._task, self._trials[0]
-        left = answers_left(task.recipe.budget, task.ledger, base) + len(base.scores) - 2 * len(task.test)
+        left = answers_left(task.planned_budget, task.ledger, base) + len(base.scores) - 2 * len(task.test)
         self.questions = affordable_questions(len(task.dev), left, self._groups)
         return {"questions": self.questions, "limits": self._limits}
 

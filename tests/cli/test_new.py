@@ -104,12 +104,20 @@ def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
 
 
 def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:
-    project = ragc.new("docs", questions=questions(Path("q.csv"), 40))
+    project = ragc.new("docs", questions=questions(Path("q.csv"), 60))
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
-    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (8, 12, 20)
+    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (12, 18, 30)
     plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
     assert plan is not None
-    assert project.questions == 40
+    assert project.questions == 60
+
+
+def test_few_questions_are_left_to_cross_validation(docs: Path) -> None:
+    project = ragc.new("docs", questions=questions(Path("q.csv"), 40))
+    recipe = ragc.recipe.load(project.folder / "recipe.toml")
+    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (None, None, None)
+    plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
+    assert plan["data"] == {"train": 16, "dev": 24}
 
 
 def test_names_that_look_like_marks_of_chunks_make_a_corpus_that_opens(docs: Path) -> None:
@@ -165,7 +173,7 @@ def test_a_corpus_stays_when_nothing_can_be_read_any_more(docs: Path) -> None:
         (["pictures"], "Nothing in 'pictures' could be read: a.png is of a kind that is not read (.png)."),
         (
             ["docs", "--questions", "few.csv"],
-            "--questions holds 3 questions, and train, dev",
+            "--questions holds 3 questions, and a compile needs 6; add some",
         ),
         (["docs", "--questions", "odd.csv"], "have no column 'question', only who, remark"),
         (["docs", "--questions", "votes.csv"], "line 2: `thumbs` is 'perhaps', no thumb; write up or down"),

@@ -76,7 +76,7 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     assert {row["kind"] for row in questions()} == {"single", "unanswerable"}
     assert all(row["document"] in row["passages"] for row in questions())
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
-    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (4, 7, 13)
+    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (None, None, None)
     assert recipe.data.fields.explicit["group"] == "document"
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
     assert any("content words stand in its passage" in line for line in project.question_lines)
@@ -142,8 +142,7 @@ def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path
     assert {row["reason"] for row in aside()} == {"failed self_contained"}
     assert all(row["for_trying"] is True for row in questions())
     assert any("For trying only: 50% of the questions passed" in line for line in project.question_lines)
-    assert any("15 questions are too few for train" in line for line in project.question_lines)
-    assert not project.studied
+    assert project.studied  # by cross-validation
 
 
 def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Path) -> None:

@@ -162,7 +162,7 @@ class InstructionRounds:
         The answers of the baseline `base` say what one costs.
         """
         task, dev = self._task, len(base.scores)
-        left = answers_left(task.recipe.budget, task.ledger, base)
+        left = answers_left(task.planned_budget, task.ledger, base)
         return left - 2 * len(task.test) - min(task.batch, self._trials) * dev
 
     async def _evolve(

@@ -25,12 +25,14 @@ class Baseline:
     """The recipe's program, scored on the dev questions in the order of the search.
 
     These are all dev questions, or as many as the budget allows (`allocation.affordable_questions`).
-    `lm_calls` is the mean number of LM calls a question, replayed calls included.
+    `lm_calls` is the mean number of LM calls a question, replayed calls included. `held` are those that the
+    budget holds back for what comes after the search.
     """
 
     scores: Sequence[Scores]
     failures: Failures
     lm_calls: float
+    held: int = 0
 
     def calls_on(self, questions: int) -> int:
         """Returns the expected LM calls of two such programs on `questions` questions."""

@@ -215,7 +215,8 @@ def print_compiled(result: Compiled) -> None:
         scored = next(iter(result.test.values()))
         primary = next((name for name, one in result.differences.items() if "p_adjusted" not in one), "")
         judged = f", {AS_JUDGED}" if judge_of(result.program.provenance, primary) else ""
-        lines(["", f"Verdict on test ({scored.questions}): {result.verdict}{judged}. {result.note}"])
+        on = "" if result.cross_validated else " on test"
+        lines(["", f"Verdict{on} ({scored.questions}): {result.verdict}{judged}. {result.note}"])
         if result.look and result.look.number:
             lines([result.look.sentence])
         lines(result.contamination.sentences)
@@ -233,7 +234,9 @@ def print_compiled(result: Compiled) -> None:
     _print_cache_share(cost)
     lines([f"Compiled program: {result.path}"])
     if result.example is not None:
-        lines(["", "One question of the test split, answered by the compiled program:"])
+        answered = "a program chosen without it" if result.cross_validated else "the compiled program"
+        held = "One question" if result.cross_validated else "One question of the test split"
+        lines(["", f"{held}, answered by {answered}:"])
         old, new = result.example
         print_answer(new, trace=False)
         lines([f"   the baseline: {old.prediction if old.prediction is not None else 'none'}"])

@@ -332,7 +332,7 @@ def score(
     questions = task.splits.get(split, ())
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
-        raise UsageError(f"Split {split!r} is empty; this data has: {available}.")
+        raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
 
     async def work() -> tuple[tuple[Row, ...], Measurement]:
         run = MeasuredRun(task, progress)
@@ -403,6 +403,16 @@ def _replies_of(rows: Iterable[Row]) -> str:
             [row.prediction, {family: finding.value for family, finding in row.findings.items()}],
         )
         for row in rows
+    )
+
+
+def _untested(task: Task, split: str) -> str:
+    """Returns what to do where all questions choose the program, so that none is left in `split`."""
+    if split != "test" or not task.folds:
+        return ""
+    return (
+        " A recipe that names no splits chooses a program by all of its questions (cross-validation), so "
+        "name new ones: --set data.test=FILE."
     )
 
 

@@ -49,6 +49,19 @@ def trying_note(rows: Sequence[Row]) -> str:
     )
 
 
+CROSS_VALIDATED = "by cross-validation"
+"""The mark of a verdict on programs that were chosen without the questions that they answered."""
+
+
+def on_procedure(verdict: str, note: str, folds: int) -> tuple[str, str]:
+    """Returns the verdict and its note for a cross-validation in `folds`, which tests the procedure."""
+    sentence = (
+        "The verdict is on programs chosen this way: each question was answered by one that was chosen "
+        f"without its fold, one of {folds}, while all questions chose the compiled program."
+    )
+    return f"{verdict} ({CROSS_VALIDATED})", f"{sentence} {note}".strip()
+
+
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
     """Returns `{metric: {mean, ci, n}}` as JSON values, with the number of groups if there are any."""
     return {name: interval.to_json() for name, interval in scores.items()}

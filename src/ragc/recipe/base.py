@@ -15,6 +15,7 @@ from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write
 from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
+from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.targets import TARGETS
 from ragc.targets.spec import TargetSpec
 
@@ -101,6 +102,13 @@ class Recipe:
         search = self.search
         varied = search.demos or search.instructions or search.targets or self.methods[1:]
         return not varied and not any(map(self.space, self.methods))
+
+    @property
+    def needs_train(self) -> bool:
+        """Whether what is searched is made of train questions."""
+        search = self.search
+        shown = search.demos and set(search.demo_kinds) - {CROSS}
+        return bool(shown or search.instructions or search.optimizer != OWN_OPTIMIZER)
 
     def identity(self) -> str:
         """Returns the text that identifies a study of this recipe: everything except what may change on

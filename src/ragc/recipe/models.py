@@ -171,7 +171,11 @@ class Data(Model):
         default="jsonl",
         description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
     )
-    questions: Path = Field(default="", description=f"Questions that the splits are drawn from. {_PATH}")
+    questions: Path = Field(
+        default="",
+        description="Questions that the splits are drawn from; fewer than 60 without sizes or named splits "
+        f"are cross-validated. {_PATH}",
+    )
     corpus: Path = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
     train: Split = Field(default=None, description="Train questions: how many to draw (from 0), or a file.")
     dev: Split = Field(

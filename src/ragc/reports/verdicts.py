@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.compiled.verdict import FOR_TRYING, judge_of
+from ragc.compiled.verdict import CROSS_VALIDATED, FOR_TRYING, judge_of, on_procedure
 from ragc.core.display import quantity
 from ragc.core.redact import shorten
 from ragc.metrics.base import AS_JUDGED
@@ -14,7 +14,7 @@ from ragc.reports.compiled import NOT_EQUAL, RUNS, differences_in, look_in, scor
 from ragc.reports.questions import metric_of
 from ragc.reports.report import Difference, Score, Tone, Trial, Verdict
 from ragc.reports.study import StudyFiles
-from ragc.reports.values import decimals_of, figure, signed, text
+from ragc.reports.values import decimals_of, entries, figure, signed, text
 
 MAX_NAME = 40
 """Characters of the name of a run that stand in a sentence."""
@@ -74,6 +74,10 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
     if gap and gap.verdict == "not shown to be better" and plain in ("better", "worse"):  # by earlier looks
         plain, tone = gap.verdict, "open"
     sentences, advice = [], ""
+    folds = entries(provenance.get("cross_validation"))
+    where = CROSS_VALIDATED if folds else "on test"
+    if folds:
+        sentences.append(on_procedure(held, "", len(folds))[1])
     if gap:
         names = {RUNS["baseline"]: "the baseline", RUNS["winner"]: "the compiled program"}
         advice = recommendation(gap, gaps, scores, names)
@@ -81,7 +85,7 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
         places = decimals_of([*means.values(), gap.mean, gap.low, gap.high])
         parts = [f"{figure(means[run], places)} {when}" for run, when in _WHEN.items() if run in means]
         sentences.append(
-            f"{metric} on test: {', '.join(parts)}, difference {signed(gap.mean, places)} with a 95% "
+            f"{metric} {where}: {', '.join(parts)}, difference {signed(gap.mean, places)} with a 95% "
             f"interval from {signed(gap.low, places)} to {signed(gap.high, places)}, p = {gap.p:.4f}, "
             f"{gap.n:,} questions."
         )

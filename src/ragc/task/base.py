@@ -29,7 +29,7 @@ from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe
+from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
@@ -59,7 +59,8 @@ class Task:
     """The inputs of a study.
 
     `instructions` replace those of the recipe's own program, by predictor. `price_note` reports odd prices of
-    targets, "" for none.
+    targets, "" for none. `folds` are the ids of the questions of each fold where questions are
+    cross-validated. `until` is the share of the budget that is spent when the search of this task ends.
     """
 
     recipe: Recipe
@@ -73,6 +74,8 @@ class Task:
     other: OtherDomain | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     price_note: str = ""
+    folds: tuple[frozenset[str], ...] = ()
+    until: float = 1.0
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -114,6 +117,16 @@ class Task:
         return self.splits.get("test", ())
 
     @property
+    def planned_budget(self) -> Budget:
+        """The budget that is spent at most when the search of this task ends."""
+        budget = self.recipe.budget
+        if self.until == 1:
+            return budget
+        limits = {name: limit for name in ("lm_calls", "tokens", "usd") if (limit := getattr(budget, name))}
+        parts = {name: type(limit)(limit * self.until) for name, limit in limits.items()}
+        return budget.replace(**parts)
+
+    @property
     def seed(self) -> int:
         """The seed of all randomness."""
         return self.recipe.seed
@@ -152,10 +165,12 @@ class Task:
         """Returns what the study cannot show by its sizes, before anything is sent; "" for nothing."""
         from ragc.metrics.stats.power import small_data_note
 
+        chosen_by = (*self.train, *self.dev) if self.folds else self.dev
         sizes = {
-            name: _group_sizes(questions) for name, questions in (("dev", self.dev), ("test", self.test))
+            name: _group_sizes(questions) for name, questions in (("dev", chosen_by), ("test", self.test))
         }
-        lines = [small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
+        small = small_data_note(sizes["dev"], sizes["test"], folded=bool(self.folds))
+        lines = [folds_note(self), small, groups_note(self.facts)]
         lines.append(thinking_note(self.runtime.targets))
         if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
@@ -230,7 +245,17 @@ def prepare(
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
-    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other)
+    task = Task(
+        recipe,
+        runtime,
+        ledger,
+        splits,
+        scorer,
+        objectives,
+        facts=facts,
+        other=other,
+        folds=data.folds,
+    )
     _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
@@ -327,6 +352,17 @@ def _group_sizes(questions: Sequence[Question]) -> list[int]:
     return [*named.values(), *[1] * alone]
 
 
+def folds_note(task: Task) -> str:
+    """Returns a sentence on the cross-validation of `task`; "" without."""
+    if not task.folds:
+        return ""
+    return (
+        f"The recipe names no splits, so its {len(task.train) + len(task.dev)} questions are cross-validated "
+        f"in {len(task.folds)} folds: all choose the program, and each is also answered by a program that "
+        "was chosen without its fold."
+    )
+
+
 def groups_note(facts: Mapping[str, Any]) -> str:
     """Returns a sentence on the groups of questions in each split, and on those that did not fit; "" without
     groups.
@@ -417,12 +453,17 @@ def facts_of(
     return {
         "versions": {"ragc": __version__, **libraries, "python": platform.python_version()},
         "seed": seed,
-        "data": {
-            name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
-            for name, qs in splits.items()
-        },
+        "data": data_facts(splits),
         "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
         "targets": {role: _target_facts(target) for role, target in targets.items()},
+    }
+
+
+def data_facts(splits: Mapping[str, tuple[Question, ...]]) -> dict[str, Any]:
+    """Returns the number and the fingerprint of the questions of each split."""
+    return {
+        name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
+        for name, qs in splits.items()
     }
 
 

@@ -34,6 +34,13 @@ from ragc.targets.charges import Ledger, Need, Wanted
 if TYPE_CHECKING:
     from ragc.optimizers.candidates.trial import TrialResult
 
+NEW_ANSWERS = 0.5
+"""Answers that the search without a fold is taken to ask anew, as a share of those on all questions.
+
+Searches of knobs ask far fewer (`experiments/benchmarks/scoring/cross_validation.py`), those of
+demonstrations, which are others without a fold, up to all.
+"""
+
 FIRST = 10_000
 """The most charges whose costs are kept apart."""
 
@@ -137,6 +144,14 @@ def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> floa
         (limit - spent) * questions / each for limit, spent, each in rooms if limit is not None and each
     ]
     return min(answers, default=math.inf)
+
+
+def share_until(search: int, folds: int) -> float:
+    """Returns the share of a budget that may be spent when a search of a cross-validation ends.
+
+    Search 0 is that on all questions, search 1 that without the first of `folds` folds. Without folds all.
+    """
+    return (1 + search * NEW_ANSWERS) / (1 + folds * NEW_ANSWERS)
 
 
 def share_error(what: str, limit: float, part: str) -> BudgetExhausted:

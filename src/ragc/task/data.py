@@ -10,6 +10,9 @@ only if the recipe names the column.
 A study may show demonstrations of another domain instead of its own. Paper: RAG-X shows examples of other
 domains beside those of the question's own ("cross-domain", Table 5). Differs: in the paper each question
 comes with its domain; here the other domain is a question file that the recipe names.
+
+A recipe that names neither sizes nor splits and has few questions uses all of them to choose: as dev
+questions, and as train questions where programs learn from some. In place of a test split it has folds.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
 from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import filter_questions
+from ragc.corpora.files.folds import MAX_QUESTIONS, divide, fold
 from ragc.corpora.files.groups import (
     GROUP,
     connected,
@@ -45,6 +49,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe, SourceSpec
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
+from ragc.task.addresses import storage_address
 
 SPLITS = ("train", "dev", "test")
 BUILT_IN = {"pybuiltins": pybuiltins, "pydocs": pydocs}
@@ -86,6 +91,8 @@ class RecipeData:
         self._group_values: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, Any] = {}
         self._golds: dict[str, tuple[str, ...]] = {}
+        self.folds: tuple[frozenset[str], ...] = ()
+        """The ids of the questions of each fold, once `splits` has decided on cross-validation."""
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -93,7 +100,7 @@ class RecipeData:
 
         `skipped` is the number of rows left out by a rule, `hub` the commit of each address read. `groups`
         says what groups are by, their number in each split, and how many did not fit; it is there only if a
-        group has several questions.
+        group has several questions. `folds` are the numbers of questions of each fold.
         """
         n = sum(len(loaded.skipped) for loaded in self._official.values())
         n += sum(map(len, self._skipped.values()))
@@ -101,6 +108,7 @@ class RecipeData:
             ({"skipped": n} if n else {})
             | ({"hub": dict(self._commits)} if self._commits else {})
             | ({"groups": self._groups} if self._groups else {})
+            | ({"folds": [len(ids) for ids in self.folds]} if self.folds else {})
         )
 
     def corpus(self, spec: SourceSpec) -> Corpus:
@@ -159,13 +167,42 @@ class RecipeData:
         draws = {**sizes, **whole}
         labels = self._labels(out, pool, draws, known)
         out = {name: _in_groups(questions, labels) for name, questions in out.items()}
-        drawn, unfit = draw_groups(_in_groups(pool, labels), draws, self.recipe.seed)
+        unfit: dict[str, int] = {}
+        if not draws and not {"train", "dev"} & files.keys() and 0 < len(pool) <= MAX_QUESTIONS:
+            drawn = self._all_to_choose(_in_groups(pool, labels), tested="test" in files)
+        else:
+            drawn, unfit = draw_groups(_in_groups(pool, labels), draws, self.recipe.seed)
         out |= drawn
         check_disjoint(out)
         self._note_groups(out, unfit)
         if not out.get("dev"):
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
+
+    def _all_to_choose(
+        self, questions: tuple[Question, ...], *, tested: bool
+    ) -> dict[str, tuple[Question, ...]]:
+        """Returns all `questions` as dev, and as train where programs learn from some.
+
+        Unless they are `tested` on others, decides on the folds of a cross-validation. Raises DataError for
+        too few, and UsageError for a study that cannot be repeated for each fold.
+        """
+        recipe = self.recipe
+        splits = divide(questions, recipe.seed, taught=recipe.needs_train)
+        if tested:
+            return splits
+        if (
+            recipe.study.workers
+            or storage_address(recipe.study)
+            or not isinstance(recipe.search.optimizer, str)
+        ):
+            raise UsageError(
+                f"The recipe names no splits, so its {len(questions)} questions would be cross-validated, "
+                "which one optimizer in one process does, with its state in a file; set data.train, data.dev "
+                "and data.test, or leave study.workers, study.storage and other optimizers out."
+            )
+        self.folds = fold(questions, recipe.seed, taught=recipe.needs_train)
+        return splits
 
     def _labels(
         self,

@@ -45,3 +45,15 @@ def _dearest_token(task: Task) -> float:
         return 0.0
     prices = (price_of(target) for target in task.runtime.targets.values())
     return max((price.output for price in prices if price is not None), default=0.0) / MILLION
+
+
+def price_calls(task: Task, calls: int) -> dict[str, float]:
+    """Sets the cost of held-back calls by the first `calls` of the study; returns tokens and dollars of one.
+
+    Empty where the budget limits neither.
+    """
+    budget = task.recipe.budget
+    if budget.tokens is None and budget.usd is None:
+        return {}
+    tokens, usd = task.ledger.price_held(calls, longer(task), spare_of(task))
+    return {"tokens": tokens, "usd": usd}

@@ -22,6 +22,7 @@ from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
+from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.corpora.files.rows import rows
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
@@ -34,9 +35,6 @@ from ragc.task import question_set
 from ragc.task.question_set import COUNT
 
 CORPUS, RECIPE, WORK = "corpus.jsonl", "recipe.toml", ".ragc"
-
-MIN_QUESTIONS = 20
-"""The fewest questions that are divided into train, dev and test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +144,8 @@ def new(
         ]
         if 0 < written.count < MIN_QUESTIONS:
             lines.append(
-                f"{quantity(written.count, 'question')} are too few for train, dev and test, which need "
-                f"{MIN_QUESTIONS} together; the recipe names none."
+                f"{quantity(written.count, 'question')} are too few to compile, which needs {MIN_QUESTIONS}; "
+                "the recipe names none."
             )
     wrote = _put_recipe(target, _recipe_text(chosen, targets))
     return NewProject(
@@ -342,7 +340,12 @@ def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]
         ]
         return "\n".join(lines)
     lines += ["", "[data]", f"questions = {write.value(questions.name)}"]
-    lines += [f"{split} = {size}" for split, size in _sizes(questions.count).items()]
+    sizes = _sizes(questions.count)
+    lines += [f"{split} = {size}" for split, size in sizes.items()]
+    if not sizes:
+        lines.append(
+            "# no sizes: all choose the program, and folds of them, each left out once, test the choice"
+        )
     if questions.columns:
         lines += [
             "",
@@ -381,11 +384,16 @@ _STUDY = (
 
 
 def _sizes(count: int) -> dict[str, int]:
-    """Returns how many questions train, dev and test get. Raises UsageError for too few."""
+    """Returns how many questions train, dev and test get; nothing for so few that they are cross-validated.
+
+    Raises UsageError for too few to compile.
+    """
     if count < MIN_QUESTIONS:
         raise UsageError(
-            f"--questions holds {quantity(count, 'question')}, and train, dev and test need {MIN_QUESTIONS} "
-            "together; add some, or leave --questions out."
+            f"--questions holds {quantity(count, 'question')}, and a compile needs {MIN_QUESTIONS}; add "
+            "some, or leave --questions out."
         )
+    if count <= MAX_QUESTIONS:
+        return {}
     train, dev = count // 5, count * 3 // 10
     return {"train": train, "dev": dev, "test": count - train - dev}

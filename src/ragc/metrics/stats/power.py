@@ -166,12 +166,12 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
     return take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
-def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
+def small_data_note(dev: int | Sequence[int], test: int | Sequence[int], *, folded: bool = False) -> str:
     """Returns a note on what so few dev and test questions cannot show; "" when they are enough.
 
     The gains are in exact match, if one question in ten gets worse (`ASSUMED_CHANGES`). Questions in groups
     are given by the sizes of their groups, and count as if groups differed as much as
-    `clusters.ASSUMED_CORRELATION`.
+    `clusters.ASSUMED_CORRELATION`. Questions that are `folded`, given as dev, are the test too.
     """
     groups = {
         split: [1] * count if isinstance(count, int) else list(count)
@@ -212,5 +212,7 @@ def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
             f"The smallest gain in exact match that shows with {POWER:.0%} probability, if one question in "
             f"ten gets worse: {named}."
         )
-    notes += [f"Without {split} questions nothing is proven." for split, n in sizes.items() if not n]
+    notes += [
+        f"Without {split} questions nothing is proven." for split, n in sizes.items() if not n and not folded
+    ]
     return " ".join(notes)

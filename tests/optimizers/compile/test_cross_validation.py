@@ -1,0 +1,154 @@
+"""Few questions without splits: all choose, and each is answered by a program chosen without it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.errors import UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
+from ragc.task.base import prepare
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+
+
+def small(folder: Path, questions: int = 30, documents: int = 8) -> Run:
+    """A recipe over so few questions that it names no splits, in groups by document; 0 is no group."""
+    write_data(folder, questions)
+    path = folder / "questions.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for at, row in enumerate(rows):
+        del row["split"]
+        row["document"] = f"doc{at % documents}" if documents else f"doc{at}"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    text = RECIPE + '[data.fields]\ngroup = "document"\n'
+    (folder / "recipe.toml").write_text(text.replace("trials = 6", "trials = 4"), "utf-8")
+    return begun(folder)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return small(tmp_path)
+
+
+def test_every_question_is_answered_by_a_program_chosen_without_it(run: Run, tmp_path: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    compiled = run(target=target)
+    assert compiled.verdict == "better (by cross-validation)"
+    assert "programs chosen this way" in compiled.note
+    assert (compiled.test["em"].n, compiled.test["em"].groups) == (30, 8)
+    folds = compiled.program.provenance["cross_validation"]
+    assert sorted(one["questions"] for one in folds) == sorted(compiled.program.provenance["folds"])
+    task, whole = prepare(recipes.load(tmp_path / "recipe.toml")), study_directory(tmp_path / "out")
+    texts = {question.id: question.question for question in (*task.train, *task.dev)}
+    for number, ids in enumerate(task.folds, start=1):
+        chosen = (whole / f"fold-{number}" / "best" / "program.json").read_text("utf-8")
+        assert '"What colour is thing' in chosen  # demonstrations, none of the fold
+        assert not [name for name in ids if f'"{texts[name]}"' in chosen]
+    assert max(Counter(map(repr, target.requests)).values()) == 1  # the folds replay what was asked before
+
+
+def test_a_second_compile_is_the_same_look_and_a_changed_one_another(run: Run) -> None:
+    first, again = run().look, run(target=ScriptedTarget([])).look
+    changed = run("other", sets=("search.knobs=['top_k']", "search.demos=1")).look
+    assert first
+    assert again
+    assert changed
+    assert (first.number, again.number, again.again) == (1, 1, True)
+    assert (changed.number, changed.seen) == (2, 30)
+
+
+@pytest.mark.parametrize("after", [60, 150])
+def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int) -> None:
+    whole = run("whole", store=CallStore(None))
+    store = CallStore(tmp_path / "other")
+    with pytest.raises(Killed):
+        run("cut", target=dying(needs_demos, after), store=store)
+    resumed = run("cut", store=store, resume=True)
+    assert resumed.verdict == whole.verdict
+    assert identical(whole.path, resumed.path)
+
+
+def scored(folder: Path, *sets: str) -> Evaluation:
+    """The compiled program on test, with what the recipe sets anew."""
+    targets = {"main": ScriptedTarget(needs_demos)}
+    return score(open_program(folder / "out", sets, store=CallStore(None), targets=targets))
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def test_all_questions_are_used_and_new_ones_test_what_was_chosen(run: Run, tmp_path: Path) -> None:
+    run()
+    with pytest.raises(UsageError, match=r"chooses a program by all of its questions .* data.test=FILE"):
+        scored(tmp_path)
+    old = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text("utf-8").splitlines()]
+    write_rows(tmp_path / "all.jsonl", [{**row, "id": f"new {row['id']}"} for row in old])
+    write_rows(tmp_path / "dev.jsonl", [{**old[0], "id": "d", "question": "What is blue?", "document": ""}])
+    with pytest.raises(UsageError, match="All 30 test questions were used as train or dev before"):
+        scored(tmp_path, "data.dev=dev.jsonl", "data.test=all.jsonl")
+    new = {"id": "n", "question": "And what colour is thing number3?", "answers": ["black"], "document": "x"}
+    write_rows(tmp_path / "new.jsonl", [new])
+    evaluation = scored(tmp_path, "data.test=new.jsonl")
+    assert [row.question.id for row in evaluation.rows] == ["n"]
+    assert not evaluation.contamination.used
+
+
+def test_few_documents_show_a_difference_and_no_verdict(tmp_path: Path) -> None:
+    compiled = small(tmp_path, 20, documents=4)()
+    assert compiled.verdict == "cannot tell (by cross-validation)"
+    assert compiled.differences["em"]["mean"] == 0.5
+    assert "6 groups must all change in one direction" in compiled.note
+
+
+def test_a_budget_is_shared_with_the_folds_and_never_exceeded(run: Run) -> None:
+    target = ScriptedTarget(needs_demos)
+    compiled = run(sets=("budget.lm_calls=180",), target=target)
+    assert len(target.requests) <= 180
+    assert compiled.test["em"].n == 30
+    spent = ScriptedTarget(needs_demos)
+    cut = run("cut", sets=("budget.lm_calls=40",), target=spent, store=CallStore(None))
+    assert len(spent.requests) <= 40
+    assert cut.verdict == "not measured"
+
+
+def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
+    planned = estimate(recipes.load(tmp_path / "recipe.toml"))
+    target = ScriptedTarget(needs_demos)
+    run(target=target)
+    assert planned["phases"]["folds"]["lm_calls"] > planned["phases"]["trials"]["lm_calls"]
+    assert len(target.requests) <= planned["lm_calls"]
+    assert "30 questions are cross-validated in 5 folds" in planned["note"]
+
+
+@pytest.mark.parametrize(
+    "sets", [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.workers=ray",)]
+)
+def test_what_cannot_be_repeated_for_each_fold_is_refused(
+    run: Run, tmp_path: Path, sets: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError, match="one optimizer in one process"):
+        prepare(recipes.load(tmp_path / "recipe.toml", sets))
+
+
+def test_many_questions_ask_for_splits(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no dev questions were named"):
+        small(tmp_path, 60)()
+
+
+def test_passes_hold_back_what_folds_need(run: Run, tmp_path: Path) -> None:
+    recipe = recipes.load(tmp_path / "recipe.toml", ("budget.lm_calls=350",))
+    target = {"main": ScriptedTarget(needs_demos)}
+    with compiling.prepare(recipe, tmp_path / "held", store=CallStore(None), targets=target) as prepared:
+        assert prepared.task.until == pytest.approx(1 / 3.5)
+        assert prepared.task.planned_budget.lm_calls == 100
