@@ -47,8 +47,8 @@ class NextLooks(NamedTuple):
 class Looks:
     """Allocates the dev questions of `task` to `trials`, the list of a study, which grows.
 
-    `questions` is the number of dev questions that the study asks, in the order of `shuffle_dev`. `ended` says
-    why no look was worth its answers (`search.worth`); "" while some may be.
+    `questions` is the number of dev questions that the study asks, in the order of `shuffle_dev`. `ended`
+    says why no look was worth its answers (`search.worth`); "" while some may be.
     """
 
     def __init__(self, task: Task, trials: Sequence[TrialResult]) -> None:
@@ -180,9 +180,7 @@ class Looks:
         return None if winner.complete else winner.number
 
 
-def further_gain(
-    fitted: FittedScores, fresh: Sequence[Candidate], objective: Objective
-) -> float | None:
+def further_gain(fitted: FittedScores, fresh: Sequence[Candidate], objective: Objective) -> float | None:
     """Returns the gain to expect of `FURTHER` more answers, in the score's units; None without a model.
 
     `fitted` is the model of the trials and then of `fresh` candidates.

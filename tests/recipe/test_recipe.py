@@ -180,9 +180,8 @@ def test_the_worth_of_further_answers_is_written_where_it_is_no_default() -> Non
 
 @pytest.mark.parametrize("value", ["-0.01", "nan", "inf", '"much"', "true"])
 def test_a_worth_that_is_no_amount_is_refused(value: str) -> None:
-    with pytest.raises(RecipeError, match="search.worth"):
+    with pytest.raises(RecipeError, match=r"search\.worth"):
         read(LEAST + f"[search]\nworth = {value}")
-
 
 
 def test_all_means_every_searched_knob_that_is_not_fixed() -> None:

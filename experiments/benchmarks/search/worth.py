@@ -1,12 +1,13 @@
-"""When a study without a budget may end: what `search.worth` saves and what it costs, on tables with known truth.
+"""What `search.worth` saves and what it costs: when a study without a budget may end, where the truth is known.
 
-    PYTHONPATH=src python -m experiments.benchmarks.search.worth [--worths 0 0.001 ...] [--seeds 4] [--rows FILE]
+    PYTHONPATH=src python -m experiments.benchmarks.search.worth [--worths 0 0.001 ...]
+        [--seeds 4] [--null-seeds 10] [--rows FILE]
 
-The real study answers from tables (`choosing.table_study`), without a budget. Kinds: `null`, where all settings
-are equal, and the open ones of `choosing.lot` without RAGSmith's pools. Printed for each kind and in all, for each
-worth: answers as a share of those without the rule, the true mean of the winner less that of the winner without
-the rule in the metric's units, and the difference of regret ((best - chosen) / (best - median)), each with a 95%
-interval over runs.
+The real study answers from tables (`choosing.table_study`), without a budget. Kinds: `null`, where all
+settings are equal, and the open ones of `choosing.lot` without RAGSmith's pools. Printed for each kind and in
+all, for each worth: answers as a share of those without the rule, the true mean of the winner less that of
+the winner without the rule in the metric's units, and the difference of regret ((best - chosen) / (best -
+median)), each with a 95% interval over runs.
 """
 
 from __future__ import annotations
@@ -56,9 +57,7 @@ def run(name: str, world: World, seed: int, worth: float) -> dict[str, Any]:
         ledger = TableLedger(world, Budget())
         free = replace(task, recipe=replace(task.recipe, budget=Budget()), ledger=ledger)
         study = asyncio.run(_studied(free, Path(folder)))
-        chosen = free.setting_of(
-            select(study.trials, free.objectives, free.pick, risk=free.risk).candidate
-        )
+        chosen = free.setting_of(select(study.trials, free.objectives, free.pick, risk=free.risk).candidate)
     return {
         "kind": name, "seed": seed, "worth": worth, "answers": int(world.seen.sum()),
         "value": float(world.values[chosen]), "regret": regret(world, chosen),
@@ -123,7 +122,7 @@ def main() -> None:
                 if args.rows:
                     with args.rows.open("a") as file:
                         file.write(json.dumps(rows[-1]) + "\n")
-    print(f"{'kind':24}{'worth':>8}{'runs':>5}{'answers':>8}   value less that without the rule   regret, likewise")
+    print(f"{'kind':24}{'worth':>8}{'runs':>5}{'answers':>8}   value less that without it   regret, likewise")
     print(report(rows))
 
 

@@ -137,11 +137,8 @@ def likes_many(request: ChatRequest) -> dict[str, Any]:
 
 
 def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, folder: Path) -> None:
-    run(
-        sets=('search.knobs=["top_k"]', "search.ranges.top_k=[1, 20]", "search.demos=0", "search.trials=16",
-              "search.worth=0"),  # fmt: skip
-        target=ScriptedTarget(likes_many),
-    )
+    sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[1, 20]", "search.demos=0", "search.trials=16")
+    run(sets=(*sets, "search.worth=0"), target=ScriptedTarget(likes_many))
     assert search_of(folder / "out")["candidate"]["knobs"]["top_k"] >= 10
     study = read_study(study_directory(folder / "out"))
     assert study is not None
