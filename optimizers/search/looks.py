@@ -133,25 +133,26 @@ class Looks:
         """Returns which of the `proposals` begin, at most `left`, and which trials go on.
 
         The first proposals are a batch. It begins as it is where it is `planned`, in a race, and where no
-        look is worth its questions.
+        look is worth its questions, or all together too little (`search.worth`).
         """
         task, done = self._task, len(self._trials)
         batch = range(min(len(proposals), task.batch, left))
         if not self.are_allocated or planned:
             return NextLooks(batch)
         fitted = FittedScores.to(self._trials, task.objectives[0], proposals)
-        if self._is_over(fitted, proposals):
-            return NextLooks((), (), fitted)
+        if self._is_too_little(fitted, proposals):
+            return NextLooks(batch, (), fitted)
         looks = best_looks(fitted, self._trials, proposals, task.objectives[0], task.looks)
         if not looks:
             return NextLooks(batch, (), fitted)
         new = [index - done for index in looks if index >= done][:left]
         return NextLooks(new, sorted(index for index in looks if index < done), fitted)
 
-    def _is_over(self, fitted: FittedScores, fresh: Sequence[Candidate]) -> bool:
-        """Returns whether further answers are not worth what they cost, and writes to `ended` why.
+    def _is_too_little(self, fitted: FittedScores, fresh: Sequence[Candidate]) -> bool:
+        """Returns whether too little is expected of further answers; says so in `ended` once all trials began.
 
-        Never with a budget, which says itself what a study may cost.
+        Never with a budget, which says itself what a study may cost. What was not tried is `fresh`: it is tried
+        first, as the model expects of it what its values did elsewhere, and so expects no surprise.
         """
         objective, worth = self._task.objectives[0], self._worth
         if not worth:
@@ -159,9 +160,11 @@ class Looks:
         gain = further_gain(fitted, fresh, objective)
         if gain is None or gain >= worth:
             return False
+        if fresh:
+            return True
         self.ended = (
             f"The search ended, because {FURTHER} further answers are expected to gain {gain:.2g} "
-            f"{objective.metric.id}, less than search.worth = {worth:g}; worth = 0 goes on to the last trial."
+            f"{objective.metric.id}, less than search.worth = {worth:g}; worth = 0 goes on."
         )
         return True
 

@@ -135,8 +135,8 @@ class Search(Model):
     worth: Annotated[float, Number(low=0)] = Field(
         default=WORTH,
         description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
-        "without a budget ends once less is expected. 0 goes on to the last trial. Several objectives and "
-        "other optimizers ignore it.",
+        "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
+        "promises anything. Several objectives, instruction rounds and other optimizers ignore it.",
     )
     programs: Annotated[
         tuple[str, ...],
