@@ -79,14 +79,15 @@ class Runtime:
         other.gateway.epoch = epoch
         return other
 
-    def repeated(self, number: int = 1) -> Runtime:
+    def repeated(self, number: int = 1, *, judge: bool = False) -> Runtime:
         """Returns the same runtime with replies drawn anew, for the `number`th time (`RepeatedTarget`).
 
-        The judge stays the same: it judges equal answers equally.
+        With `judge` only those of the judge, else all others: a judge that is not repeated judges equal
+        answers equally.
         """
         other = copy.copy(self)
         other.targets = {
-            role: target if role == "judge" else RepeatedTarget(target, number)
+            role: RepeatedTarget(target, number) if (role == "judge") == judge else target
             for role, target in self.targets.items()
         }
         other.gateway = copy.copy(self.gateway)

@@ -149,10 +149,10 @@ class Looks:
         return NextLooks(new, sorted(index for index in looks if index < done), fitted)
 
     def _is_too_little(self, fitted: FittedScores, fresh: Sequence[Candidate]) -> bool:
-        """Returns whether too little is expected of further answers; says so in `ended` once all trials began.
+        """Returns whether too little is expected of further answers; `ended` says so once all trials began.
 
-        Never with a budget, which says itself what a study may cost. What was not tried is `fresh`: it is tried
-        first, as the model expects of it what its values did elsewhere, and so expects no surprise.
+        Never with a budget, which says itself what a study may cost. `fresh` candidates are tried first: the
+        model expects of them what their values did elsewhere, and so no surprise.
         """
         objective, worth = self._task.objectives[0], self._worth
         if not worth:

@@ -108,7 +108,74 @@ def test_two_programs_have_no_replicates(tmp_path: Path, capsys: pytest.CaptureF
     written(tmp_path, RECIPE)
     recipe = str(tmp_path / "recipe.toml")
     assert main(["eval", recipe, recipe, "--replicates", "3"]) == 2
-    assert "--replicates is for one program" in capsys.readouterr().err
+    assert "--replicates and --judge-again are for one program" in capsys.readouterr().err
+
+
+JUDGED = RECIPE + '[targets.judge]\nkind = "embedded"\n'
+QUESTIONS_JUDGED = 20
+
+
+def judged(folder: Path, judge: ScriptedTarget, again: int, recipe: str = JUDGED) -> Evaluation:
+    written(folder, recipe)
+    wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
+    opened = evaluate.open_program(
+        folder / "recipe.toml",
+        ["metrics.report=['judge_acc']", "search.objectives=['judge_acc']"],
+        store=CallStore(folder / "store"),
+        targets={"main": wrong, "judge": judge},
+    )
+    try:
+        return evaluate.score(opened, "dev", again=again)
+    finally:
+        opened.close()
+
+
+def test_a_judge_that_repeats_itself_is_told(tmp_path: Path) -> None:
+    judge = ScriptedTarget(lambda _: {"correct": True})
+    found = judged(tmp_path, judge, 8).second_verdicts["judge_acc"]
+    assert len(judge.requests) == QUESTIONS_JUDGED + 8
+    assert (found.changed.mean, found.changed.n) == (0.0, 8)
+    assert "scored all 8 answers the same" in found.text
+    assert "not that it is right" in found.text
+
+
+def test_a_judge_that_never_agrees_with_itself_is_told(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    def turning(request: ChatRequest) -> dict[str, Any]:
+        sent.append(request.messages[-1].content)
+        return {"correct": sent.count(sent[-1]) == 1}
+
+    found = judged(tmp_path, ScriptedTarget(turning), 8).second_verdicts["judge_acc"]
+    assert found.changed.mean == 1.0
+    assert "scored none of 8 answers the same; its scores say nothing" in found.text
+
+
+def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    judge = ScriptedTarget(lambda _: {"correct": rng.random() < 0.7})
+    plain, asked = judged(tmp_path, judge, 0), judged(tmp_path, judge, 20)
+    sent = len(judge.requests)
+    again = judged(tmp_path, judge, 20)
+    assert len(judge.requests) == sent == 2 * QUESTIONS_JUDGED
+    assert plain.metrics == asked.metrics == again.metrics
+    assert asked.second_verdicts == again.second_verdicts
+    found = asked.second_verdicts["judge_acc"]
+    assert 0 < found.changed.mean < 1
+    assert "the interval of the mean holds it already" in found.text
+    assert asked.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
+    assert "judged_again" not in plain.to_json()
+
+
+def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:
+    written(tmp_path, RECIPE)
+    target = ScriptedTarget(by_question)
+    opened = evaluate.open_program(tmp_path / "recipe.toml", store=CallStore(None), targets={"main": target})
+    with pytest.raises(UsageError, match="nothing to judge again"):
+        evaluate.score(opened, "dev", again=5)
+    with pytest.raises(UsageError, match="whole number of 0 or more, found -1"):
+        evaluate.score(opened, "dev", again=-1)
+    assert not target.requests
 
 
 @given(st.integers(2, 6), st.integers(2, 30), st.integers(0, 1000))

@@ -1,4 +1,4 @@
-"""What `search.worth` saves and what it costs: when a study without a budget may end, where the truth is known.
+"""What `search.worth` saves and what it costs, where the truth is known.
 
     PYTHONPATH=src python -m experiments.benchmarks.search.worth [--worths 0 0.001 ...]
         [--seeds 4] [--null-seeds 10] [--rows FILE]

@@ -79,6 +79,7 @@ def evaluate(
     split: str = "test",
     sets: Sequence[str] = (),
     replicates: int = 1,
+    judge_again: int = 0,
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
@@ -89,9 +90,10 @@ def evaluate(
     Test questions that taught or chose the compiled program are left out; with `include_seen` they are
     scored, and rows and remark say so. With `replicates` above 1 every question is answered so many times,
     each draw a recording of its own, and `variances` says by metric how much of the variance is the model's
-    own; everything else is of the first. The other arguments are those of `load`. Returns an Evaluation with
-    `rows` (a Row per question, in the order of the split), `metrics` (an Interval per metric: mean, low,
-    high, n) and `counters`.
+    own; everything else is of the first. With `judge_again` the judge is asked a second time about so many
+    answers, and `second_verdicts` says by metric how often the score changed. The other arguments are those
+    of `load`. Returns an Evaluation with `rows` (a Row per question, in the order of the split), `metrics`
+    (an Interval per metric: mean, low, high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
 
@@ -101,8 +103,14 @@ def evaluate(
     from ragc.compiled import evaluate as examples
 
     program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
-    shown = progress or SILENT
-    return examples.score(program, split, progress=shown, include_seen=include_seen, replicates=replicates)
+    return examples.score(
+        program,
+        split,
+        progress=progress or SILENT,
+        include_seen=include_seen,
+        replicates=replicates,
+        again=judge_again,
+    )
 
 
 def compare(

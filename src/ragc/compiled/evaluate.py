@@ -23,7 +23,14 @@ from ragc.compiled.contamination import (
     recipe_digest,
     record,
 )
-from ragc.compiled.replicates import check_replicates, replicates_json, variances_of
+from ragc.compiled.replicates import (
+    SecondVerdicts,
+    check_judge_again,
+    check_replicates,
+    judge_again,
+    replicates_json,
+    variances_of,
+)
 from ragc.compiled.resolve import Opening, resolve
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
@@ -155,7 +162,8 @@ class Evaluation:
     chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
     `showing` is a look at test questions that is not counted yet. `variances` say by metric how much of the
     scores' variance is the model's own, where the questions were answered several times; the rest is of the
-    first answers.
+    first answers. `second_verdicts` say by metric how often the judge scored a sample otherwise, where it was
+    asked again.
     """
 
     rows: tuple[Row, ...]
@@ -168,6 +176,7 @@ class Evaluation:
     contamination: Contamination = CLEAN
     seed: int = 0
     variances: Mapping[str, VarianceShares] = field(default_factory=dict)
+    second_verdicts: Mapping[str, SecondVerdicts] = field(default_factory=dict)
     showing: Showing | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -193,6 +202,11 @@ class Evaluation:
             **({"look": self.look.to_json()} if self.look else {}),
             **({"remark": self.remark} if self.remark else {}),
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
+            **(
+                {"judged_again": {name: found.to_json() for name, found in self.second_verdicts.items()}}
+                if self.second_verdicts
+                else {}
+            ),
             **({"replicates": replicates_json(self.variances)} if self.variances else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
@@ -339,13 +353,17 @@ def score(
     include_seen: bool = False,
     count: bool = True,
     replicates: int = 1,
+    again: int = 0,
 ) -> Evaluation:
     """Scores the program on `split` with the metrics of its recipe, answering `replicates` times.
+
+    The judge is asked a second time about `again` of the answers.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
     marked. Raises UsageError for an empty split, or if no test question is left.
     """
     check_replicates(replicates, opened.program, opened.task)
+    check_judge_again(again, opened.task)
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
@@ -353,7 +371,7 @@ def score(
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.")
 
-    async def work() -> tuple[list[tuple[Row, ...]], Measurement]:
+    async def work() -> tuple[list[tuple[Row, ...]], dict[str, SecondVerdicts], Measurement]:
         run = MeasuredRun(task, progress)
         await run.open()
         progress.phase(f"answering {split}", len(questions))
@@ -362,12 +380,13 @@ def score(
                 await task.fit(opened.program)
             drawn = [await run.answer(opened.program, questions)]
             for number in range(1, replicates):
-                again = await asyncio.to_thread(opened.repeated, number)
+                program = await asyncio.to_thread(opened.repeated, number)
                 progress.phase(f"answering {split}, draw {number + 1} of {replicates}", len(questions))
-                drawn.append(await run.answer(again, questions))
-        return drawn, measured
+                drawn.append(await run.answer(program, questions))
+            second = await judge_again(drawn[0], again, task) if again else {}
+        return drawn, second, measured
 
-    drawn, measured = event_loop.run(work())
+    drawn, second, measured = event_loop.run(work())
     rows = drawn[0]
     progress.close()
     rows = contamination.marked(rows)
@@ -387,7 +406,18 @@ def score(
     left = None if look else showing
     variances = variances_of(drawn, task) if replicates > 1 else {}
     return Evaluation(
-        rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed, variances, left
+        rows,
+        means,
+        cost,
+        task.scorer.backends,
+        since,
+        look,
+        remark,
+        shown,
+        task.seed,
+        variances,
+        second,
+        left,
     )
 
 

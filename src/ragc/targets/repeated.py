@@ -15,9 +15,9 @@ SAMPLE_SHIFT = 1 << 20
 class RepeatedTarget:
     """A target whose replies are not those of the first run: they are stored under another identity.
 
-    `number` counts repetitions from 1. Greedy requests are sent unchanged, sampled ones with another number of
-    the sample, from which targets with the capability `seed` derive their seed. It is opened and closed with
-    the wrapped target.
+    `number` counts repetitions from 1. Greedy requests are sent unchanged, sampled ones with another number
+    of the sample, from which targets with the capability `seed` derive their seed. It is opened and closed
+    with the wrapped target.
     """
 
     def __init__(self, target: Target, number: int = 1) -> None:

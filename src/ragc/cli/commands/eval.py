@@ -42,6 +42,13 @@ def register(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="answer N times at the program's temperature: how much of the variance is the model's own",
     )
+    command.add_argument(
+        "--judge-again",
+        type=int,
+        default=0,
+        metavar="N",
+        help="ask the judge a second time about N answers: how often it contradicts itself",
+    )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
     command.add_argument("--include-seen", **options.INCLUDE_SEEN)
     command.set_defaults(run=run)
@@ -49,8 +56,11 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores, compares or sums up, by what is named; returns the exit code."""
-    if args.replicates != 1 and (args.other or args.program.endswith(".jsonl")):
-        raise UsageError("--replicates is for one program; name no rows and no other one, or leave it out.")
+    if (args.replicates != 1 or args.judge_again) and (args.other or args.program.endswith(".jsonl")):
+        raise UsageError(
+            "--replicates and --judge-again are for one program; name no rows and no other one, or leave "
+            "them out."
+        )
     if args.other:
         return _compare(args)
     if args.labels:
@@ -71,6 +81,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             args.program,
             split=args.split,
             replicates=args.replicates,
+            judge_again=args.judge_again,
             progress=progress,
             include_seen=args.include_seen,
             **args.opening,

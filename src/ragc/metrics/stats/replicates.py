@@ -30,8 +30,8 @@ class VarianceShares:
     """The variance of scores over `n` questions, each answered `replicates` times.
 
     `between` is the variance between questions, `within` that of answers to one question, `share` the share
-    of `within` in both with its 95% interval; None where all scores are equal. `error` is the standard error of
-    the mean of one run that is due to the model alone.
+    of `within` in both with its 95% interval; None where all scores are equal. `error` is the standard error
+    of the mean of one run that is due to the model alone.
     """
 
     between: float
@@ -55,7 +55,7 @@ class VarianceShares:
             return f"{times} all scored the same, so there is no variance to share out."
         return (
             f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own, the rest "
-            f"is between questions ({times}); the mean of other draws differs by about {self.error:.3f}."
+            f"is between questions ({times}); other draws move the mean {self.error:.3f}."
         )
 
     def to_json(self) -> dict[str, Any]:
