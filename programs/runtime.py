@@ -13,6 +13,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.charges import Ledger
 from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
+from ragc.targets.repeated import RepeatedTarget
 from ragc.targets.thinking import check_rooms
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ class Runtime:
         other = copy.copy(self)
         other.gateway = copy.copy(self.gateway)
         other.gateway.epoch = epoch
+        return other
+
+    def repeated(self, number: int = 1, *, judge: bool = False) -> Runtime:
+        """Returns the same runtime with replies drawn anew, for the `number`th time (`RepeatedTarget`).
+
+        With `judge` only those of the judge, else all others: a judge that is not repeated judges equal
+        answers equally.
+        """
+        other = copy.copy(self)
+        other.targets = {
+            role: RepeatedTarget(target, number) if (role == "judge") == judge else target
+            for role, target in self.targets.items()
+        }
+        other.gateway = copy.copy(self.gateway)
+        other.gateway.fallbacks = fallback_chains(other.targets)
         return other
 
     async def open(self, watch: Watch | None = None) -> None:

@@ -1,7 +1,7 @@
 """How far the estimates of `ragc headroom` are from the truth, on recipes whose truth is known.
 
     PYTHONPATH=src python -m experiments.benchmarks.search.headroom
-        [--recipes 300] [--settings 8] [--questions 30] [--dev 80] [--trials 30] [--seed 1]
+        [--kinds NAME ...] [--recipes 300] [--settings 8] [--questions 30] [--dev 80] [--trials 30] [--seed 1]
 
 A simulated recipe is a population of settings and of questions. A setting has an effect, a question a
 difficulty (some are solved by nothing), each pair of both an interaction; a score is 0 or 1, or a share of 1.
@@ -65,6 +65,10 @@ KINDS = (
     Kind("baseline good", start=0.8),
     Kind("baseline poor", start=-1.0),
     Kind("few good settings", effects=0.2, skew=0.2, lift=1.5),
+    Kind("broken settings", skew=0.25, lift=-3.0),
+    Kind("needle", effects=0.1, skew=0.02, lift=2.0),
+    Kind("baseline very good", start=1.5),
+    Kind("good, small effects", effects=0.2, start=0.6),
     Kind("hard questions", hopeless=0.6),
     Kind("scores in shares", shares=True),
 )
@@ -160,6 +164,7 @@ def report(kind: Kind, outcomes: list[Outcome]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Bias and coverage of the estimates of ragc headroom.")
+    parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS])
     parser.add_argument("--recipes", type=int, default=300)
     parser.add_argument("--settings", type=int, default=8, help="the baseline among them")
     parser.add_argument("--questions", type=int, default=30)
@@ -170,7 +175,7 @@ def main() -> None:
     print(f"{args.settings} settings on {args.questions} questions; a search of {args.trials} on {args.dev}")
     print(f"{'':20}{'gain':>8}{'bias':>8}{'|error|':>8}{'covered':>9}{'width':>8}{'shown':>7}", end="")
     print(f"{'sd':>9}{'bias':>8}{'never':>8}")
-    for kind in KINDS:
+    for kind in (kind for kind in KINDS if kind.name in args.kinds):
         outcomes = [simulate(replace(kind), args, number) for number in range(args.recipes)]
         print(report(kind, outcomes), flush=True)
 

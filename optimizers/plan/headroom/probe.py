@@ -33,7 +33,6 @@ from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, ProbedSetting
-from ragc.optimizers.plan.headroom.second_run import rebuild_baseline
 from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
@@ -43,7 +42,7 @@ from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
-from ragc.task.prompts import check_programs
+from ragc.task.prompts import check_programs, give_prompts
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, cost_so_far, note_cost, open_run
 
@@ -271,7 +270,7 @@ class _Probe:
         baseline = self._design.candidates[0]
         if self._task.ledger.calls + self._expected(baseline, repeats) > self._design.calls:
             return None
-        again = await asyncio.to_thread(rebuild_baseline, self._task, program)
+        again = await asyncio.to_thread(_rebuilt_baseline, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
         rows = await self._run.answer(again, self._questions[:repeats])
         labels = [question.group for question in self._questions[:repeats]]
@@ -386,3 +385,11 @@ def _unique_labels(labels: Sequence[str]) -> list[str]:
 def _inflation(sizes: Sequence[int]) -> float:
     """Returns the growth of the variance of a mean over groups of `sizes` whose questions are alike."""
     return sum(size * size for size in sizes) / sum(sizes) - 1 if sizes else 0.0
+
+
+def _rebuilt_baseline(task: Task, program: RagProgram) -> RagProgram:
+    """Builds the baseline of `task` for a second run, with what `program`, its first run, learned."""
+    built = task.method.build(task.runtime.repeated(), task.baseline_knobs)
+    built = give_prompts(built, task.recipe, checked=True)
+    built.learned = program.learned
+    return built

@@ -78,6 +78,8 @@ def evaluate(
     *,
     split: str = "test",
     sets: Sequence[str] = (),
+    replicates: int = 1,
+    judge_again: int = 0,
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
@@ -86,18 +88,29 @@ def evaluate(
     """Scores the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
     Test questions that taught or chose the compiled program are left out; with `include_seen` they are
-    scored, and rows and remark say so. The other arguments are those of `load`. Returns an Evaluation with
-    `rows` (a Row per question, in the order of the split), `metrics` (an Interval per metric: mean, low,
-    high, n) and `counters`.
+    scored, and rows and remark say so. With `replicates` above 1 every question is answered so many times,
+    each draw a recording of its own, and `variances` says by metric how much of the variance is the model's
+    own; everything else is of the first. With `judge_again` the judge is asked a second time about so many
+    answers, and `second_verdicts` says by metric how often the score changed. The other arguments are those
+    of `load`. Returns an Evaluation with `rows` (a Row per question, in the order of the split), `metrics`
+    (an Interval per metric: mean, low, high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
 
-    Raises UsageError for a split without questions, Untrusted, and TargetError.
+    Raises UsageError for a split without questions and for replicates that are all equal, Untrusted, and
+    TargetError.
     """
     from ragc.compiled import evaluate as examples
 
     program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
-    return examples.score(program, split, progress=progress or SILENT, include_seen=include_seen)
+    return examples.score(
+        program,
+        split,
+        progress=progress or SILENT,
+        include_seen=include_seen,
+        replicates=replicates,
+        again=judge_again,
+    )
 
 
 def compare(

@@ -7,6 +7,7 @@ One file, as asking and evaluating open a program, answer and close in the same 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,14 @@ from ragc.compiled.contamination import (
     recipe_digest,
     record,
 )
+from ragc.compiled.replicates import (
+    SecondVerdicts,
+    check_judge_again,
+    check_replicates,
+    judge_again,
+    replicates_json,
+    variances_of,
+)
 from ragc.compiled.resolve import Opening, resolve
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
@@ -35,6 +44,7 @@ from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
@@ -121,6 +131,18 @@ class OpenProgram:
     program: RagProgram
     compiled: CompiledProgram | None
 
+    def repeated(self, number: int) -> RagProgram:
+        """Builds the program anew with replies that are drawn for the `number`th time after the first."""
+        task, runtime = self.task, self.task.runtime.repeated(number)
+        if self.compiled is not None:
+            entry = task.method if task.method.id == self.compiled.state.method else None
+            return self.compiled.build(runtime, entry)
+        program = task.method.build(runtime, task.recipe.fixed(task.method))
+        if task.recipe.prompts:
+            program = give_prompts(program, task.recipe)
+        program.learned = self.program.learned
+        return program
+
     def ask_anew(self) -> None:
         """Makes later calls ask the models again instead of using stored replies."""
         self.task.runtime.gateway.epoch = uuid4().hex[:16]
@@ -140,7 +162,10 @@ class Evaluation:
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
     sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
     chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
-    `showing` is a look at test questions that is not counted yet.
+    `showing` is a look at test questions that is not counted yet. `variances` say by metric how much of the
+    scores' variance is the model's own, where the questions were answered several times; the rest is of the
+    first answers. `second_verdicts` say by metric how often the judge scored a sample otherwise, where it was
+    asked again.
     """
 
     rows: tuple[Row, ...]
@@ -152,6 +177,8 @@ class Evaluation:
     remark: str = ""
     contamination: Contamination = CLEAN
     seed: int = 0
+    variances: Mapping[str, VarianceShares] = field(default_factory=dict)
+    second_verdicts: Mapping[str, SecondVerdicts] = field(default_factory=dict)
     showing: Showing | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -177,6 +204,12 @@ class Evaluation:
             **({"look": self.look.to_json()} if self.look else {}),
             **({"remark": self.remark} if self.remark else {}),
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
+            **(
+                {"judged_again": {name: found.to_json() for name, found in self.second_verdicts.items()}}
+                if self.second_verdicts
+                else {}
+            ),
+            **({"replicates": replicates_json(self.variances)} if self.variances else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
@@ -321,12 +354,18 @@ def score(
     progress: Progress = SILENT,
     include_seen: bool = False,
     count: bool = True,
+    replicates: int = 1,
+    again: int = 0,
 ) -> Evaluation:
-    """Scores the program on `split` with the metrics of its recipe.
+    """Scores the program on `split` with the metrics of its recipe, answering `replicates` times.
+
+    The judge is asked a second time about `again` of the answers.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
     marked. Raises UsageError for an empty split, or if no test question is left.
     """
+    check_replicates(replicates, opened.program, opened.task)
+    check_judge_again(again, opened.task)
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
@@ -334,17 +373,23 @@ def score(
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
 
-    async def work() -> tuple[tuple[Row, ...], Measurement]:
+    async def work() -> tuple[list[tuple[Row, ...]], dict[str, SecondVerdicts], Measurement]:
         run = MeasuredRun(task, progress)
         await run.open()
         progress.phase(f"answering {split}", len(questions))
         async with run.measuring() as measured:
             if opened.compiled is None:
                 await task.fit(opened.program)
-            rows = await run.answer(opened.program, questions)
-        return rows, measured
+            drawn = [await run.answer(opened.program, questions)]
+            for number in range(1, replicates):
+                program = await asyncio.to_thread(opened.repeated, number)
+                progress.phase(f"answering {split}, draw {number + 1} of {replicates}", len(questions))
+                drawn.append(await run.answer(program, questions))
+            second = await judge_again(drawn[0], again, task) if again else {}
+        return drawn, second, measured
 
-    rows, measured = event_loop.run(work())
+    drawn, second, measured = event_loop.run(work())
+    rows = drawn[0]
     progress.close()
     rows = contamination.marked(rows)
     cost = {**measured.to_json(), **measured.cached}
@@ -361,7 +406,21 @@ def score(
     remark = " ".join(_remarks(opened, split, contamination))
     shown = contamination if split == "test" else CLEAN
     left = None if look else showing
-    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed, left)
+    variances = variances_of(drawn, task) if replicates > 1 else {}
+    return Evaluation(
+        rows,
+        means,
+        cost,
+        task.scorer.backends,
+        since,
+        look,
+        remark,
+        shown,
+        task.seed,
+        variances,
+        second,
+        left,
+    )
 
 
 def showing_of(

@@ -38,6 +38,7 @@ from ragc.recipe.values import (
     OWN_OPTIMIZER,
     PROGRAMS,
     RISK,
+    WORTH,
     DatasetName,
     OptimizerNames,
     ProgramName,
@@ -130,6 +131,12 @@ class Search(Model):
         default=RISK,
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
+    )
+    worth: Annotated[float, Number(low=0)] = Field(
+        default=WORTH,
+        description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
+        "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
+        "promises anything. Several objectives, instruction rounds and other optimizers ignore it.",
     )
     programs: Annotated[
         tuple[str, ...],

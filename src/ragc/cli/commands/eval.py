@@ -35,6 +35,20 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
+    command.add_argument(
+        "--replicates",
+        type=int,
+        default=1,
+        metavar="N",
+        help="answer N times at the program's temperature: how much of the variance is the model's own",
+    )
+    command.add_argument(
+        "--judge-again",
+        type=int,
+        default=0,
+        metavar="N",
+        help="ask the judge a second time about N answers: how often it contradicts itself",
+    )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
     command.add_argument("--include-seen", **options.INCLUDE_SEEN)
     command.set_defaults(run=run)
@@ -42,6 +56,11 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores, compares or sums up, by what is named; returns the exit code."""
+    if (args.replicates != 1 or args.judge_again) and (args.other or args.program.endswith(".jsonl")):
+        raise UsageError(
+            "--replicates and --judge-again are for one program; name no rows and no other one, or leave "
+            "them out."
+        )
     if args.other:
         return _compare(args)
     if args.labels:
@@ -61,6 +80,8 @@ def _evaluate(args: argparse.Namespace) -> int:
         evaluation = use.evaluate(
             args.program,
             split=args.split,
+            replicates=args.replicates,
+            judge_again=args.judge_again,
             progress=progress,
             include_seen=args.include_seen,
             **args.opening,

@@ -11,6 +11,11 @@ its expected gain is multiplied by the share of variance that is not luck. The i
 (Weerahandi 1993, doi:10.1080/01621459.1993.10476355): mean and variances are drawn from their distribution
 given the observed sums of squares, and the gain is computed for each draw.
 
+Some settings may be broken: far below the others, so that effects are not normal. The settings are therefore
+split into a lower and an upper group where that explains more of their spread than in most normal samples.
+The estimate is then that of the upper group, of which a search draws its share of trials, and the interval
+holds both: few settings seldom tell for sure (experiments/benchmarks/search/headroom.py).
+
 Questions in groups are not independent: a sum over questions has the error of as many independent ones as its
 group sums indicate (`clusters`), and settings are shuffled within groups.
 
@@ -20,7 +25,7 @@ numpy is imported on first use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +50,10 @@ SEARCHES = 400
 
 SHUFFLES = 2000
 """Shuffles of settings within questions, for the test that settings differ."""
+
+SPLIT_CHANCE, NORMAL_SAMPLES = 0.3, 4000
+"""Settings are split into two groups where a normal sample is split as clearly with at most this chance, and
+the samples that tell."""
 
 MIN_SETTINGS, MIN_QUESTIONS = 3, 5
 """The fewest settings, the baseline counted, and questions that say anything of the variance between."""
@@ -89,7 +98,8 @@ class Spread:
     `mean` is the mean lead of the settings over the baseline and `error` its variance from the questions
     alone. `between` and `within` are mean squares with their degrees of freedom `df`, and `variance` is that
     of true effects, 0 or more. `p` is that of the test that all settings, the baseline included, score alike.
-    `independent` is the number of groups, None for independent questions.
+    `independent` is the number of groups, None for independent questions. `upper` are the same of the
+    settings that are not broken, and `upper_share` is their share; None and 1 where none stand apart.
     """
 
     mean: float
@@ -100,6 +110,8 @@ class Spread:
     questions: int
     p: float
     independent: int | None = None
+    upper: Spread | None = None
+    upper_share: float = 1.0
 
     @property
     def variance(self) -> float:
@@ -180,10 +192,21 @@ def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread
             f"A variance between settings needs {MIN_SETTINGS} settings and {MIN_QUESTIONS} questions, "
             f"found {settings} and {n}."
         )
+    clusters = Groups.of(groups)
+    p = _test_differences(values if clusters is None else clusters.sums(values.T).T, seed)
+    upper = _upper_settings(values[1:].mean(axis=1))
+    if len(upper) == settings - 1:
+        return _spread_of(values, clusters, p)
+    kept = _spread_of(values[[0, *(1 + upper)]], clusters, p)
+    return replace(_spread_of(values, clusters, p), upper=kept, upper_share=len(upper) / (settings - 1))
+
+
+def _spread_of(values: Array, clusters: Groups | None, p: float) -> Spread:
+    """Returns the effects of all settings in `values`; `p` is that of the test that they score alike."""
+    settings, n = values.shape
     others = values[1:]
     leads = others.mean(axis=0) - values[0]
     between, within = _mean_squares(others)
-    clusters = Groups.of(groups)
     rest = others - others.mean(axis=1, keepdims=True) - others.mean(axis=0)
     independent = size_of(clusters) or n
     return Spread(
@@ -193,7 +216,7 @@ def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread
         within=within / _share(list(rest), clusters),
         df=(settings - 2, (settings - 2) * (independent - 1)),
         questions=n,
-        p=_test_differences(values if clusters is None else clusters.sums(values.T).T, seed),
+        p=p,
         independent=size_of(clusters),
     )
 
@@ -203,6 +226,16 @@ def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: in
 
     `limit` is the most by which any setting can exceed the baseline.
     """
+    gain = _normal_gain(seen, trials=trials, dev=dev, limit=limit, seed=seed)
+    if seen.upper is None:
+        return gain
+    some = max(1, round(trials * seen.upper_share))
+    upper = _normal_gain(seen.upper, trials=some, dev=dev, limit=limit, seed=seed)
+    return replace(upper, low=min(gain.low, upper.low), high=max(gain.high, upper.high))
+
+
+def _normal_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: int) -> Gain:
+    """Returns the gain where the effects of settings are normal."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -265,6 +298,38 @@ def _mean_squares(values: Array) -> tuple[float, float]:
     rest = values - rows - columns + values.mean()
     between = n * float(((rows - values.mean()) ** 2).sum()) / (settings - 1)
     return between, float((rest**2).sum()) / ((settings - 1) * (n - 1))
+
+
+def _upper_settings(means: Array) -> NDArray[np.intp]:
+    """Returns the positions of settings that are not broken, in order; a minority of `means` may be."""
+    import numpy as np
+
+    order = np.argsort(means, kind="stable")
+    clear, lower = _clearest_split(means[order][None])
+    normal = np.random.default_rng(0).normal(size=(NORMAL_SAMPLES, len(means)))
+    usual, _ = _clearest_split(np.sort(normal, axis=1))
+    first = int(lower[0]) if clear[0] > np.quantile(usual, 1 - SPLIT_CHANCE) else 0
+    return np.sort(order[first:])
+
+
+def _clearest_split(ascending: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Returns how much of each row's variance the best split explains, and the size of its lower group.
+
+    That group is the smaller one; 0 of rows without variance or with fewer than three values.
+    """
+    import numpy as np
+
+    rows, n = ascending.shape
+    sizes = np.arange(1, (n + 1) // 2)
+    variance = ascending.var(axis=1) * n
+    if not len(sizes):
+        return np.zeros(rows), np.zeros(rows, dtype=np.intp)
+    sums = ascending.cumsum(axis=1)
+    low = sums[:, sizes - 1] / sizes
+    high = (sums[:, -1:] - sums[:, sizes - 1]) / (n - sizes)
+    between = (high - low) ** 2 * sizes * (n - sizes) / n
+    share = np.divide(between, variance[:, None], out=np.zeros_like(between), where=variance[:, None] > 1e-12)
+    return share.max(axis=1), sizes[share.argmax(axis=1)]
 
 
 def _test_differences(values: Array, seed: int) -> float:

@@ -1,37 +1,34 @@
-"""Runs the same program a second time: its replies are drawn again and stored apart from the first ones."""
+"""A target that is asked again: its replies are drawn anew and stored apart from the first ones."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ragc.programs.base import RagProgram
-from ragc.programs.runtime import Runtime
 from ragc.targets.base import Capability, ChatRequest, Reply, Target, Watch
 from ragc.targets.thinking import room_of
 from ragc.targets.token_price import Price, table_price
-from ragc.task.base import Task
-from ragc.task.prompts import give_prompts
 
 SAMPLE_SHIFT = 1 << 20
-"""Added to the number of a sample, so that a seeded target draws another reply."""
+"""Added to the number of a sample for each repetition, so that a seeded target draws another reply."""
 
 
-class SecondTarget:
+class RepeatedTarget:
     """A target whose replies are not those of the first run: they are stored under another identity.
 
-    Greedy requests are sent unchanged, sampled ones with another number of the sample, from which targets
-    with the capability `seed` derive their seed. It is opened and closed with the wrapped target.
+    `number` counts repetitions from 1. Greedy requests are sent unchanged, sampled ones with another number
+    of the sample, from which targets with the capability `seed` derive their seed. It is opened and closed
+    with the wrapped target.
     """
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, number: int = 1) -> None:
+        self._target, self._number = target, number
         self.name, self.model, self.concurrency = target.name, target.model, target.concurrency
         self.options = getattr(target, "options", None)
         self.endpoint = getattr(target, "endpoint", "")
         self.price = getattr(target, "price", None)
         self.longest_reply = getattr(target, "longest_reply", None)
 
-    def __deepcopy__(self, memo: object) -> SecondTarget:
+    def __deepcopy__(self, memo: object) -> RepeatedTarget:
         return self
 
     @property
@@ -52,7 +49,9 @@ class SecondTarget:
     @property
     def identity(self) -> str:
         """That of the target, marked."""
-        return f"{self._target.identity}, a second run"
+        return (
+            f"{self._target.identity}, {'a second run' if self._number == 1 else f'run {self._number + 1}'}"
+        )
 
     def table_price(self) -> Price | None:
         """Returns the table price of the wrapped target."""
@@ -65,7 +64,7 @@ class SecondTarget:
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the target's reply to `request`, drawn again if it is sampled."""
         if request.sampling.temperature > 0:
-            request = replace(request, sample=request.sample + SAMPLE_SHIFT)
+            request = replace(request, sample=request.sample + SAMPLE_SHIFT * self._number)
         return await self._target.complete(request)
 
     def count_tokens(self, text: str) -> int:
@@ -74,19 +73,3 @@ class SecondTarget:
 
     async def aclose(self) -> None:
         """Does nothing: the target is open for the first run too."""
-
-
-def rebuild_baseline(task: Task, program: RagProgram) -> RagProgram:
-    """Builds the baseline of `task` for a second run, with what `program`, its first run, learned.
-
-    The judge stays the same: it judges equal answers equally.
-    """
-    runtime = task.runtime
-    targets = {
-        role: target if role == "judge" else SecondTarget(target) for role, target in runtime.targets.items()
-    }
-    second = Runtime(targets, runtime.sources, store=runtime.gateway.store, ledger=task.ledger)
-    built = task.method.build(second, task.baseline_knobs)
-    built = give_prompts(built, task.recipe, checked=True)
-    built.learned = program.learned
-    return built

@@ -1,0 +1,109 @@
+"""Variance components of replicates: how much of the variance of scores is between questions, how much not.
+
+Every question is answered several times by the same program. The variance within questions is the model's
+own (it draws its replies), and the rest is between questions: a one-way random effects model by the analysis
+of variance (Searle, Casella and McCulloch 1992, Variance Components). The interval is a bootstrap over
+questions.
+numpy is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragc.core.display import quantity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+DRAWS = 2000
+"""Bootstrap draws of an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceShares:
+    """The variance of scores over `n` questions, each answered `replicates` times.
+
+    `between` is the variance between questions, `within` that of answers to one question, `share` the share
+    of `within` in both with its 95% interval; None where all scores are equal. `error` is the standard error
+    of the mean of one run that is due to the model alone.
+    """
+
+    between: float
+    within: float
+    share: float | None
+    low: float
+    high: float
+    n: int
+    replicates: int
+
+    @property
+    def error(self) -> float:
+        """The standard deviation of a run's mean over these same questions."""
+        return (self.within / self.n) ** 0.5
+
+    @property
+    def text(self) -> str:
+        """A sentence for people."""
+        times = f"{quantity(self.n, 'question')} answered {self.replicates} times"
+        if self.share is None:
+            return f"{times} all scored the same, so there is no variance to share out."
+        return (
+            f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own, the rest "
+            f"is between questions ({times}); other draws move the mean {self.error:.3f}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns JSON values only."""
+        interval = None if self.share is None else [self.low, self.high]
+        return {
+            "between": self.between, "within": self.within, "share": self.share, "ci": interval,
+            "sd_of_mean": self.error, "n": self.n,
+        }  # fmt: skip
+
+
+def variance_shares(scores: Sequence[Sequence[float]], *, seed: int) -> VarianceShares | None:
+    """Returns the variance components of `scores`, a row a question and a column a replicate.
+
+    None with fewer than two questions or replicates.
+    """
+    import numpy as np
+
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2 or min(values.shape) < 2:
+        return None
+    n, replicates = values.shape
+    means, within = values.mean(axis=1), values.var(axis=1, ddof=1)
+    drawn = np.random.default_rng(seed).integers(0, n, (DRAWS, n))
+    between, own, share = _components(means[None], within[None], replicates)
+    _, _, shares = _components(means[drawn], within[drawn], replicates)
+    known = shares[~np.isnan(shares)]
+    if np.isnan(share[0]):
+        return VarianceShares(0.0, 0.0, None, 0.0, 0.0, n, replicates)
+    low, high = np.quantile(known, [0.025, 0.975])
+    value = float(share[0])
+    return VarianceShares(
+        float(between[0]),
+        float(own[0]),
+        value,
+        min(float(low), value),
+        max(float(high), value),
+        n,
+        replicates,
+    )
+
+
+def _components(means: Array, within: Array, replicates: int) -> tuple[Array, Array, Array]:
+    """Returns the variances between and within, and the share of the latter, NaN for none, along axis 1."""
+    import numpy as np
+
+    own = within.mean(axis=1)
+    between = np.maximum(0.0, means.var(axis=1, ddof=1) - own / replicates)
+    total = between + own
+    share = np.divide(own, total, out=np.full_like(own, np.nan), where=total > 1e-12)
+    return between, own, share

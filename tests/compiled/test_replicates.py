@@ -1,0 +1,203 @@
+"""Replicates: answers drawn several times say how much of the variance of scores is the model's own."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.cli.main import main
+from ragc.compiled import evaluate
+from ragc.compiled.evaluate import Evaluation
+from ragc.errors import UsageError
+from ragc.metrics.stats.replicates import variance_shares
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, colour_of, written
+
+WARM = ("knobs.temperature=0.7",)
+
+
+def even(request: ChatRequest) -> bool:
+    return sum(map(ord, request.messages[-1].content)) % 2 == 0
+
+
+def scored(folder: Path, target: ScriptedTarget, replicates: int, sets: Sequence[str] = WARM) -> Evaluation:
+    written(folder, RECIPE)
+    opened = evaluate.open_program(
+        folder / "recipe.toml", sets, store=CallStore(folder / "store"), targets={"main": target}
+    )
+    try:
+        return evaluate.score(opened, "dev", replicates=replicates)
+    finally:
+        opened.close()
+
+
+def draws() -> Any:
+    """Right at about every second draw, for any question."""
+    rng = random.Random(3)
+    return lambda request: {"answer": colour_of(request) if rng.random() < 0.5 else "no colour"}
+
+
+def by_question(request: ChatRequest) -> dict[str, Any]:
+    """Right or wrong by question, always the same."""
+    return {"answer": colour_of(request) if even(request) else "no colour"}
+
+
+def test_what_differs_between_draws_is_the_models_own(tmp_path: Path) -> None:
+    shares = scored(tmp_path, ScriptedTarget(draws()), 4).variances["em"]
+    assert (shares.n, shares.replicates) == (20, 4)
+    assert shares.share is not None
+    assert shares.low <= shares.share <= shares.high
+    assert shares.share > 0.6
+
+
+def test_what_never_differs_is_between_questions(tmp_path: Path) -> None:
+    shares = scored(tmp_path, ScriptedTarget(by_question), 3).variances["em"]
+    assert shares.within == 0
+    assert (shares.share, shares.error) == (0.0, 0.0)
+
+
+def test_each_draw_is_a_recording_of_its_own_and_nothing_is_sent_twice(tmp_path: Path) -> None:
+    first, second, third = (ScriptedTarget(draws()) for _ in range(3))
+    once = scored(tmp_path, first, 2)
+    assert len(first.requests) == 40
+    more = scored(tmp_path, second, 3)
+    assert len(second.requests) == 20  # only the third draw is new
+    assert more.metrics == once.metrics  # they are of the first draw
+    again = scored(tmp_path, third, 3)
+    assert not third.requests
+    assert again.variances == more.variances
+
+
+def test_one_draw_has_no_variances(tmp_path: Path) -> None:
+    evaluation = scored(tmp_path, ScriptedTarget(by_question), 1, ())
+    assert not evaluation.variances
+    assert "replicates" not in evaluation.to_json()
+
+
+def test_json_and_text_say_it(tmp_path: Path) -> None:
+    evaluation = scored(tmp_path, ScriptedTarget(draws()), 2)
+    told = json.loads(json.dumps(evaluation.to_json()))["replicates"]
+    assert told["n"] == 2
+    assert set(told["metrics"]) == set(evaluation.metrics)
+    assert "of the variance is the model's own" in evaluation.variances["em"].text
+
+
+def test_replicates_at_temperature_0_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    target = ScriptedTarget(by_question)
+    with pytest.raises(UsageError, match=r"every call is made at temperature 0; set knobs\.temperature"):
+        scored(tmp_path, target, 2, ())
+    assert not target.requests
+
+
+@pytest.mark.parametrize("replicates", [0, -1, 1.5, True, "3"])
+def test_a_number_that_is_none_is_refused(tmp_path: Path, replicates: Any) -> None:
+    with pytest.raises(UsageError, match="whole number of 1 or more"):
+        scored(tmp_path, ScriptedTarget(by_question), replicates)
+
+
+def test_two_programs_have_no_replicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path, RECIPE)
+    recipe = str(tmp_path / "recipe.toml")
+    assert main(["eval", recipe, recipe, "--replicates", "3"]) == 2
+    assert "--replicates and --judge-again are for one program" in capsys.readouterr().err
+
+
+JUDGED = RECIPE + '[targets.judge]\nkind = "embedded"\n'
+QUESTIONS_JUDGED = 20
+
+
+def judged(folder: Path, judge: ScriptedTarget, again: int, recipe: str = JUDGED) -> Evaluation:
+    written(folder, recipe)
+    wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
+    opened = evaluate.open_program(
+        folder / "recipe.toml",
+        ["metrics.report=['judge_acc']", "search.objectives=['judge_acc']"],
+        store=CallStore(folder / "store"),
+        targets={"main": wrong, "judge": judge},
+    )
+    try:
+        return evaluate.score(opened, "dev", again=again)
+    finally:
+        opened.close()
+
+
+def test_a_judge_that_repeats_itself_is_told(tmp_path: Path) -> None:
+    judge = ScriptedTarget(lambda _: {"correct": True})
+    found = judged(tmp_path, judge, 8).second_verdicts["judge_acc"]
+    assert len(judge.requests) == QUESTIONS_JUDGED + 8
+    assert (found.changed.mean, found.changed.n) == (0.0, 8)
+    assert "scored all 8 answers the same" in found.text
+    assert "not that it is right" in found.text
+
+
+def test_a_judge_that_never_agrees_with_itself_is_told(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    def turning(request: ChatRequest) -> dict[str, Any]:
+        sent.append(request.messages[-1].content)
+        return {"correct": sent.count(sent[-1]) == 1}
+
+    found = judged(tmp_path, ScriptedTarget(turning), 8).second_verdicts["judge_acc"]
+    assert found.changed.mean == 1.0
+    assert "scored none of 8 answers the same; its scores say nothing" in found.text
+
+
+def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    judge = ScriptedTarget(lambda _: {"correct": rng.random() < 0.7})
+    plain, asked = judged(tmp_path, judge, 0), judged(tmp_path, judge, 20)
+    sent = len(judge.requests)
+    again = judged(tmp_path, judge, 20)
+    assert len(judge.requests) == sent == 2 * QUESTIONS_JUDGED
+    assert plain.metrics == asked.metrics == again.metrics
+    assert asked.second_verdicts == again.second_verdicts
+    found = asked.second_verdicts["judge_acc"]
+    assert 0 < found.changed.mean < 1
+    assert "the interval of the mean holds it already" in found.text
+    assert asked.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
+    assert "judged_again" not in plain.to_json()
+
+
+def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:
+    written(tmp_path, RECIPE)
+    target = ScriptedTarget(by_question)
+    opened = evaluate.open_program(tmp_path / "recipe.toml", store=CallStore(None), targets={"main": target})
+    with pytest.raises(UsageError, match="nothing to judge again"):
+        evaluate.score(opened, "dev", again=5)
+    with pytest.raises(UsageError, match="whole number of 0 or more, found -1"):
+        evaluate.score(opened, "dev", again=-1)
+    assert not target.requests
+
+
+@given(st.integers(2, 6), st.integers(2, 30), st.integers(0, 1000))
+def test_shares_are_shares_and_adding_a_constant_changes_nothing(n: int, questions: int, seed: int) -> None:
+    rng = random.Random(seed)
+    scores = [[float(rng.random() < 0.5) for _ in range(n)] for _ in range(questions)]
+    shares = variance_shares(scores, seed=1)
+    moved = variance_shares([[score + 2 for score in row] for row in scores], seed=1)
+    assert shares is not None
+    assert moved is not None
+    if shares.share is None:
+        assert moved.share is None
+    else:
+        assert moved.share == pytest.approx(shares.share)
+        assert 0 <= shares.low <= shares.share <= shares.high <= 1
+
+
+def test_components_are_recovered() -> None:
+    rng = random.Random(1)
+    levels = [rng.gauss(0, 1) for _ in range(2000)]
+    shares = variance_shares([[level + rng.gauss(0, 0.5) for _ in range(3)] for level in levels], seed=1)
+    assert shares is not None
+    assert shares.between == pytest.approx(1, rel=0.1)
+    assert shares.within == pytest.approx(0.25, rel=0.1)
+    assert shares.low < 0.2 < shares.high
