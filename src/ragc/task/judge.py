@@ -11,6 +11,8 @@ from ragc.targets.base import Sampling
 
 VERDICT = Sampling(max_tokens=64)
 """The sampling of a verdict: short and deterministic."""
+WRITTEN = Sampling(max_tokens=768)
+"""The sampling of what is more than a verdict, such as the facts of an answer."""
 
 
 class Judge:
@@ -26,5 +28,7 @@ class Judge:
         subclasses.
         """
         if signature not in self._calls:
-            self._calls[signature] = RagPredict(signature, self._runtime, role="judge", sampling=VERDICT)
+            short = all(field.annotation is bool for field in signature.output_fields.values())
+            sampling = VERDICT if short else WRITTEN
+            self._calls[signature] = RagPredict(signature, self._runtime, role="judge", sampling=sampling)
         return dict((await self._calls[signature].acall(**inputs)).items())

@@ -1,0 +1,302 @@
+"""Scores by Ragas' definitions, most of them without a gold answer: what is judged is claims and passages.
+
+Es et al. 2024, arXiv:2309.15217, and the formulas of Ragas 0.4; the prompts are our own. A judge lists the
+claims; the entailment backend of the recipe decides whether a text supports each.
+
+    faithfulness         claims of the answer that the passages support / claims
+    answer_relevancy     mean cosine of the question with questions written from the answer; 0 if it is evasive
+    context_precision    average precision of the passages, by whether each is of use for the answer
+    context_recall       claims of the gold answer that the passages support / claims
+    answer_correctness   0.75 F1 of the claims of answer and gold answer + 0.25 cosine of both
+
+Each finding has a `by`. Where it is "unreadable" (a reply of the judge, or a verdict, could not be read),
+"no_claims" or "no_reference" (no gold answer), the metric is None for the question, and `ragc eval` counts
+these beside the backend. A question without an answer ("empty") scores 0 in all but context_recall.
+
+Differs: Ragas has one call classify all claims, we ask about each; the questions of answer_relevancy are
+written in one call; of several gold answers the first is the reference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ragc.core import counters
+from ragc.errors import ParseFailure, UsageError
+from ragc.metrics.alce import harmonic
+from ragc.metrics.base import GraderInputs, GraderKind, JudgeCall, Metric, Outcome
+from ragc.metrics.citations import entail_pairs
+from ragc.metrics.entailment.base import Entailer, Verdict
+from ragc.metrics.entailment.judge import LONGEST, truncate
+from ragc.metrics.judge import as_data, golds, prediction_text
+from ragc.records import Question
+
+if TYPE_CHECKING:
+    from ragc.corpora.embed.base import Embedder
+    from ragc.metrics.settings import GraderSettings
+
+WEIGHT = 0.75
+"""The share of the claims in answer_correctness; the cosine has the rest."""
+
+MOST_PASSAGES = 20
+"""Passages that are judged for context_precision, at most, from the first."""
+
+_MOST_CLAIMS = 8  # MOST_FACTS of the signature, which is not imported here
+Finding = dict[str, Any]
+
+
+def share(verdicts: Sequence[bool]) -> float:
+    """Returns the share of true verdicts, of one or more."""
+    return sum(verdicts) / len(verdicts)
+
+
+def average_precision(useful: Sequence[bool]) -> float:
+    """Returns the mean, over the useful passages, of the precision down to each; 0 without one."""
+    precisions = [sum(useful[:rank]) / rank for rank, one in enumerate(useful, 1) if one]
+    return sum(precisions) / len(precisions) if precisions else 0.0
+
+
+def relevancy(cosines: Sequence[float], evasive: bool) -> float:
+    """Returns the mean of the `cosines`, of one or more; 0 for an evasive answer."""
+    return 0.0 if evasive else sum(cosines) / len(cosines)
+
+
+def correctness(answer: Sequence[bool], reference: Sequence[bool], cosine: float) -> float:
+    """Returns the weighted mean of the claims' F1 and `cosine`.
+
+    True are the claims of the answer that the reference supports (true positives; the others are false
+    positives); false claims of the `reference` are those that the answer lacks (false negatives).
+    """
+    hits, lacking = sum(answer), len(reference) - sum(reference)
+    precision = hits / len(answer) if answer else 0.0
+    recall = hits / (hits + lacking) if hits + lacking else 0.0
+    f1 = harmonic(precision, recall) if answer or reference else 1.0
+    return WEIGHT * f1 + (1 - WEIGHT) * cosine
+
+
+class _Assessor:
+    """What the graders share: the judge, the entailment backend and the embedder."""
+
+    def __init__(self, family: str, inputs: GraderInputs, embedder: Callable[[], Embedder]) -> None:
+        if inputs.ask is None:
+            raise UsageError(f"The metric {family} asks a judge, and there is none; add [targets.judge].")
+        self.family, self._ask, self._inputs = family, inputs.ask, inputs
+        self._embedder = embedder
+
+    @property
+    def backend(self) -> str:
+        """The judge, and what else decides."""
+        parts = [f"judge {self._ask.name}, prompt {_PROMPTS[self.family]}"]
+        if self.family in _ENTAILS:
+            parts.append(f"entailment {self._entailer.name}")
+        if self.family in _EMBEDS:
+            parts.append(f"embedder {self._embedder().model}")
+        return "; ".join(parts)
+
+    async def assess(self, outcome: Outcome) -> Finding:
+        """Returns the finding for `outcome`."""
+        if self.family != "context_recall" and not prediction_text(outcome):
+            return {"by": "empty"}
+        if self.family in _REFERENCE and not golds(outcome):
+            return {"by": "no_reference"}
+        found = await _FINDINGS[self.family](self, outcome)
+        return {"by": "judge"} | found
+
+    @property
+    def _entailer(self) -> Entailer:
+        return self._inputs.entailer()
+
+    async def faithfulness(self, outcome: Outcome) -> Finding:
+        """Returns the claims of the answer, and which of them the passages support."""
+        return await self._claims(outcome, prediction_text(outcome), _shown(outcome))
+
+    async def context_recall(self, outcome: Outcome) -> Finding:
+        """Returns the claims of the gold answer, and which of them the passages support."""
+        return await self._claims(outcome, golds(outcome)[0], _shown(outcome))
+
+    async def context_precision(self, outcome: Outcome) -> Finding:
+        """Returns whether each passage is of use for the answer."""
+        from ragc.signatures.judge import PassageHelps
+
+        shown = outcome.passages[:MOST_PASSAGES]
+        replies = await asyncio.gather(
+            *(
+                _read(
+                    self._ask,
+                    PassageHelps,
+                    question=outcome.question,
+                    answer=prediction_text(outcome),
+                    passage=_text(passage.title, passage.text),
+                )
+                for passage in shown
+            )
+        )
+        useful = [None if reply is None else bool(reply["useful"]) for reply in replies]
+        return {"useful": useful} | _unreadable(useful)
+
+    async def answer_relevancy(self, outcome: Outcome) -> Finding:
+        """Returns the questions that the answer would answer, and their cosines with the one asked."""
+        from ragc.signatures.judge import GuessQuestions
+
+        reply = await _read(self._ask, GuessQuestions, text=prediction_text(outcome))
+        questions = [text for text in reply["questions"] if text.strip()] if reply else []
+        if reply is None or not questions:
+            return {"by": "unreadable"}
+        cosines = await self._cosines(outcome.question, questions)
+        return {"questions": questions, "cosines": cosines, "evasive": bool(reply["evasive"])}
+
+    async def answer_correctness(self, outcome: Outcome) -> Finding:
+        """Returns the claims of the answer and the gold answer, which the other supports, and their
+        cosine.
+        """
+        text, gold = prediction_text(outcome), golds(outcome)[0]
+        sides = [await self._claims(outcome, text, gold), await self._claims(outcome, gold, text)]
+        (cosine,) = await self._cosines(gold, [text])
+        unread = {"by": "unreadable"} if any(side.get("by") == "unreadable" for side in sides) else {}
+        return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | unread
+
+    async def _claims(self, outcome: Outcome, text: str, support: str) -> Finding:
+        from ragc.signatures.judge import StateFacts
+
+        reply = await _read(self._ask, StateFacts, question=outcome.question, text=text)
+        if reply is None:
+            return {"by": "unreadable"}
+        claims = [claim.strip() for claim in reply["facts"] if claim.strip()]
+        known = await entail_pairs(self._entailer, [(support, claim) for claim in claims])
+        supported = [known[support, claim] for claim in claims]
+        return {"claims": claims, "supported": supported} | (
+            _unreadable(supported) if claims else {"by": "no_claims"}
+        )
+
+    async def _cosines(self, text: str, others: Sequence[str]) -> list[float]:
+        vectors = await asyncio.to_thread(self._embedder().embed, [text, *others])
+        return [float(vectors[0] @ vector) for vector in vectors[1:]]
+
+
+async def _read(ask: JudgeCall, signature: Any, **inputs: str) -> Any:
+    """Returns the outputs of the judge; None, counted as dropped, when its reply cannot be read."""
+    try:
+        return await ask(
+            signature, **{name: truncate(as_data(text), LONGEST) for name, text in inputs.items()}
+        )
+    except ParseFailure:
+        counters.count(dropped=1)
+        return None
+
+
+def _shown(outcome: Outcome) -> str:
+    return "\n".join(_text(passage.title, passage.text) for passage in outcome.passages)
+
+
+def _text(title: str, text: str) -> str:
+    return f"{title}\n{text}" if title.strip() else text
+
+
+def _unreadable(verdicts: Sequence[Verdict]) -> Finding:
+    return {"by": "unreadable"} if None in verdicts else {}
+
+
+def _score(family: str, of: Callable[[Finding], float]) -> Callable[[Outcome], float | None]:
+    def score(outcome: Outcome) -> float | None:
+        finding = outcome.finding(family)
+        by = finding.get("by") if isinstance(finding, dict) else None
+        if by not in ("judge", "empty", "no_claims", "no_reference", "unreadable"):
+            raise UsageError(
+                f"A finding of the family {family!r} is an object with `by`; found {finding!r:.80}."
+            )
+        if by == "judge":
+            return of(finding)
+        return 0.0 if by == "empty" else None
+
+    return score
+
+
+def _metric(id: str, about: str, of: Callable[[Finding], float], *modules: str) -> Metric:
+    unit: Any = "balance" if id in _EMBEDS else "share"
+    return Metric(id, about, unit, True, _score(id, of), reads=id, modules=modules)
+
+
+_PROMPTS = {
+    "faithfulness": "facts",
+    "answer_relevancy": "guess",
+    "context_precision": "helps",
+    "context_recall": "facts",
+    "answer_correctness": "facts",
+}
+_FINDINGS = {
+    "faithfulness": _Assessor.faithfulness,
+    "answer_relevancy": _Assessor.answer_relevancy,
+    "context_precision": _Assessor.context_precision,
+    "context_recall": _Assessor.context_recall,
+    "answer_correctness": _Assessor.answer_correctness,
+}
+_ENTAILS = ("faithfulness", "context_recall", "answer_correctness")
+_EMBEDS = ("answer_relevancy", "answer_correctness")
+_REFERENCE = ("context_recall", "answer_correctness")
+_DENSE = ("onnxruntime", "tokenizers")
+
+METRICS = (
+    _metric(
+        "faithfulness",
+        "Ragas: share of the answer's claims that the passages support",
+        lambda found: share(found["supported"]),
+    ),
+    _metric(
+        "answer_relevancy",
+        "Ragas: cosine of the question with questions written from the answer",
+        lambda found: relevancy(found["cosines"], found["evasive"]),
+        *_DENSE,
+    ),
+    _metric(
+        "context_precision",
+        "Ragas: average precision of the passages, by use for the answer",
+        lambda found: average_precision(found["useful"]),
+    ),
+    _metric(
+        "context_recall",
+        "Ragas: share of the gold answer's claims that the passages support",
+        lambda found: share(found["supported"]),
+    ),
+    _metric(
+        "answer_correctness",
+        "Ragas: F1 of the claims of answer and gold answer, and their cosine",
+        lambda found: correctness(
+            found["answer"].get("supported", ()), found["reference"].get("supported", ()), found["cosine"]
+        ),
+        *_DENSE,
+    ),
+)
+
+
+def _default_embedder() -> Embedder:
+    from ragc.corpora.embed import make
+
+    return make()
+
+
+def _calls_of(family: str) -> Callable[[GraderSettings, Question], float]:
+    def calls(settings: GraderSettings, question: Question) -> float:
+        if family == "answer_relevancy":
+            return 1
+        if family == "context_precision":
+            return MOST_PASSAGES
+        sides = 2 if family == "answer_correctness" else 1
+        return sides * (1 + (_MOST_CLAIMS if settings.entailment == "judge" else 0))
+
+    return calls
+
+
+def _builder(family: str) -> Callable[[GraderInputs], _Assessor]:
+    def build(inputs: GraderInputs) -> _Assessor:
+        return _Assessor(family, inputs, cache(_default_embedder))
+
+    return build
+
+
+GRADERS = tuple(
+    GraderKind(family, _builder(family), lambda settings: "", _calls_of(family), entails=family in _ENTAILS)
+    for family in _FINDINGS
+)
