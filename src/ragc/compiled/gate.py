@@ -32,13 +32,13 @@ from ragc.metrics.reports import runs
 from ragc.metrics.reports.compare_runs import RunComparison
 from ragc.metrics.reports.runs import Run
 from ragc.metrics.stats.clusters import assumed_questions
+from ragc.metrics.stats.grouped_shares import shares_in_groups
 from ragc.metrics.stats.intervals import groups_json, in_groups
 from ragc.metrics.stats.multiple import match
 from ragc.metrics.stats.noninferiority import (
     ALPHA,
     Margin,
     Shares,
-    expected_shares,
     margin,
     p_mean_above,
     questions_for_bound,
@@ -279,9 +279,7 @@ def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
     sizes = [*Counter(filter(None, labels)).values(), *[1] * labels.count("")]
     effective = assumed_questions(sizes)
     rows = [
-        expected_shares(effective, loss, share, allow)
-        for share in CHANGED
-        for loss in (0.0, allow, 2 * allow)
+        shares_in_groups(sizes, loss, share, allow) for share in CHANGED for loss in (0.0, allow, 2 * allow)
     ]
     return Plan(len(common), effective, allow, tuple(row for row in rows if row))
 

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.benchmarks import gate
 from ragc.errors import UsageError
+from ragc.metrics.stats.clusters import assumed_questions
 from ragc.metrics.stats.noninferiority import (
     Margin,
     expected_shares,
@@ -126,3 +127,10 @@ def test_the_number_of_questions_needed_lets_most_runs_of_equal_programs_pass() 
 def test_many_questions_take_the_normal_distribution_which_agrees() -> None:
     few, many = compared(130, 90, 1999), compared(130, 90, 2001)
     assert few.p_loss == pytest.approx(many.p_loss, rel=0.1)
+
+
+def test_groups_without_a_change_count_as_what_is_assumed_at_most() -> None:
+    changes = [0.0] * 199 + [-1.0]
+    labels = [str(number % 20) for number in range(200)]
+    result = margin([1.0] * 200, [1.0 + change for change in changes], 0.05, seed=0, groups=labels)
+    assert result.effective <= assumed_questions([10] * 20) == 71

@@ -25,12 +25,12 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import effective_share, size_of
+from ragc.metrics.stats.clusters import assumed_questions, effective_share, size_of
 from ragc.metrics.stats.intervals import Labels, array, gaps, groups_of, too_few
 from ragc.metrics.stats.resampling import sign_flip
 
 if TYPE_CHECKING:
-    from ragc.metrics.stats.clusters import Codes
+    from ragc.metrics.stats.clusters import Codes, Groups
     from ragc.metrics.stats.resampling import Array
 
 Outcome = Literal["no loss", "drop", "cannot tell"]
@@ -116,21 +116,32 @@ def margin(
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
     differences, _ = gaps(a, b, bounds)
     clusters = groups_of(groups, len(differences))
-    share = effective_share(differences, clusters) if clusters else 1.0
+    share = _share(differences, clusters)
     diff = float(differences.mean())
     few = too_few(size_of(clusters))
     swapped = clusters.sums(differences).round(12) if clusters else differences
-    half = sign_flip(swapped, seed) / 2
     return Margin(
         diff,
         1.0 if few else p_above(differences, -allowed, -span, share * len(differences)),
-        1.0 if few or diff >= 0 else half,
+        1.0 if few or diff >= 0 else sign_flip(swapped, seed) / 2,
         len(differences),
         int((differences < 0).sum()),
         int((differences > 0).sum()),
         share * len(differences),
         size_of(clusters),
     )
+
+
+def _share(values: Array, groups: Groups | None) -> float:
+    """Returns the share of independent questions that `values` count as: what they show of their groups, at
+    most what is assumed before anything is measured.
+
+    A loss that whole groups share may be in none of 20 groups; nothing then shows that questions are alike.
+    """
+    if groups is None:
+        return 1.0
+    assumed = assumed_questions([int(size) for size in groups.sizes]) / len(values)
+    return min(assumed, effective_share(values, groups))
 
 
 def p_mean_above(
@@ -152,8 +163,7 @@ def p_mean_above(
     clusters = groups_of(groups, len(values))
     if too_few(size_of(clusters)):
         return 1.0
-    share = effective_share(values, clusters) if clusters else 1.0
-    return p_above(values, bound, bounds[0], share * len(values))
+    return p_above(values, bound, bounds[0], _share(values, clusters) * len(values))
 
 
 def p_above(values: Array, bound: float, low: float, effective: float) -> float:
