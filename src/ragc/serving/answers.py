@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
 import dspy
 from dspy.streaming import StreamListener, StreamResponse
-from starlette.types import Receive
+from starlette.types import Scope
 
 from ragc.core import event_loop
 from ragc.programs import trace
 from ragc.programs.calls.streaming import CallerStream
+from ragc.serving.connection import CONNECTION
 from ragc.serving.conversation import Conversation
 from ragc.serving.errors import ApiError
 from ragc.serving.history import answer_conversation
@@ -117,18 +118,20 @@ def _retrieve(work: asyncio.Task[Any]) -> None:
         work.exception()  # else the loop would log one that nobody waits for any more
 
 
-async def unless_left(work: Awaitable[T], receive: Receive) -> T:
-    """Awaits `work`. Raises ClientLeft, and cancels it, when the client closes the connection."""
-    asking = asyncio.current_task()
-    leaving, left = asyncio.ensure_future(_left(receive)), False
+async def unless_left(work: Coroutine[Any, Any, T], scope: Scope) -> T:
+    """Awaits `work`. Raises ClientLeft, and cancels it, when the client of `scope` closes the connection."""
+    connection, asking, left = scope["state"][CONNECTION], asyncio.current_task(), False
+    if connection.is_lost:
+        work.close()
+        raise ClientLeft
 
-    def leave(_: object) -> None:
+    def leave() -> None:
         nonlocal left
         left = True
         if asking is not None:
             asking.cancel()
 
-    leaving.add_done_callback(leave)
+    connection.watch(leave)
     try:
         return await work
     except asyncio.CancelledError:
@@ -136,10 +139,4 @@ async def unless_left(work: Awaitable[T], receive: Receive) -> T:
             raise
         raise ClientLeft from None
     finally:
-        leaving.remove_done_callback(leave)
-        leaving.cancel()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        connection.unwatch(leave)

@@ -21,7 +21,7 @@ from ragc.serving import openai_api
 from ragc.serving.answers import Answering, ClientLeft, answer_whole, unless_left
 from ragc.serving.conversation import Interface, read_conversation
 from ragc.serving.errors import ApiError, JsonResponse, api_error
-from ragc.serving.guards import Guards, client
+from ragc.serving.guards import BODY, Guards, client
 from ragc.serving.metrics import Metrics
 from ragc.serving.page import FILES, Page
 from ragc.serving.programs import ServedProgram, program_named
@@ -111,7 +111,7 @@ class Service:
             raise
 
     async def _answer(self, request: Request, interface: Interface) -> Response:
-        conversation = read_conversation(await request.body(), interface, self._settings)
+        conversation = read_conversation(request.scope[BODY], interface, self._settings)
         served = self._program(conversation.model)
         request.scope[MODEL] = served.id
         release = self._admit()
@@ -128,7 +128,7 @@ class Service:
             headers = {"X-Ragc-No-Effect": effect} if effect else {}
             if answering is not None:
                 answering.start()
-                first = await unless_left(answering.next(), request.receive)
+                first = await unless_left(answering.next(), request.scope)
                 handed_on = True
                 patience = self._settings.time_out + SLOW_READER_S
                 return EventStream(
@@ -141,7 +141,7 @@ class Service:
                     headers=headers,
                 )
             work = answer_whole(served, conversation, self._settings.time_out)
-            row = await unless_left(work, request.receive)
+            row = await unless_left(work, request.scope)
             self._problem = ""
             ended(200, row)
             if interface == "chat":

@@ -6,15 +6,14 @@ after DNS rebinding a `Host` with its own name; both are refused. Cross-origin h
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
+from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragc.serving.errors import ApiError, JsonResponse
@@ -24,8 +23,8 @@ from ragc.serving.settings import Settings
 OPEN_PATHS = ("/healthz", "/readyz", *FILES)
 """Paths that need no key: they say nothing of the programs, and the page asks its user for one."""
 
-BODY_SECONDS = 30.0
-"""Seconds in which a body must have arrived."""
+BODY = "ragc.body"
+"""The entry of a request's scope with its body."""
 
 client: ContextVar[str] = ContextVar("ragc_serving_client", default="")
 """The digest of the key of the present request; "" where no keys are needed."""
@@ -44,10 +43,12 @@ class Guards:
                 await self._app(scope, receive, send)
             return
         try:
-            self._check_source(Headers(scope=scope))
-            key = self._key(scope)
+            headers = RequestHeaders(scope)
+            self._check_source(headers)
+            key = self._key(scope["path"], headers)
             if scope["method"] == "POST":
-                receive = await self._read(Headers(scope=scope), receive)
+                scope[BODY] = await self._read(headers, receive)
+                receive = _handing_on(scope[BODY], receive)
         except ApiError as error:
             await JsonResponse(error.to_json(), error.status, error.headers)(scope, receive, send)
             return
@@ -57,23 +58,23 @@ class Guards:
         finally:
             client.reset(token)
 
-    def _check_source(self, headers: Headers) -> None:
-        host = headers.get("host", "")
+    def _check_source(self, headers: RequestHeaders) -> None:
+        host = headers.get("host")
         names = {"localhost", self._settings.host, *self._settings.allowed_hosts}
         name = _without_port(host)
         if not (name in names or _is_address(name)):
             raise ApiError(403, "This server is not known by that host name; see --allow-host.", code="host")
-        origin = headers.get("origin")
-        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        own = (f"http://{host}", f"https://{host}")
+        if headers.get("origin", own[0]) not in own:
             raise ApiError(403, "Requests from pages of another origin are refused.", code="origin")
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise ApiError(403, "Requests from pages of another site are refused.", code="origin")
 
-    def _key(self, scope: Scope) -> str:
+    def _key(self, path: str, headers: RequestHeaders) -> str:
         """Returns the digest of the client's key. Raises ApiError if one is needed and missing or wrong."""
-        if not self._settings.key_digests or scope["path"] in OPEN_PATHS:
+        if not self._settings.key_digests or path in OPEN_PATHS:
             return ""
-        scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        scheme, _, key = headers.get("authorization").partition(" ")
         digest = sha256(key.strip().encode("utf-8", "surrogateescape")).digest()
         # Every digest is compared, so that the time says nothing of which one it is.
         matches = sum([compare_digest(digest, known) for known in self._settings.key_digests])
@@ -86,9 +87,9 @@ class Guards:
             )
         return digest.hex()
 
-    async def _read(self, headers: Headers, receive: Receive) -> Receive:
-        """Reads the whole body, and returns a function that passes it on."""
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    async def _read(self, headers: RequestHeaders, receive: Receive) -> bytes:
+        """Returns the whole body."""
+        kind = headers.get("content-type").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError(415, "The body must be of type application/json.", code="content_type")
         if headers.get("content-encoding", "identity") != "identity":
@@ -97,30 +98,42 @@ class Guards:
         if not length.isdecimal() or int(length[:20]) > self._settings.max_body:
             raise self._too_large()
         body = bytearray()
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise ApiError(400, "The client left before the body was whole.", code="incomplete")
-                    body += message.get("body", b"")
-                    if len(body) > self._settings.max_body:
-                        raise self._too_large()
-                    if not message.get("more_body"):
-                        break
-        except TimeoutError:
-            raise ApiError(408, "The body did not arrive in time.", code="timeout") from None
-        waiting: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": bytes(body)}]
-
-        async def hand_on() -> MutableMapping[str, Any]:
-            return waiting.pop() if waiting else await receive()
-
-        return hand_on
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ApiError(400, "The client left before the body was whole.", code="incomplete")
+            body += message.get("body", b"")
+            if len(body) > self._settings.max_body:
+                raise self._too_large()
+            if not message.get("more_body"):
+                return bytes(body)
 
     def _too_large(self) -> ApiError:
         # The rest of the body is not read, so the connection cannot be used again.
         message = f"The body is over {self._settings.max_body:,} bytes."
         return ApiError(413, message, code="too_large", headers={"Connection": "close"})
+
+
+class RequestHeaders:
+    """The headers of a request by their names in small letters; of several of one name, the first."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._values: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
+
+    def get(self, name: str, default: str = "") -> str:
+        """Returns the value of `name`."""
+        value = self._values.get(name.encode())
+        return default if value is None else value.decode("latin-1")
+
+
+def _handing_on(body: bytes, receive: Receive) -> Receive:
+    """Returns what gives the application the `body` that was read, then what `receive` gives."""
+    waiting: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body}]
+
+    async def hand_on() -> MutableMapping[str, Any]:
+        return waiting.pop() if waiting else await receive()
+
+    return hand_on
 
 
 def _without_port(host: str) -> str:
@@ -129,6 +142,7 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0].rstrip(".").lower()
 
 
+@lru_cache(maxsize=64)
 def _is_address(name: str) -> bool:
     """Returns whether `name` is an IP address, to which no foreign name can resolve."""
     try:

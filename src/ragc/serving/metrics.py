@@ -59,10 +59,10 @@ class Metrics:
         """Adds the cost of the answer `row`."""
         amounts, of = row.counters.get, self._of
         for kind in ("prompt", "completion"):
-            of(self._tokens, model, kind).inc(amounts(f"{kind}_tokens", 0))
-        of(self._searches, model).inc(amounts("searches", 0))
-        of(self._replays, model).inc(amounts("replayed", 0))
-        of(self._usd, model).inc(amounts("usd", 0))
+            _add(of(self._tokens, model, kind), amounts(f"{kind}_tokens", 0))
+        _add(of(self._searches, model), amounts("searches", 0))
+        _add(of(self._replays, model), amounts("replayed", 0))
+        _add(of(self._usd, model), amounts("usd", 0))
         of(self._seconds, model).observe(seconds)
 
     def _of(self, metric: Any, *labels: str) -> Any:
@@ -79,3 +79,8 @@ class Metrics:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def _add(series: Any, amount: float) -> None:
+    if amount:  # to add nothing takes as long
+        series.inc(amount)

@@ -23,9 +23,6 @@ from ragc.serving.programs import open_programs
 from ragc.serving.settings import Settings
 from ragc.targets.base import Target
 
-HEADER_BYTES = 32 << 10
-"""Bytes of the headers of a request, at most."""
-
 BACKLOG = 2048
 """Connections that wait to be accepted, at most."""
 
@@ -53,7 +50,6 @@ class Server(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             reset_contextvars=True,  # else a request may begin with the key of an earlier one
-            h11_max_incomplete_event_size=HEADER_BYTES,
             timeout_graceful_shutdown=max(1, int(settings.time_out)),
         )
         super().__init__(config)

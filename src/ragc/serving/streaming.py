@@ -62,7 +62,7 @@ class EventStream(Response):
         """Sends the stream, see ASGI, until the client leaves or reads too slowly."""
         try:
             async with asyncio.timeout(self._time_out):
-                await unless_left(self._stream(send), receive)
+                await unless_left(self._stream(send), scope)
         except ClientLeft:
             log.info("a client left before its answer was whole")
         except TimeoutError:
