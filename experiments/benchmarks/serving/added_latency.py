@@ -1,10 +1,11 @@
 """Time that `ragc serve` adds to an answer, and its throughput beside that of the program itself.
 
-    python experiments/benchmarks/serving/added_latency.py [--seconds 10]
+    python experiments/benchmarks/serving/added_latency.py [--seconds 5] [--rounds 5]
 
 The model is scripted and answers at once, so all that is measured is ours. The client is a process of its own
 and writes HTTP by hand; where other work fills the processors, look at the processor time of an answer, which
-is the server's alone. Arrivals are an open loop: a question comes at its time, however long others take.
+is the server's alone. Arrivals are an open loop: a question comes at its time, however long others take, at
+half of the rate that the server reached. Rounds alternate between the program itself and the server.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -122,8 +124,8 @@ class Client:
 
 async def as_client(address: str, rate: float, seconds: float) -> None:
     """Measures from outside, at saturation where `rate` is 0, and prints the figures as JSON."""
-    ask = Client(address).ask
-    figures = saturated(ask, "full", seconds) if not rate else open_loop(ask, f"half {rate}", rate, seconds)
+    ask, name = Client(address).ask, str(os.getpid())  # questions that no client asked before
+    figures = saturated(ask, name, seconds) if not rate else open_loop(ask, name, rate, seconds)
     print(json.dumps(await figures))
 
 
@@ -142,30 +144,46 @@ def timed(measure: Callable[[], Any]) -> tuple[Any, float]:
     return figures, 1000 * (time.process_time() - before) / figures["answers"]
 
 
-def compare(address: str, here: Ask, seconds: float) -> None:
-    """Prints both sides."""
-    event_loop.run(saturated(here, "warm", 1))
-    event_loop.run(open_loop(Client(address).ask, "warm", 50, 1))
-    inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, "full", seconds)))
+def one_round(address: str, here: Ask, name: str, seconds: float) -> dict[str, float]:
+    """The figures of both sides, the program's own and the server's, by what they are."""
+    inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, f"full {name}", seconds)))
     outside, cpu_outside = timed(lambda: from_outside(address, 0, seconds))
-    rate = outside["rate"]
-    print(f"at saturation  {inside['rate']:.0f}/s here, {rate:.0f}/s served: {rate / inside['rate']:.2f}")
-    print(f"processor time of an answer  {cpu_inside:.2f} ms here, {cpu_outside:.2f} ms served")
-    sides: Sequence[tuple[str, Any]] = (
-        ("here", event_loop.run(open_loop(here, "half", rate / 2, seconds))),
-        ("served", from_outside(address, rate / 2, seconds)),
-    )
-    for name, side in sides:
-        print(
-            f"at half  {name:<7} median {side['median']:.1f} ms, p99 {side['p99']:.1f} ms, "
-            f"{side['answers']} answers"
-        )
+    half = outside["rate"] / 2
+    alone = event_loop.run(open_loop(here, f"half {name}", half, seconds))
+    served = from_outside(address, half, seconds)
+    return {
+        "rate here": inside["rate"],
+        "rate served": outside["rate"],
+        "ratio of rates": outside["rate"] / inside["rate"],
+        "processor ms here": cpu_inside,
+        "processor ms served": cpu_outside,
+        "ratio of processor times": cpu_inside / cpu_outside,
+        "median ms here": alone["median"],
+        "median ms served": served["median"],
+        "median ms added": served["median"] - alone["median"],
+        "p99 ms added": served["p99"] - alone["p99"],
+        "load": os.getloadavg()[0],
+    }
+
+
+def compare(address: str, here: Ask, seconds: float, rounds: int) -> None:
+    """Prints both sides of each round, and the medians of the rounds. A round lasts 4 times `seconds`."""
+    event_loop.run(saturated(here, "warm", 1))
+    from_outside(address, 0, 1)
+    figures: dict[str, list[float]] = {}
+    for number in range(rounds):
+        for name, value in one_round(address, here, str(number), seconds).items():
+            figures.setdefault(name, []).append(value)
+    for name, values in figures.items():
+        each = " ".join(f"{value:.2f}" for value in values)
+        print(f"{name:<25} {statistics.median(values):8.2f}   rounds: {each}")
 
 
 def main() -> None:
     """Serves, and measures from inside and outside."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--client", default="", help=argparse.SUPPRESS)
     parser.add_argument("--rate", type=float, default=0.0, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -193,7 +211,7 @@ def main() -> None:
         thread.start()
         listening.wait(30)
         with event_loop.frozen_gc():
-            compare(addresses[0], here, args.seconds)
+            compare(addresses[0], here, args.seconds, args.rounds)
         server.should_exit = True
         thread.join()
         programs["recipe"].close()
