@@ -10,6 +10,7 @@ from tests.optimizers.colours import begun, written
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 
 
 @pytest.fixture(scope="session")

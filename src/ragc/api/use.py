@@ -214,7 +214,7 @@ def serve(
     """
     from ragc.core.extras import require
 
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
         require(module, "Serving")
     from ragc.serving.settings import Settings, key_digests
 
@@ -250,7 +250,7 @@ def mcp(
     """
     from ragc.core.extras import require
 
-    for module in ("mcp", "uvicorn"):
+    for module in ("mcp", "uvicorn", "httptools"):
         require(module, "Serving agents")
     from ragc.serving import mcp as agents
     from ragc.serving.settings import Settings, key_digests

@@ -23,13 +23,13 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "nli": ("torch", "transformers"),
     "vllm": ("vllm",),
     "train": ("trl", "peft", "gguf"),
-    "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client"),
     "mcp": ("mcp",),
     "ray": ("ray",),
     "redis": ("redis",),
     "postgres": ("psycopg",),
 }
-"""The modules of each extra that ragc imports directly."""
+"""The modules of each extra that ragc imports directly, and those that its parts need beside them."""
 
 
 PACKAGES = {"pytrec_eval": "pytrec-eval-terrier", "sentence_transformers": "sentence-transformers"}
