@@ -183,6 +183,7 @@ def read_questions(
     limit: int | None = None,
     numbered: str = "row",
     groups: dict[str, tuple[str, ...]] | None = None,
+    answered: bool = True,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """Returns the questions of a file, and the location and reason of each row left out; see `questions_of`.
 
@@ -199,6 +200,7 @@ def read_questions(
         numbered=numbered,
         cells=is_table(path),
         groups=groups,
+        answered=answered,
     )
 
 
@@ -221,6 +223,7 @@ def questions_of(
     numbered: str = "row",
     cells: bool = False,
     groups: dict[str, tuple[str, ...]] | None = None,
+    answered: bool = True,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """Returns the questions in `rows` that pass `where`, in order, and the location and reason of each row
     left out.
@@ -230,7 +233,8 @@ def questions_of(
     holds is added to `groups`, by the id of the question.
 
     Answers that are null, NaN, blank or spell "nan" or "NaN" are ignored; a question without other answers is
-    left out and counted. With `corpus_ids`, gold and context ids must be among them.
+    left out and counted, unless questions need not be `answered`. With `corpus_ids`, gold and context ids
+    must be among them.
 
     Raises UsageError for an unknown key of the map; DataError with every problem of the rows (the first
     1000), if a path of the map or the filter occurs in no row, and if no question is left.
@@ -241,7 +245,7 @@ def questions_of(
     def make(row: FileRow, number: int) -> Question | None:
         if not row_filter.keeps(row.values):
             return None
-        question = _question(row, number, reader, corpus_ids)
+        question = _question(row, number, reader, corpus_ids, answered)
         if groups is not None:
             groups.setdefault(question.id, reader.group(row))
         return question
@@ -279,8 +283,10 @@ def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[FileRow]:
     return rows(path, **named)
 
 
-def _question(row: FileRow, number: int, reader: FieldReader, known: Container[str] | None) -> Question:
-    answers = reader.texts(row, "answers", option="split_answers", needed=True)
+def _question(
+    row: FileRow, number: int, reader: FieldReader, known: Container[str] | None, answered: bool
+) -> Question:
+    answers = reader.texts(row, "answers", option="split_answers", needed=answered)
     question = Question(
         id=reader.id(row, number),
         question=reader.text(row, "question"),
@@ -297,7 +303,7 @@ def _question(row: FileRow, number: int, reader: FieldReader, known: Container[s
             more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
             listed = ", ".join(map(repr, lacking[:3]))
             row.problems.append(f"`{name}` names {listed}{more}, not in the corpus")
-    if not question.answers and not row.problems and not row.absent:
+    if answered and not question.answers and not row.problems and not row.absent:
         raise _Skip("no answer says anything: each is null, NaN or blank")
     return question
 

@@ -40,17 +40,21 @@ def is_table(path: Path) -> bool:
 
 
 def read_questions(
-    path: str | Path, *, corpus_ids: Container[str] | None = None, limit: int | None = None
+    path: str | Path,
+    *,
+    corpus_ids: Container[str] | None = None,
+    limit: int | None = None,
+    answered: bool = True,
 ) -> tuple[Question, ...]:
     """Returns the questions of a file, in order; with `limit`, only the first rows are read.
 
-    A row needs `id`, `question` and `answers` (at least one, none empty), and may have `gold_ids`,
-    `context_ids`, `query_time` and `split`, where null means absent. All other fields go to `extra`. With
-    `corpus_ids`, gold and context ids must be among them.
+    A row needs `id`, `question` and `answers` (at least one, none empty; none at all where they need not be
+    `answered`), and may have `gold_ids`, `context_ids`, `query_time` and `split`, where null means absent.
+    All other fields go to `extra`. With `corpus_ids`, gold and context ids must be among them.
 
     Raises DataError with every problem of the file, or if it has no question.
     """
-    return _read(Path(path), "question", lambda row: _question(row, corpus_ids), limit)
+    return _read(Path(path), "question", lambda row: _question(row, corpus_ids, answered), limit)
 
 
 def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
@@ -130,11 +134,11 @@ def data_error(where: str, problems: Sequence[str]) -> DataError:
     return error
 
 
-def _question(row: FileRow, known: Container[str] | None) -> Question:
+def _question(row: FileRow, known: Container[str] | None, answered: bool) -> Question:
     question = Question(
         id=row.text("id", number=True),
         question=row.text("question"),
-        answers=row.texts("answers", needed=True),
+        answers=row.texts("answers", needed=answered),
         split=row.text("split", needed=False, blank=True),
         gold_ids=row.texts("gold_ids", number=True),
         context_ids=row.texts("context_ids", number=True),

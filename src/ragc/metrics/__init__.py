@@ -6,7 +6,7 @@ tables. `stats` has the intervals and tests. Importing this package imports neit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ragc.core.kinds import Registry
 from ragc.core.user_code import is_reference
@@ -27,6 +27,7 @@ from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
 from ragc.metrics.judged import without_gold
+from ragc.metrics.judged.without_gold import NO_GOLD
 from ragc.metrics.own import own_metric
 
 __all__ = ["ADDED", "METRICS", "Metric", "Outcome", "Unit", "get", "is_added", "score"]
@@ -89,6 +90,14 @@ def _own(metric_id: str) -> Metric | None:
     if name == upper_bound.NAME and k in _BY_ID and _BY_ID[k].text:
         return upper_bound.of(_BY_ID[k])
     return own_metric(metric_id) if is_reference(metric_id) else None
+
+
+def need_answers(metric_ids: Iterable[str]) -> bool:
+    """Returns whether any of the metrics compares with gold answers; functions of the user's own may."""
+    without = {
+        metric.id.partition("@")[0] for metric in (*cost.METRICS, *retrieval.METRICS, *supporting.SUPPORTING)
+    }
+    return any(one.partition("@")[0] not in without | NO_GOLD for one in metric_ids)
 
 
 def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float:

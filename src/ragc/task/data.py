@@ -22,6 +22,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragc import metrics
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora import SOURCES, datasets
@@ -256,7 +257,14 @@ class RecipeData:
             return self._filter(questions, path)
         if is_address(path) or self._fields or is_table(self.recipe.path(path)):
             return self._read_mapped(path, known, numbered)
-        return self._filter(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
+        read_all = read_questions(self.recipe.path(path), corpus_ids=known or None, answered=self._answered)
+        return self._filter(read_all, path)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether questions must have gold answers: some metric of the recipe compares with them."""
+        objectives = (name.removeprefix("-") for name in self.recipe.search.objectives)
+        return metrics.need_answers((*self.recipe.report, *objectives))
 
     def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
         """Questions from a file or the Hub, converted with the field map."""
@@ -266,6 +274,7 @@ class RecipeData:
             "where": self.data.where,
             "corpus_ids": known or None,
             "numbered": numbered,
+            "answered": self._answered,
         }
         if not is_address(path):
             questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)

@@ -4,7 +4,7 @@ Es et al. 2024, arXiv:2309.15217, and the formulas of Ragas 0.4; the prompts are
 claims; the entailment backend of the recipe decides whether a text supports each.
 
     faithfulness         claims of the answer that the passages support / claims
-    answer_relevancy     mean cosine of the question with questions written from the answer; 0 if it is evasive
+    answer_relevancy     mean cosine of the question with questions written from the answer; 0 if evasive
     context_precision    average precision of the passages, by whether each is of use for the answer
     context_recall       claims of the gold answer that the passages support / claims
     answer_correctness   0.75 F1 of the claims of answer and gold answer + 0.25 cosine of both
@@ -43,6 +43,9 @@ WEIGHT = 0.75
 
 MOST_PASSAGES = 20
 """Passages that are judged for context_precision, at most, from the first."""
+
+NO_GOLD = frozenset({"faithfulness", "answer_relevancy", "context_precision"})
+"""The metrics that need no gold answer."""
 
 _MOST_CLAIMS = 8  # MOST_FACTS of the signature, which is not imported here
 Finding = dict[str, Any]
