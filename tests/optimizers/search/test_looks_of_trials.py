@@ -138,7 +138,7 @@ def likes_many(request: ChatRequest) -> dict[str, Any]:
 
 def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, folder: Path) -> None:
     sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[1, 20]", "search.demos=0", "search.trials=16")
-    run(sets=(*sets, "search.worth=0"), target=ScriptedTarget(likes_many))
+    run(sets=sets, target=ScriptedTarget(likes_many))
     assert search_of(folder / "out")["candidate"]["knobs"]["top_k"] >= 10
     study = read_study(study_directory(folder / "out"))
     assert study is not None
@@ -177,8 +177,8 @@ def test_a_study_without_a_budget_ends_where_nothing_is_to_be_gained_and_says_so
 ) -> None:
     progress, on, off = Notes(), ScriptedTarget(always_red), ScriptedTarget(always_red)
     sets = ("search.demos=0", "search.trials=30", "search.ranges.top_k=[1, 40]")
-    run(sets=sets, target=on, store=CallStore(None), progress=progress)
-    run("all", sets=(*sets, "search.worth=0"), target=off, store=CallStore(None))
+    run(sets=(*sets, "search.worth=0.001"), target=on, store=CallStore(None), progress=progress)
+    run("all", sets=sets, target=off, store=CallStore(None))
     assert len(on.requests) <= len(off.requests) / 2
     (said,) = [note for note in progress.notes if "search.worth" in note]
     assert "100 further answers are expected to gain" in said
