@@ -135,7 +135,8 @@ class Search(Model):
         default=0.0,
         description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
         "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
-        "promises anything; .0001 is a cautious value. Several objectives, instruction rounds and other optimizers ignore it.",
+        "promises anything; .0001 is a cautious value. Several objectives, instruction rounds and other "
+        "optimizers ignore it.",
     )
     programs: Annotated[
         tuple[str, ...],
