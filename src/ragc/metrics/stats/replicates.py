@@ -55,8 +55,8 @@ class VarianceShares:
         if self.share is None:
             return f"{times} all scored the same, so there is no variance to share out."
         return (
-            f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own, the rest "
-            f"is between questions ({times}); by it the mean varies by {self.error:.3f}."
+            f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own; the "
+            f"rest is between questions ({times}); by it the mean varies by {self.error:.3f}."
         )
 
     def to_json(self) -> dict[str, Any]:
