@@ -162,3 +162,18 @@ def test_one_question_and_one_trial_are_in_the_singular(
     out = capsys.readouterr().out
     assert ": 1 trial\n" in out
     assert "(1 question)" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--replicates 0", "Replicates must be a whole number of 1 or more, found 0."),
+        ("--replicates 3", "3 replicates would be equal, as every call is made at temperature 0; set"),
+        ("--judge-again 20", "No metric of metrics.report asks a judge, so there is nothing to judge again"),
+        ("--judge-again -1", "Answers to judge again are a whole number of 0 or more, found -1."),
+    ],
+)
+def test_what_cannot_be_asked_again_is_refused_before_anything_is_sent(
+    options: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(f"eval recipe.toml --split dev {options}", capsys).startswith(f"ragc: {message}")

@@ -223,6 +223,7 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "eval": [
             ["eval", d], ["eval", d, "--split", "dev", "--out", f"{out}/rows.jsonl"], ["eval", d, d],
             ["eval", f"{d}/corpus.jsonl"], ["eval", d, "--base", out],
+            ["eval", d, "--split", "dev", "--replicates", "2", "--judge-again", "2"],
         ],
         "export": [
             ["export", d, "--to", "jinja2", "--out", f"{out}/exported"],

@@ -18,8 +18,9 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ def main() -> None:
     done = {(row["kind"], row["seed"], row["worth"]) for row in rows}
     opened = [source for source in sources()[0] if source.is_open]
     for seed in range(max(args.seeds, args.null_seeds)):
-        worlds = {NULL: null_world} if seed < args.null_seeds else {}
+        worlds: dict[str, Callable[[int], World]] = {NULL: null_world} if seed < args.null_seeds else {}
         if seed < args.seeds:
-            worlds |= {source.name: lambda seed, world=source.world: world(seed, 1.0) for source in opened}
+            worlds |= {source.name: partial(source.world, share=1.0) for source in opened}
         for name, world in worlds.items():
             for worth in args.worths:
                 if (name, seed, worth) in done:

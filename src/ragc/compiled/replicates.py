@@ -19,7 +19,7 @@ from ragc.task.base import Task, scorer_of
 
 def check_replicates(replicates: int, program: RagProgram, task: Task) -> None:
     """Raises UsageError for fewer than one replicate, and for several that are known to be equal."""
-    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+    if type(replicates) is not int or replicates < 1:
         raise UsageError(f"Replicates must be a whole number of 1 or more, found {replicates!r}.")
     drawn = any(
         (call.config.get("temperature") or call.sampling.temperature) > 0 for call in program.predictors()
@@ -104,7 +104,7 @@ class SecondVerdicts:
 
 def check_judge_again(answers: int, task: Task) -> None:
     """Raises UsageError for a negative number of answers, and where no metric asks a judge."""
-    if isinstance(answers, bool) or not isinstance(answers, int) or answers < 0:
+    if type(answers) is not int or answers < 0:
         raise UsageError(f"Answers to judge again are a whole number of 0 or more, found {answers!r}.")
     if answers and not (task.scorer.backends and "judge" in task.runtime.targets):
         raise UsageError(

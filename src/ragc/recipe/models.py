@@ -38,7 +38,6 @@ from ragc.recipe.values import (
     OWN_OPTIMIZER,
     PROGRAMS,
     RISK,
-    WORTH,
     DatasetName,
     OptimizerNames,
     ProgramName,
@@ -133,10 +132,11 @@ class Search(Model):
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
     worth: Annotated[float, Number(low=0)] = Field(
-        default=WORTH,
+        default=0.0,
         description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
         "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
-        "promises anything. Several objectives, instruction rounds and other optimizers ignore it.",
+        "promises anything; .0001 is a cautious value. Several objectives, instruction rounds and other "
+        "optimizers ignore it.",
     )
     programs: Annotated[
         tuple[str, ...],

@@ -29,9 +29,6 @@ On generated grids .12 in place of .1, and .15 in place of .12, chose settings b
 regret, and more often settings worse than the baseline: at .15 in 1.8% of runs (experiments/LOG.md).
 """
 
-WORTH = 0.002
-"""The default of `search.worth`: the least expected gain of 100 further answers for which a study goes on."""
-
 CALLERS_METRIC = "metric"
 """The id of a metric that is a function of the caller's, which only their Python has."""
 

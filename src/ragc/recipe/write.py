@@ -11,16 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragc.recipe.values import RISK, WORTH
+from ragc.recipe.values import RISK
 
 if TYPE_CHECKING:
     from ragc.recipe.base import Recipe
     from ragc.recipe.models import Data, SourceSpec
     from ragc.targets.spec import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens", "shares")
+_LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth")
 """Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
-their identity, as are `risk` and `worth` at their defaults. They are written last, as is `looks`."""
+their identity, as is `risk` at its default. They are written last, as is `looks`."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -59,12 +59,11 @@ def recipe_text(recipe: Recipe) -> str:
     search = {
         name: value
         for name, value in recipe.search
-        if name not in ("ranges", "targets", "efforts", "looks", "risk", "worth", *_LATER)
+        if name not in ("ranges", "targets", "efforts", "looks", "risk", *_LATER)
     }
     search |= {name: value for name in _LATER if (value := getattr(recipe.search, name))}
     search["looks"] = recipe.search.looks
     search |= {"risk": recipe.search.risk} if recipe.search.risk != RISK else {}
-    search |= {"worth": recipe.search.worth} if recipe.search.worth != WORTH else {}
     data, maps = data_values(recipe.data), ("fields", "corpus_fields", "where")
     top = {"program": recipe.program, "seed": recipe.seed, "concurrency": recipe.concurrency}
     tables: dict[tuple[str, ...], Mapping[str, object]] = {

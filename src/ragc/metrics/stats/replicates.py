@@ -9,6 +9,7 @@ numpy is imported on first use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ class VarianceShares:
     @property
     def error(self) -> float:
         """The standard deviation of a run's mean over these same questions."""
-        return (self.within / self.n) ** 0.5
+        return math.sqrt(self.within / self.n)
 
     @property
     def text(self) -> str:
@@ -54,8 +55,8 @@ class VarianceShares:
         if self.share is None:
             return f"{times} all scored the same, so there is no variance to share out."
         return (
-            f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own, the "
-            f"rest is between questions ({times}); other draws move the mean {self.error:.3f}."
+            f"{self.share:.0%} [{self.low:.0%}, {self.high:.0%}] of the variance is the model's own; the "
+            f"rest is between questions ({times}); by it the mean varies by {self.error:.3f}."
         )
 
     def to_json(self) -> dict[str, Any]:
