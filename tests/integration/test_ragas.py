@@ -60,11 +60,11 @@ def test_the_same_verdicts_give_the_same_scores() -> None:
     tables = [table(draw) for _ in range(1000)]
     run = subprocess.run(
         [PYTHON, str(SCORES)],
-        check=False,
         input=json.dumps(tables),
         capture_output=True,
         text=True,
         timeout=300,
+        check=False,
         env={**os.environ, "RAGAS_DO_NOT_TRACK": "true"},
     )
     assert run.returncode == 0, run.stderr[-2000:]

@@ -132,6 +132,9 @@ def test_without_a_reference_there_is_no_score_and_no_call(metric: str) -> None:
     ask = Ask()
     score, finding = scored(metric, ask, gold=(" ", "nan"))
     assert (score, finding.value, ask.calls) == (None, {"by": "no_reference"}, [])
+    assert without_gold.unscored([{metric: finding}, {}]) == [
+        f"{metric} has no score for 1 of 1 questions: it needs a gold answer, and these have none."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,26 @@ def test_a_judge_is_asked_once_a_question_and_its_cost_is_not_the_programs(folde
     }
 
 
+def test_scores_without_gold_answers_say_what_the_judge_did_not_answer(folder: Path) -> None:
+    replies = {
+        "red": {"facts": ["The colour is red."]},
+        "scarlet": {"facts": ["It is scarlet, from 1920."]},
+        "don't know": {"facts": []},
+    }
+
+    def judge(request: ChatRequest) -> str:
+        prompt = request.messages[-1].content
+        return json.dumps(next(reply for word, reply in replies.items() if word in prompt))
+
+    evaluation = evaluated(folder, 'report = ["faithfulness"]', judge=ScriptedTarget(judge))
+    assert evaluation.metrics["faithfulness"].mean == 0.5
+    assert evaluation.metrics["faithfulness"].n == 2
+    assert "faithfulness has no score for 1 of 3 questions: these state no claim." in evaluation.remark
+    assert evaluation.to_json()["decided"]["faithfulness"] == {"judge": 2, "no_claims": 1}
+    assert evaluation.judging["lm_calls"] == 3
+    assert evaluation.backends["faithfulness"].endswith("entailment lexical 0.65")
+
+
 def test_without_a_judge_only_exact_answers_count_and_the_report_says_so(folder: Path) -> None:
     evaluation = evaluated(folder, 'report = ["crag_acc", "crag_halluc"]')
     assert round(evaluation.metrics["crag_acc"].mean, 3) == 0.333

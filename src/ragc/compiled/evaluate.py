@@ -43,6 +43,7 @@ from ragc.core.progress import SILENT, Progress, listening
 from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
+from ragc.metrics.judged.without_gold import unscored
 from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
@@ -403,7 +404,7 @@ def score(
     since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
     if since and split == "test" and contamination.left_out != left_out_in(provenance):
         since = replace(since, same_questions=False)
-    remark = " ".join(_remarks(opened, split, contamination))
+    remark = " ".join([*_remarks(opened, split, contamination), *unscored([row.findings for row in rows])])
     shown = contamination if split == "test" else CLEAN
     left = None if look else showing
     variances = variances_of(drawn, task) if replicates > 1 else {}

@@ -4,7 +4,8 @@ Es et al. 2024, arXiv:2309.15217, and the formulas of Ragas 0.4; the prompts are
 claims; the entailment backend of the recipe decides whether a text supports each.
 
     faithfulness         claims of the answer that the passages support / claims
-    answer_relevancy     mean cosine of the question with questions written from the answer; 0 if evasive
+    answer_relevancy     mean cosine of the question with questions written from the answer; 0 if
+                         that is evasive
     context_precision    average precision of the passages, by whether each is of use for the answer
     context_recall       claims of the gold answer that the passages support / claims
     answer_correctness   0.75 F1 of the claims of answer and gold answer + 0.25 cosine of both
@@ -20,14 +21,15 @@ written in one call; of several gold answers the first is the reference.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ragc.core import counters
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import GraderInputs, GraderKind, JudgeCall, Metric, Outcome
+from ragc.metrics.base import Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome
 from ragc.metrics.citations import entail_pairs
 from ragc.metrics.entailment.base import Entailer, Verdict
 from ragc.metrics.entailment.judge import LONGEST, truncate
@@ -48,7 +50,7 @@ NO_GOLD = frozenset({"faithfulness", "answer_relevancy", "context_precision"})
 """The metrics that need no gold answer."""
 
 _MOST_CLAIMS = 8  # MOST_FACTS of the signature, which is not imported here
-Finding = dict[str, Any]
+Found = dict[str, Any]
 
 
 def share(verdicts: Sequence[bool]) -> float:
@@ -99,7 +101,7 @@ class _Assessor:
             parts.append(f"embedder {self._embedder().model}")
         return "; ".join(parts)
 
-    async def assess(self, outcome: Outcome) -> Finding:
+    async def assess(self, outcome: Outcome) -> Found:
         """Returns the finding for `outcome`."""
         if self.family != "context_recall" and not prediction_text(outcome):
             return {"by": "empty"}
@@ -112,15 +114,15 @@ class _Assessor:
     def _entailer(self) -> Entailer:
         return self._inputs.entailer()
 
-    async def faithfulness(self, outcome: Outcome) -> Finding:
+    async def faithfulness(self, outcome: Outcome) -> Found:
         """Returns the claims of the answer, and which of them the passages support."""
         return await self._claims(outcome, prediction_text(outcome), _shown(outcome))
 
-    async def context_recall(self, outcome: Outcome) -> Finding:
+    async def context_recall(self, outcome: Outcome) -> Found:
         """Returns the claims of the gold answer, and which of them the passages support."""
         return await self._claims(outcome, golds(outcome)[0], _shown(outcome))
 
-    async def context_precision(self, outcome: Outcome) -> Finding:
+    async def context_precision(self, outcome: Outcome) -> Found:
         """Returns whether each passage is of use for the answer."""
         from ragc.signatures.judge import PassageHelps
 
@@ -140,7 +142,7 @@ class _Assessor:
         useful = [None if reply is None else bool(reply["useful"]) for reply in replies]
         return {"useful": useful} | _unreadable(useful)
 
-    async def answer_relevancy(self, outcome: Outcome) -> Finding:
+    async def answer_relevancy(self, outcome: Outcome) -> Found:
         """Returns the questions that the answer would answer, and their cosines with the one asked."""
         from ragc.signatures.judge import GuessQuestions
 
@@ -151,7 +153,7 @@ class _Assessor:
         cosines = await self._cosines(outcome.question, questions)
         return {"questions": questions, "cosines": cosines, "evasive": bool(reply["evasive"])}
 
-    async def answer_correctness(self, outcome: Outcome) -> Finding:
+    async def answer_correctness(self, outcome: Outcome) -> Found:
         """Returns the claims of the answer and the gold answer, which the other supports, and their
         cosine.
         """
@@ -161,7 +163,7 @@ class _Assessor:
         unread = {"by": "unreadable"} if any(side.get("by") == "unreadable" for side in sides) else {}
         return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | unread
 
-    async def _claims(self, outcome: Outcome, text: str, support: str) -> Finding:
+    async def _claims(self, outcome: Outcome, text: str, support: str) -> Found:
         from ragc.signatures.judge import StateFacts
 
         reply = await _read(self._ask, StateFacts, question=outcome.question, text=text)
@@ -198,11 +200,11 @@ def _text(title: str, text: str) -> str:
     return f"{title}\n{text}" if title.strip() else text
 
 
-def _unreadable(verdicts: Sequence[Verdict]) -> Finding:
+def _unreadable(verdicts: Sequence[Verdict]) -> Found:
     return {"by": "unreadable"} if None in verdicts else {}
 
 
-def _score(family: str, of: Callable[[Finding], float]) -> Callable[[Outcome], float | None]:
+def _score(family: str, of: Callable[[Found], float]) -> Callable[[Outcome], float | None]:
     def score(outcome: Outcome) -> float | None:
         finding = outcome.finding(family)
         by = finding.get("by") if isinstance(finding, dict) else None
@@ -217,7 +219,7 @@ def _score(family: str, of: Callable[[Finding], float]) -> Callable[[Outcome], f
     return score
 
 
-def _metric(id: str, about: str, of: Callable[[Finding], float], *modules: str) -> Metric:
+def _metric(id: str, about: str, of: Callable[[Found], float], *modules: str) -> Metric:
     unit: Any = "balance" if id in _EMBEDS else "share"
     return Metric(id, about, unit, True, _score(id, of), reads=id, modules=modules)
 
@@ -303,3 +305,26 @@ GRADERS = tuple(
     GraderKind(family, _builder(family), lambda settings: "", _calls_of(family), entails=family in _ENTAILS)
     for family in _FINDINGS
 )
+
+
+def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
+    """Returns a sentence for each metric of this file that some questions have no score of, and why.
+
+    `findings` are those of each question, by family.
+    """
+    sentences = []
+    for metric in METRICS:
+        values = [found[metric.reads].value for found in findings if metric.reads in found]
+        by = Counter(value.get("by") for value in values)
+        for reason, why in _UNSCORED.items():
+            if by[reason]:
+                share = f"{by[reason]:,} of {len(values):,} questions"
+                sentences.append(f"{metric.id} has no score for {share}: {why}.")
+    return sentences
+
+
+_UNSCORED = {
+    "no_reference": "it needs a gold answer, and these have none",
+    "no_claims": "these state no claim",
+    "unreadable": "replies of the judge, or verdicts, could not be read",
+}
