@@ -314,7 +314,7 @@ def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
     """
     sentences = []
     for metric in METRICS:
-        values = [found[metric.reads].value for found in findings if metric.reads in found]
+        values = [known[metric.reads].value for known in findings if metric.reads in known]
         by = Counter(value.get("by") for value in values)
         for reason, why in _UNSCORED.items():
             if by[reason]:
