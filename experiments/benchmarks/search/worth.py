@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from experiments.benchmarks.search.choosing.kinds import LEVELS, _grid
-from experiments.benchmarks.search.choosing.lot import sources
+from experiments.benchmarks.search.choosing.lot import Source, sources
 from experiments.benchmarks.search.choosing.table_study import TableLedger, _studied, table_task
 from experiments.benchmarks.search.choosing.worlds import World, regret
 from ragc.optimizers.search.selection import select
@@ -97,6 +96,11 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _whole(source: Source) -> Callable[[int], World]:
+    """Returns the worlds of `source` with a budget for all answers, by seed."""
+    return lambda seed: source.world(seed, 1.0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What search.worth saves and costs.")
     parser.add_argument("--worths", type=float, nargs="+", default=[0, 0.001, 0.002, 0.005])
@@ -114,7 +118,7 @@ def main() -> None:
     for seed in range(max(args.seeds, args.null_seeds)):
         worlds: dict[str, Callable[[int], World]] = {NULL: null_world} if seed < args.null_seeds else {}
         if seed < args.seeds:
-            worlds |= {source.name: partial(source.world, share=1.0) for source in opened}
+            worlds |= {source.name: _whole(source) for source in opened}
         for name, world in worlds.items():
             for worth in args.worths:
                 if (name, seed, worth) in done:
