@@ -215,7 +215,8 @@ class Headroom:
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
             "needed": {"gain": self.goal, "n": self.needed},
-            "spread": self.spread and {"sd": self.spread.variance**0.5, "p": self.spread.p},
+            "spread": self.spread
+            and {"sd": self.spread.variance**0.5, "p": self.spread.p, "broken": self.spread.broken},
             "gain": self.gain
             and {
                 "trials": self.trials,
@@ -302,10 +303,11 @@ class Headroom:
             few = len(self.settings) < MIN_SETTINGS
             return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
+        broken = f"; {spread.broken:.0%} of them are broken and left out of that" if spread.broken else ""
         return (
             f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {quantity(self.trials, 'trial')} "
             f"drawn at random{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation "
-            f"beyond the questions', p {spread.p:.4f})"
+            f"beyond the questions', p {spread.p:.4f}{broken})"
         )
 
 

@@ -11,11 +11,6 @@ its expected gain is multiplied by the share of variance that is not luck. The i
 (Weerahandi 1993, doi:10.1080/01621459.1993.10476355): mean and variances are drawn from their distribution
 given the observed sums of squares, and the gain is computed for each draw.
 
-Some settings may be broken: far below the others, so that effects are not normal. The settings are therefore
-split into a lower and an upper group where that explains more of their spread than in most normal samples.
-The estimate is then that of the upper group, of which a search draws its share of trials, and the interval
-holds both: few settings seldom tell for sure (experiments/benchmarks/search/headroom.py).
-
 Questions in groups are not independent: a sum over questions has the error of as many independent ones as its
 group sums indicate (`clusters`), and settings are shuffled within groups.
 
@@ -25,7 +20,7 @@ numpy is imported on first use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +46,9 @@ SEARCHES = 400
 SHUFFLES = 2000
 """Shuffles of settings within questions, for the test that settings differ."""
 
-SPLIT_CHANCE, NORMAL_SAMPLES = 0.3, 4000
-"""Settings are split into two groups where a normal sample is split as clearly with at most this chance, and
-the samples that tell."""
+APART, ERRORS = 2.0, 3.0
+"""The gap below which settings count as broken: in standard deviations of the means on either side, and in
+standard errors of a mean."""
 
 MIN_SETTINGS, MIN_QUESTIONS = 3, 5
 """The fewest settings, the baseline counted, and questions that say anything of the variance between."""
@@ -98,8 +93,9 @@ class Spread:
     `mean` is the mean lead of the settings over the baseline and `error` its variance from the questions
     alone. `between` and `within` are mean squares with their degrees of freedom `df`, and `variance` is that
     of true effects, 0 or more. `p` is that of the test that all settings, the baseline included, score alike.
-    `independent` is the number of groups, None for independent questions. `upper` are the same of the
-    settings that are not broken, and `upper_share` is their share; None and 1 where none stand apart.
+    `independent` is the number of groups, None for independent questions. `broken` is the share of settings
+    that lie far below all others (`_broken`): they are no part of the effects, and a search
+    loses their trials.
     """
 
     mean: float
@@ -110,8 +106,7 @@ class Spread:
     questions: int
     p: float
     independent: int | None = None
-    upper: Spread | None = None
-    upper_share: float = 1.0
+    broken: float = 0.0
 
     @property
     def variance(self) -> float:
@@ -192,21 +187,11 @@ def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread
             f"A variance between settings needs {MIN_SETTINGS} settings and {MIN_QUESTIONS} questions, "
             f"found {settings} and {n}."
         )
-    clusters = Groups.of(groups)
-    p = _test_differences(values if clusters is None else clusters.sums(values.T).T, seed)
-    upper = _upper_settings(values[1:].mean(axis=1))
-    if len(upper) == settings - 1:
-        return _spread_of(values, clusters, p)
-    kept = _spread_of(values[[0, *(1 + upper)]], clusters, p)
-    return replace(_spread_of(values, clusters, p), upper=kept, upper_share=len(upper) / (settings - 1))
-
-
-def _spread_of(values: Array, clusters: Groups | None, p: float) -> Spread:
-    """Returns the effects of all settings in `values`; `p` is that of the test that they score alike."""
-    settings, n = values.shape
-    others = values[1:]
+    working = ~_broken(values[1:])
+    others = values[1:][working]
     leads = others.mean(axis=0) - values[0]
     between, within = _mean_squares(others)
+    clusters = Groups.of(groups)
     rest = others - others.mean(axis=1, keepdims=True) - others.mean(axis=0)
     independent = size_of(clusters) or n
     return Spread(
@@ -214,10 +199,11 @@ def _spread_of(values: Array, clusters: Groups | None, p: float) -> Spread:
         error=float(leads.var(ddof=1)) / n / _share([leads], clusters),
         between=between,
         within=within / _share(list(rest), clusters),
-        df=(settings - 2, (settings - 2) * (independent - 1)),
+        df=(len(others) - 1, (len(others) - 1) * (independent - 1)),
         questions=n,
-        p=p,
+        p=_test_differences(values if clusters is None else clusters.sums(values.T).T, seed),
         independent=size_of(clusters),
+        broken=1 - float(working.mean()),
     )
 
 
@@ -226,16 +212,6 @@ def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: in
 
     `limit` is the most by which any setting can exceed the baseline.
     """
-    gain = _normal_gain(seen, trials=trials, dev=dev, limit=limit, seed=seed)
-    if seen.upper is None:
-        return gain
-    some = max(1, round(trials * seen.upper_share))
-    upper = _normal_gain(seen.upper, trials=some, dev=dev, limit=limit, seed=seed)
-    return replace(upper, low=min(gain.low, upper.low), high=max(gain.high, upper.high))
-
-
-def _normal_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: int) -> Gain:
-    """Returns the gain where the effects of settings are normal."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -245,7 +221,7 @@ def _normal_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: int
     variance = np.maximum(0.0, (between - within) / seen.questions)
     centre = seen.mean + np.sqrt(seen.error) * rng.standard_t((seen.independent or seen.questions) - 1, DRAWS)
     centre += np.sqrt(variance / (first + 1)) * rng.standard_normal(DRAWS)
-    best, start = _luck(trials, rng)
+    best, start = _luck(max(1, round(trials * (1 - seen.broken))), rng)
     drawn = _gains(centre, variance, within, best, start, dev, limit)
     # A mean lead within its error is shrunk (James and Stein 1961, positive part): much of it is luck.
     weight = max(0.0, 1 - seen.error / seen.mean**2) if seen.mean else 0.0
@@ -254,6 +230,29 @@ def _normal_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: int
     without = _gains(*at, best, start, 10**9, limit)[0]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Gain(float(value), float(min(low, value)), float(max(high, value)), float(without))
+
+
+def _broken(values: Array) -> NDArray[np.bool_]:
+    """Returns which settings (rows) are broken: the widest gap between means is below at least three others,
+    and wider than `APART` and `ERRORS` say.
+
+    A few of them would otherwise widen the distribution of the others upwards, too.
+    """
+    import numpy as np
+
+    means = values.mean(axis=1)
+    order = np.argsort(means, kind="stable")
+    gaps = np.diff(means[order])[: len(means) - MIN_SETTINGS]
+    none: NDArray[np.bool_] = np.zeros(len(means), dtype=bool)
+    if not len(gaps):
+        return none
+    below = int(gaps.argmax()) + 1
+    above = order[below:]
+    error = (_mean_squares(values[above])[1] / values.shape[1]) ** 0.5
+    deviations = float(means[above].std(ddof=1)), float(means[order[:below]].std())
+    if gaps[below - 1] > max(APART * max(deviations), ERRORS * error):
+        none[order[:below]] = True
+    return none
 
 
 def _share(lines: Sequence[Array], groups: Groups | None) -> float:
@@ -298,38 +297,6 @@ def _mean_squares(values: Array) -> tuple[float, float]:
     rest = values - rows - columns + values.mean()
     between = n * float(((rows - values.mean()) ** 2).sum()) / (settings - 1)
     return between, float((rest**2).sum()) / ((settings - 1) * (n - 1))
-
-
-def _upper_settings(means: Array) -> NDArray[np.intp]:
-    """Returns the positions of settings that are not broken, in order; a minority of `means` may be."""
-    import numpy as np
-
-    order = np.argsort(means, kind="stable")
-    clear, lower = _clearest_split(means[order][None])
-    normal = np.random.default_rng(0).normal(size=(NORMAL_SAMPLES, len(means)))
-    usual, _ = _clearest_split(np.sort(normal, axis=1))
-    first = int(lower[0]) if clear[0] > np.quantile(usual, 1 - SPLIT_CHANCE) else 0
-    return np.sort(order[first:])
-
-
-def _clearest_split(ascending: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Returns how much of each row's variance the best split explains, and the size of its lower group.
-
-    That group is the smaller one; 0 of rows without variance or with fewer than three values.
-    """
-    import numpy as np
-
-    rows, n = ascending.shape
-    sizes = np.arange(1, (n + 1) // 2)
-    variance = ascending.var(axis=1) * n
-    if not len(sizes):
-        return np.zeros(rows), np.zeros(rows, dtype=np.intp)
-    sums = ascending.cumsum(axis=1)
-    low = sums[:, sizes - 1] / sizes
-    high = (sums[:, -1:] - sums[:, sizes - 1]) / (n - sizes)
-    between = (high - low) ** 2 * sizes * (n - sizes) / n
-    share = np.divide(between, variance[:, None], out=np.zeros_like(between), where=variance[:, None] > 1e-12)
-    return share.max(axis=1), sizes[share.argmax(axis=1)]
 
 
 def _test_differences(values: Array, seed: int) -> float:
