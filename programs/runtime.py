@@ -92,6 +92,7 @@ class Runtime:
         }
         other.gateway = copy.copy(self.gateway)
         other.gateway.fallbacks = fallback_chains(other.targets)
+        other.gateway.sent, other.gateway.replayed, other.gateway.used = 0, 0, {}
         return other
 
     async def open(self, watch: Watch | None = None) -> None:

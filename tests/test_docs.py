@@ -444,11 +444,13 @@ FOREIGN = {
     "BootstrapFewShot",
     "BootstrapFewShotWithRandomSearch",
     "ChainOfThought",
+    "ChatOpenAI",
     "JournalFileBackend",
     "OpenAI",
+    "OpenAILike",
     "ReAct",
 }
-"""Names of classes of DSPy and Optuna that the documentation mentions."""
+"""Names of classes of other libraries that the documentation mentions."""
 
 
 ENTRY_POINTS = {

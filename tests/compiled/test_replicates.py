@@ -85,9 +85,9 @@ def test_one_draw_has_no_variances(tmp_path: Path) -> None:
 
 def test_json_and_text_say_it(tmp_path: Path) -> None:
     evaluation = scored(tmp_path, ScriptedTarget(draws()), 2)
-    told = json.loads(json.dumps(evaluation.to_json()))["replicates"]
-    assert told["n"] == 2
-    assert set(told["metrics"]) == set(evaluation.metrics)
+    written_json = json.loads(json.dumps(evaluation.to_json()))["replicates"]
+    assert written_json["n"] == 2
+    assert set(written_json["metrics"]) == set(evaluation.metrics)
     assert "of the variance is the model's own" in evaluation.variances["em"].text
 
 
@@ -132,11 +132,11 @@ def judged(folder: Path, judge: ScriptedTarget, again: int, recipe: str = JUDGED
 
 def test_a_judge_that_repeats_itself_is_told(tmp_path: Path) -> None:
     judge = ScriptedTarget(lambda _: {"correct": True})
-    found = judged(tmp_path, judge, 8).second_verdicts["judge_acc"]
+    verdicts = judged(tmp_path, judge, 8).second_verdicts["judge_acc"]
     assert len(judge.requests) == QUESTIONS_JUDGED + 8
-    assert (found.changed.mean, found.changed.n) == (0.0, 8)
-    assert "scored all 8 answers the same" in found.text
-    assert "not that it is right" in found.text
+    assert (verdicts.changed.mean, verdicts.changed.n) == (0.0, 8)
+    assert "scored all 8 answers the same" in verdicts.text
+    assert "not that it is right" in verdicts.text
 
 
 def test_a_judge_that_never_agrees_with_itself_is_told(tmp_path: Path) -> None:
@@ -146,24 +146,24 @@ def test_a_judge_that_never_agrees_with_itself_is_told(tmp_path: Path) -> None:
         sent.append(request.messages[-1].content)
         return {"correct": sent.count(sent[-1]) == 1}
 
-    found = judged(tmp_path, ScriptedTarget(turning), 8).second_verdicts["judge_acc"]
-    assert found.changed.mean == 1.0
-    assert "scored none of 8 answers the same; its scores say nothing" in found.text
+    verdicts = judged(tmp_path, ScriptedTarget(turning), 8).second_verdicts["judge_acc"]
+    assert verdicts.changed.mean == 1.0
+    assert "scored none of 8 answers the same; its scores say nothing" in verdicts.text
 
 
 def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> None:
     rng = random.Random(2)
     judge = ScriptedTarget(lambda _: {"correct": rng.random() < 0.7})
-    plain, asked = judged(tmp_path, judge, 0), judged(tmp_path, judge, 20)
+    plain, sampled = judged(tmp_path, judge, 0), judged(tmp_path, judge, 20)
     sent = len(judge.requests)
     again = judged(tmp_path, judge, 20)
     assert len(judge.requests) == sent == 2 * QUESTIONS_JUDGED
-    assert plain.metrics == asked.metrics == again.metrics
-    assert asked.second_verdicts == again.second_verdicts
-    found = asked.second_verdicts["judge_acc"]
-    assert 0 < found.changed.mean < 1
-    assert "the interval of the mean holds it already" in found.text
-    assert asked.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
+    assert plain.metrics == sampled.metrics == again.metrics
+    assert sampled.second_verdicts == again.second_verdicts
+    verdicts = sampled.second_verdicts["judge_acc"]
+    assert 0 < verdicts.changed.mean < 1
+    assert "the interval of the mean holds it already" in verdicts.text
+    assert sampled.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
     assert "judged_again" not in plain.to_json()
 
 
@@ -183,13 +183,13 @@ def test_shares_are_shares_and_adding_a_constant_changes_nothing(n: int, questio
     rng = random.Random(seed)
     scores = [[float(rng.random() < 0.5) for _ in range(n)] for _ in range(questions)]
     shares = variance_shares(scores, seed=1)
-    moved = variance_shares([[score + 2 for score in row] for row in scores], seed=1)
+    shifted = variance_shares([[score + 2 for score in row] for row in scores], seed=1)
     assert shares is not None
-    assert moved is not None
+    assert shifted is not None
     if shares.share is None:
-        assert moved.share is None
+        assert shifted.share is None
     else:
-        assert moved.share == pytest.approx(shares.share)
+        assert shifted.share == pytest.approx(shares.share)
         assert 0 <= shares.low <= shares.share <= shares.high <= 1
 
 

@@ -25,7 +25,11 @@ def test_what_was_not_measured_is_not_scored(metric: str) -> None:
 
 def test_everything_else_is_a_share_or_balance_and_says_which_way_is_better() -> None:
     others = [metric for metric in METRICS if metric.id.partition("@")[0] not in COSTS]
-    assert {metric.id for metric in others if metric.unit != "share"} == {"crag_score"}
+    assert {metric.id for metric in others if metric.unit != "share"} == {
+        "crag_score",
+        "answer_relevancy",
+        "answer_correctness",
+    }
     assert {metric.id for metric in others if not metric.higher_is_better} == {"crag_halluc", "crag_miss"}
     assert {get(id).unit for id in COSTS} == {"count", "usd", "seconds"}
 

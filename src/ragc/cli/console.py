@@ -341,7 +341,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     for family, backend in evaluation.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in evaluation.decided.get(family, {}).items())
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
-    lines(f"{name}: {found.text}" for name, found in evaluation.second_verdicts.items())
+    lines(f"{name}: {verdicts.text}" for name, verdicts in evaluation.second_verdicts.items())
     lines(f"{name}: {shares.text}" for name, shares in evaluation.variances.items())
     lines(evaluation.score_shift.lines() if evaluation.score_shift else ())
     cost = evaluation.counters

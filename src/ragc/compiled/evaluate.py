@@ -206,7 +206,11 @@ class Evaluation:
             **({"remark": self.remark} if self.remark else {}),
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
             **(
-                {"judged_again": {name: found.to_json() for name, found in self.second_verdicts.items()}}
+                {
+                    "judged_again": {
+                        name: verdicts.to_json() for name, verdicts in self.second_verdicts.items()
+                    }
+                }
                 if self.second_verdicts
                 else {}
             ),

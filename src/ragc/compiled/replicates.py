@@ -48,15 +48,15 @@ def variances_of(drawn: Sequence[Sequence[Row]], task: Task) -> dict[str, Varian
     `drawn` are the rows of each draw, in the same order. Questions to which a metric does not apply in some
     draw are left out.
     """
-    found = {}
+    components = {}
     for metric in task.metrics:
         if metric.combine is not None:
             continue
         table = [[row.scores.get(metric.id) for row in rows] for rows in zip(*drawn, strict=True)]
         whole = [[s for s in scores if s is not None] for scores in table if None not in scores]
         if shares := variance_shares(whole, seed=task.seed):
-            found[metric.id] = shares
-    return found
+            components[metric.id] = shares
+    return components
 
 
 def replicates_json(variances: Mapping[str, VarianceShares]) -> dict[str, Any]:

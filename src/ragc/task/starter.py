@@ -138,15 +138,7 @@ def new(
             choice.teacher,
         )
         chosen = chosen.with_set(written)
-        lines = [
-            *written.lines,
-            *([f"The questions end early: {written.problem}"] if written.problem else []),
-        ]
-        if 0 < written.count < MIN_QUESTIONS:
-            lines.append(
-                f"{quantity(written.count, 'question')} are too few to compile, which needs {MIN_QUESTIONS}; "
-                "the recipe names none."
-            )
+        lines = _question_lines(written)
     wrote = _put_recipe(target, _recipe_text(chosen, targets))
     return NewProject(
         target,
@@ -159,6 +151,20 @@ def new(
         tuple(read.notes),
         tuple(lines),
     )
+
+
+def _question_lines(written: question_set.QuestionSet) -> list[str]:
+    """Returns sentences on the questions that were written, and on what they are enough for."""
+    lines = [*written.lines]
+    if written.problem:
+        lines.append(f"The questions end early: {written.problem}")
+    if 0 < written.count < MIN_QUESTIONS:
+        few = f"{quantity(written.count, 'question')} {'is' if written.count == 1 else 'are'}"
+        lines.append(
+            f"{few} too few to compile, which needs {MIN_QUESTIONS}; the recipe names none. Scores without gold "
+            'answers (metrics.report = ["faithfulness"]) need questions only.'
+        )
+    return lines
 
 
 def plan_only(

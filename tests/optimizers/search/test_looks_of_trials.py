@@ -180,9 +180,9 @@ def test_a_study_without_a_budget_ends_where_nothing_is_to_be_gained_and_says_so
     run(sets=(*sets, "search.worth=0.001"), target=on, store=CallStore(None), progress=progress)
     run("all", sets=sets, target=off, store=CallStore(None))
     assert len(on.requests) <= len(off.requests) / 2
-    (said,) = [note for note in progress.notes if "search.worth" in note]
-    assert "100 further answers are expected to gain" in said
-    assert search_of(folder / "out")["remarks"] == [said]
+    (remark,) = [note for note in progress.notes if "search.worth" in note]
+    assert "100 further answers are expected to gain" in remark
+    assert search_of(folder / "out")["remarks"] == [remark]
     assert "remarks" not in search_of(folder / "all")
 
 

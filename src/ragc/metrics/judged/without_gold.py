@@ -107,8 +107,8 @@ class _Assessor:
             return {"by": "empty"}
         if self.family in _REFERENCE and not golds(outcome):
             return {"by": "no_reference"}
-        found = await _FINDINGS[self.family](self, outcome)
-        return {"by": "judge"} | found
+        finding = await _FINDINGS[self.family](self, outcome)
+        return {"by": "judge"} | finding
 
     @property
     def _entailer(self) -> Entailer:
@@ -247,29 +247,31 @@ METRICS = (
     _metric(
         "faithfulness",
         "Ragas: share of the answer's claims that the passages support",
-        lambda found: share(found["supported"]),
+        lambda finding: share(finding["supported"]),
     ),
     _metric(
         "answer_relevancy",
         "Ragas: cosine of the question with questions written from the answer",
-        lambda found: relevancy(found["cosines"], found["evasive"]),
+        lambda finding: relevancy(finding["cosines"], finding["evasive"]),
         *_DENSE,
     ),
     _metric(
         "context_precision",
         "Ragas: average precision of the passages, by use for the answer",
-        lambda found: average_precision(found["useful"]),
+        lambda finding: average_precision(finding["useful"]),
     ),
     _metric(
         "context_recall",
         "Ragas: share of the gold answer's claims that the passages support",
-        lambda found: share(found["supported"]),
+        lambda finding: share(finding["supported"]),
     ),
     _metric(
         "answer_correctness",
         "Ragas: F1 of the claims of answer and gold answer, and their cosine",
-        lambda found: correctness(
-            found["answer"].get("supported", ()), found["reference"].get("supported", ()), found["cosine"]
+        lambda finding: correctness(
+            finding["answer"].get("supported", ()),
+            finding["reference"].get("supported", ()),
+            finding["cosine"],
         ),
         *_DENSE,
     ),
