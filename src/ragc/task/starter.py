@@ -5,6 +5,8 @@
     <out>/.ragc/           the text read from each file, so that the next run reads only changed files
 
 The corpus is replaced as a whole, once everything is read.
+
+One file, as it follows `ragc new` from the files to the recipe.
 """
 
 from __future__ import annotations
@@ -161,8 +163,8 @@ def _question_lines(written: question_set.QuestionSet) -> list[str]:
     if 0 < written.count < MIN_QUESTIONS:
         few = f"{quantity(written.count, 'question')} {'is' if written.count == 1 else 'are'}"
         lines.append(
-            f"{few} too few to compile, which needs {MIN_QUESTIONS}; the recipe names none. Scores without gold "
-            'answers (metrics.report = ["faithfulness"]) need questions only.'
+            f"{few} too few to compile, which needs {MIN_QUESTIONS}; the recipe names none. Scores without "
+            'gold answers (metrics.report = ["faithfulness"]) need questions only.'
         )
     return lines
 
