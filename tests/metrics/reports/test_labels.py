@@ -13,8 +13,9 @@ import ragc
 from experiments.benchmarks.scoring.judge_labels import World
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
+from ragc.metrics.judged.labels import digest
 from ragc.store.looks import Look
-from tests.support.rows import write_rows
+from tests.support.rows import read_rows, write_rows
 
 
 def put_runs(folder: Path, scores: dict[str, Any], backend: str = "judge model") -> list[str]:
@@ -25,7 +26,7 @@ def put_runs(folder: Path, scores: dict[str, Any], backend: str = "judge model")
                 "id": f"q{n}",
                 "question": f"question {n}",
                 "answers": ["x"],
-                "prediction": "y",
+                "prediction": f"{name} says {n}",
                 "scores": {"judge_acc": float(value)},
                 "backends": {"judge": backend},
             }
@@ -95,6 +96,27 @@ def test_a_correction_is_adjusted_for_earlier_looks_too(tmp_path: Path) -> None:
     assert (later.rows[0].verdict == "better") == (later.correction.result.p < 0.05)
 
 
+def test_labels_of_ragc_questions_label_correct_it_alike(unfair: Any, tmp_path: Path) -> None:
+    paths, labels = unfair
+    write_rows(tmp_path / "arms.jsonl", label_rows(labels))
+    runs = [{row["id"]: row for row in read_rows(Path(path))} for path in paths]
+    of_answers: dict[str, Any] = {}
+    for row in label_rows(labels):
+        answer = runs["ab".index(row["arm"])][row["id"]]
+        verdict = "correct" if row["label"] else "wrong"
+        key = digest(answer)
+        of_answers[key] = {"id": row["id"], "label": verdict, "answer": key}
+    write_rows(tmp_path / "answers.jsonl", list(of_answers.values()))
+    by_arm = ragc.compare(*paths, labels=tmp_path / "arms.jsonl").correction
+    by_answer = ragc.compare(*paths, labels=tmp_path / "answers.jsonl").correction
+    assert by_arm is not None
+    assert by_answer is not None
+    assert by_answer.result == by_arm.result
+    write_rows(tmp_path / "other.jsonl", [{"id": "q1", "label": "wrong", "answer": "0" * 16}])
+    with pytest.raises(DataError, match="line 1: its answer to 'q1' is in neither run"):
+        ragc.compare(*paths, labels=tmp_path / "other.jsonl")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -152,7 +174,13 @@ def test_a_judge_that_always_agrees_or_never_leaves_it_to_the_labels(tmp_path: P
 def test_a_metric_without_a_greatest_score_takes_no_labels(tmp_path: Path) -> None:
     for name in ("one", "two"):
         rows = [
-            {"id": f"q{n}", "question": "q", "answers": [], "prediction": "y", "scores": {"tokens": 5.0}}
+            {
+                "id": f"q{n}",
+                "question": "q",
+                "answers": [],
+                "prediction": f"{name} says {n}",
+                "scores": {"tokens": 5.0},
+            }
             for n in range(40)
         ]
         write_rows(tmp_path / f"{name}.jsonl", rows)

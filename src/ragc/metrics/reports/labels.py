@@ -1,8 +1,9 @@
 """Labels of a person, which correct what a judge makes of two runs: `ragc eval A B --labels FILE.jsonl`.
 
     {"id": the question's, "arm": "a", "b" or the name of a run, "label": 0, 1 or a score}
+    {"label": "correct" or "wrong", "answer": "<digest>", ...}     as `ragc questions label` writes them
 
-One line a label. No content is executed.
+One line a label. The second kind holds for each run that gave that answer. No content is executed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.errors import DataError, UsageError
 from ragc.metrics.base import Metric
+from ragc.metrics.judged.labels import CORRECT, WRONG, digest
 from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.multiple import after_looks
 from ragc.metrics.stats.prediction_powered import Corrected, correct
@@ -60,7 +62,7 @@ def read(
     shared = scored[0] & scored[1]
     held: tuple[dict[str, float], dict[str, float]] = ({}, {})
     problems: list[str] = []
-    for n, row in _rows(path):
+    for n, row in _expanded(_rows(path), _answered(a, b)):
         problem = _problem(row, arms, shared, bounds)
         if not problem and row["id"] in held[arms[row["arm"]]]:
             problem = f"question {row['id']!r} has two labels of {row['arm']!r}"
@@ -116,10 +118,36 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
                 yield n, None
 
 
+def _answered(*runs: ScoredRun) -> dict[str, list[tuple[str, str]]]:
+    """Returns the arms and question ids of each answer, by its digest."""
+    arms: dict[str, list[tuple[str, str]]] = {}
+    for arm, run in zip("ab", runs, strict=True):
+        for key, row in run.answered.items():
+            mark = digest({"question": row.question, "prediction": row.prediction})
+            arms.setdefault(mark, []).append((arm, key))
+    return arms
+
+
+def _expanded(
+    lines: Iterator[tuple[int, Any]], answered: Mapping[str, Sequence[tuple[str, str]]]
+) -> Iterator[tuple[int, Any]]:
+    """Yields rows with an arm: a label of an answer once for each run that gave it, others as they are."""
+    scores = {CORRECT: 1.0, WRONG: 0.0}
+    for n, row in lines:
+        if not isinstance(row, dict) or "arm" in row or not isinstance(row.get("answer"), str):
+            yield n, row
+            continue
+        label = scores.get(str(row.get("label")), row.get("label"))
+        for arm, key in answered.get(row["answer"], [("", str(row.get("id", "")))]):
+            yield n, {"id": key, "arm": arm, "label": label}
+
+
 def _problem(row: Any, arms: Mapping[str, int], shared: set[str], bounds: tuple[float, float]) -> str:
     if not isinstance(row, dict):
         return 'not a JSON object such as {"id": "q1", "arm": "a", "label": 1}'
     key, arm, label = row.get("id"), row.get("arm"), row.get("label")
+    if arm == "":
+        return f"its answer to {key!r} is in neither run"
     if not isinstance(arm, str) or arm not in arms:
         known = ", ".join(sorted((name for name in arms if name not in ("A", "B")), key=len))
         return f"'arm' is one of {known}, but found {arm!r}"
