@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
-    from ragc.api.recipes import examine, index, recipe_schema, write_beir
+    from ragc.api.recipes import examine, index, pull, recipe_schema, write_beir
     from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
     from ragc.api.use import ask, compare, evaluate, load, mcp, report, serve, summarize
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.gate import Gate
     from ragc.compiled.pack import Packed
+    from ragc.compiled.pull import Pulled
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -110,6 +111,7 @@ __all__ = [
     "ParseFailure",
     "Passage",
     "Progress",
+    "Pulled",
     "Question",
     "RagProgram",
     "RagcError",
@@ -159,6 +161,7 @@ __all__ = [
     "pack",
     "paper_tables",
     "program",
+    "pull",
     "read_grid",
     "recipe_schema",
     "report",
@@ -186,7 +189,7 @@ _NAMES_OF = {
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
-    "ragc.api.recipes": ("examine", "index", "recipe_schema", "write_beir"),
+    "ragc.api.recipes": ("examine", "index", "pull", "recipe_schema", "write_beir"),
     "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
     "ragc.api.use": ("ask", "compare", "evaluate", "load", "mcp", "report", "serve", "summarize"),
@@ -194,6 +197,7 @@ _NAMES_OF = {
     "ragc.compiled.evaluate": ("Evaluation",),
     "ragc.compiled.gate": ("Gate",),
     "ragc.compiled.pack": ("Packed",),
+    "ragc.compiled.pull": ("Pulled",),
     "ragc.compiled.trust_listing": ("TrustListing",),
     "ragc.core.progress": ("Progress",),
     "ragc.corpora.sources.base": ("Source",),

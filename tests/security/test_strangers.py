@@ -231,6 +231,7 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
             ["export", d, "--check", d], ["export", d, "--to", "jinja2", "--out", d, "--force"],
         ],
         "trust": [["trust", d], ["trust", d, "--json"], ["trust", d, "--base", out]],
+        "pull": [["pull", d], ["pull", d, "--base", out]],
         "index": [["index", d]],
         "grid": [
             ["grid", d], ["grid", mine, "--out", d], ["grid", mine, "--out", d, "--dry-run"],

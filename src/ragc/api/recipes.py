@@ -1,4 +1,4 @@
-"""The schema of recipes, the check of this machine, and the indexes that recipes search."""
+"""The schema of recipes, the check of this machine, and the indexes and models that recipes use."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
 from ragc.errors import UsageError
 
 if TYPE_CHECKING:
+    from ragc.compiled.pull import Pulled
     from ragc.core.progress import Progress
     from ragc.doctor.check import Check
 
@@ -67,6 +69,29 @@ def index(
     from ragc.task import indexing
 
     return indexing.index(recipes.load(recipe, sets), progress=progress or SILENT)
+
+
+def pull(
+    path: str | Path | None = None,
+    *,
+    sets: Sequence[str] = (),
+    progress: Progress | None = None,
+    access: Access = Access(),
+) -> tuple[Pulled, ...]:
+    """Fetches the models of the recipe or compiled program at `path`, for a machine without a network.
+
+    Without a path, the weights of the default embedded model. Fetched are ragc's own weights, embedders, and
+    models of the Hugging Face Hub by their id; models in folders and those of servers stay where they are.
+    Returns a Pulled with `model` and `use` for each, also where it was here before.
+
+        ragc.pull("recipe.toml")
+
+    Raises Untrusted for a program from elsewhere whose models `access` does not allow, TargetUnavailable and
+    SourceError where one cannot be fetched, and UsageError.
+    """
+    from ragc.compiled import pull as pulling
+
+    return pulling.pull(path, progress or SILENT, sets=sets, access=access)
 
 
 def write_beir(recipe: str | Path, out: str | Path, *, sets: Sequence[str] = ()) -> int:

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "write a compiled program's prompts for other systems",
     "pack": "write a compiled program and what it reads as one file for another machine",
     "trust": "see what a compiled program would do, and trust it on this machine",
+    "pull": "fetch the models of a recipe or program ahead, for a machine without a network",
     "index": "build the indexes that a recipe's program searches",
     "grid": "evaluate the listed settings of a recipe on its dev questions, as a table",
     "data": "make training data for small models from a recipe's train questions",
@@ -35,7 +36,13 @@ COMMANDS: Mapping[str, str] = {
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
 
-_FOLDERS = {"new": "documents", "questions": "documents", "mcp": "services", "serve": "services"}
+_FOLDERS = {
+    "new": "documents",
+    "pull": "documents",
+    "questions": "documents",
+    "mcp": "services",
+    "serve": "services",
+}
 """The folder of a command whose file is not in this one."""
 
 

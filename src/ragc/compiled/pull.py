@@ -1,0 +1,159 @@
+"""Fetches the models of a recipe or compiled program ahead, so that it runs without a network afterwards.
+
+recipe ──► targets, options of sources, metrics ──► models by name ──► weights in the user's caches
+
+Only models that ragc or their library would fetch by themselves later: ragc's own weights, embedders, and
+models of the Hugging Face Hub by their id. Models in folders, and those of servers, stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc import recipe as recipes
+from ragc.compiled.access import Access
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import directory_of
+from ragc.compiled.resolve import Opening, resolve
+from ragc.core.kinds.marks import Mark
+from ragc.core.paths import missing_file
+from ragc.core.progress import Progress
+from ragc.corpora import SOURCES, embed
+from ragc.corpora.embed.base import ALIASES, DEFAULT
+from ragc.corpora.rerank import RERANKER, split
+from ragc.errors import ArtefactError, UsageError
+from ragc.recipe import Recipe
+from ragc.recipe.models import SourceSpec
+from ragc.targets import TARGETS
+
+Fetch = Callable[[Progress], None]
+"""Makes a model present, loading nothing that is not needed for it."""
+
+_EMBEDDING_METRICS = frozenset({"answer_relevancy", "answer_correctness"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A model that is present now; `use` says what of the recipe needs it."""
+
+    model: str
+    use: str
+
+    def to_json(self) -> dict[str, str]:
+        """Returns JSON values only."""
+        return {"model": self.model, "use": self.use}
+
+
+def pull(
+    path: str | Path | None, progress: Progress, *, sets: Sequence[str] = (), access: Access = Access()
+) -> tuple[Pulled, ...]:
+    """Fetches every model of the recipe or compiled program at `path`; without one the default weights.
+
+    Raises Untrusted for a program from elsewhere that names models which `access` does not allow,
+    TargetUnavailable and SourceError where one cannot be fetched, and UsageError where a library lacks.
+    """
+    recipe = None if path is None else _recipe_at(directory_of(path), tuple(sets), access)
+    pulled = []
+    for (model, use), fetch in _models(recipe).items():
+        progress.note(f"{model} ({use})")
+        fetch(progress)
+        pulled.append(Pulled(model, use))
+    return tuple(pulled)
+
+
+def _recipe_at(where: Path, sets: tuple[str, ...], access: Access) -> Recipe:
+    """Returns the recipe, or that of a compiled directory as far as it needs it, checked for trust."""
+    if where.is_dir():
+        return resolve(load(where), Opening(sets, access), questions=False)
+    if not where.exists():
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
+    base = None if access.base is None else Path(access.base)
+    return recipes.load(where, sets, base=base, files=False)
+
+
+def _models(recipe: Recipe | None) -> dict[tuple[str, str], Fetch]:
+    """Returns the models to fetch by name and use, each once."""
+    if recipe is None:
+        return {("SmolLM2-135M-Instruct", "the default of embedded targets"): _default_weights}
+    found: dict[str, tuple[str, Fetch]] = {}
+    for name, model, fetch in (*_of_targets(recipe), *_of_sources(recipe), *_of_metrics(recipe)):
+        found.setdefault(model, (name, fetch))
+    return {(model, use): fetch for model, (use, fetch) in found.items()}
+
+
+def _of_targets(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
+    for name, spec in sorted(recipe.targets.items()):
+        record = TARGETS.loaded(spec.kind)
+        if record is not None and record.default_weights and not spec.model:
+            yield f"targets.{name}", record.default_weights, _default_weights
+
+
+def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
+    for name, spec in sorted(recipe.sources.items()):
+        for option, value, mark in _options(spec):
+            use = f"sources.{name}.options.{option}"
+            if mark is embed.EMBEDDER and value:
+                yield from _embedder(use, str(value), recipe)
+            elif mark is RERANKER and value:
+                kind, model = split(str(value))
+                if kind == "embed":
+                    yield from _embedder(use, model or DEFAULT, recipe)
+                elif kind == "cross" and not recipe.path(model).exists():
+                    yield use, model, _from_hub(model)
+
+
+def _options(spec: SourceSpec) -> Iterator[tuple[str, Any, Mark | None]]:
+    """Yields each option of a source with its value, defaults too, and its mark."""
+    values: Mapping[str, Any] = spec.options
+    for name, field in SOURCES.get(spec.kind).options.model_fields.items():
+        mark = next((mark for mark in field.metadata if isinstance(mark, Mark)), None)
+        yield name, values.get(name, field.default), mark
+
+
+def _of_metrics(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
+    backend, colon, model = recipe.assessing.entailment.partition(":")
+    if colon and not recipe.path(model).exists():
+        yield f"metrics.entailment ({backend})", model.strip(), _from_hub(model.strip())
+    named = {*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
+    for metric in sorted(named & _EMBEDDING_METRICS):
+        yield from _embedder(f"the metric {metric}", DEFAULT, recipe)
+
+
+def _embedder(use: str, name: str, recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
+    full = ALIASES.get(name, name)
+    if not recipe.path(full).exists():
+
+        def fetch(progress: Progress) -> None:
+            embed.make(full, progress=progress).embed(["warm"])
+
+        yield use, full, fetch
+
+
+def _default_weights(progress: Progress) -> None:
+    from ragc.targets.embedded.weights import default_weights
+
+    default_weights(progress.download)
+
+
+def _from_hub(model: str) -> Fetch:
+    def fetch(progress: Progress) -> None:
+        try:
+            from huggingface_hub import snapshot_download
+        except ModuleNotFoundError:
+            raise UsageError(
+                f"The model {model!r} is on the Hugging Face Hub, and huggingface_hub is not installed; run: "
+                "pip install huggingface_hub"
+            ) from None
+        try:
+            snapshot_download(model)
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"The model {model!r} could not be fetched from the Hugging Face Hub "
+                f"({type(error).__name__}); check the name and the network, or name a folder."
+            ) from error
+
+    return fetch

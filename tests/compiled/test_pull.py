@@ -1,0 +1,104 @@
+"""`ragc pull` fetches the models that a recipe or program names, and nothing that is not its own to name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc.cli.main import main
+from ragc.corpora import embed
+from ragc.errors import ArtefactError, TargetUnavailable, Untrusted
+from ragc.targets.embedded import weights
+
+RECIPE = """
+program = "vanilla"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 4
+[sources.local]
+kind = "dense"
+[targets.main]
+kind = "embedded"
+[targets.judge]
+kind = "hosted"
+model = "openai/gpt-4o-mini"
+[metrics]
+report = ["f1"]
+"""
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of models that were asked for."""
+    names: list[str] = []
+
+    class Embedder:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def embed(self, texts: list[str]) -> None:
+            names.append(self.name)
+
+    monkeypatch.setattr(weights, "default_weights", lambda _: names.append("SmolLM2-135M-Instruct"))
+    monkeypatch.setattr(embed, "make", lambda name, progress: Embedder(name))
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.toml").write_text(RECIPE)
+    return names
+
+
+def test_without_a_path_the_default_weights_come(
+    fetched: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pull"]) == 0
+    assert fetched == ["SmolLM2-135M-Instruct"]
+    assert "SmolLM2-135M-Instruct is here" in capsys.readouterr().out
+
+
+def test_a_recipe_brings_targets_embedders_and_rerankers_each_once(fetched: list[str]) -> None:
+    models = ragc.pull("recipe.toml")
+    assert fetched == ["SmolLM2-135M-Instruct", "all-MiniLM-L6-v2"]
+    assert [model.use for model in models] == ["targets.main", "sources.local.options.model"]
+    more = ['sources.local.options.rerank="embed:intfloat/e5-small"', 'metrics.report=["answer_correctness"]']
+    names = {model.model for model in ragc.pull("recipe.toml", sets=more)}
+    assert names == {"SmolLM2-135M-Instruct", "all-MiniLM-L6-v2", "intfloat/e5-small"}
+
+
+def test_models_in_folders_and_of_servers_stay_where_they_are(
+    fetched: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("embedder").mkdir()
+    sets = ["sources.local.options.model=embedder", "targets.main.kind=hosted", "targets.main.model=openai/x"]
+    assert ragc.pull("recipe.toml", sets=sets) == ()
+    assert main(["pull", "recipe.toml", *(word for one in sets for word in ("--set", one))]) == 0
+    assert "names no model that is fetched" in capsys.readouterr().out
+    assert fetched == []
+
+
+def test_what_cannot_be_fetched_or_is_not_there_is_one_sentence(
+    fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(_: Any) -> None:
+        raise TargetUnavailable("the weights could not be fetched")
+
+    monkeypatch.setattr(weights, "default_weights", offline)
+    with pytest.raises(TargetUnavailable, match="could not be fetched"):
+        ragc.pull("recipe.toml")
+    with pytest.raises(ArtefactError, match="the recipe or compiled program"):
+        ragc.pull("none.toml")
+
+
+def test_a_program_from_elsewhere_may_not_name_any_model(fetched: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    shutil.copytree(Path(__file__).with_name("older") / "react", folder)
+    recipe = (folder / "recipe.toml").read_text()
+    dense = 'kind = "dense"\noptions.model = "intfloat/e5-small"'
+    (folder / "recipe.toml").write_text(recipe.replace('kind = "bm25"', dense))
+    (folder / "corpus.jsonl").write_text('{"id": "p", "title": "", "text": "x"}\n')
+    with pytest.raises(Untrusted, match="e5-small"):
+        ragc.pull(folder)
+    assert fetched == []
