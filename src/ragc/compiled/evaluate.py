@@ -378,22 +378,9 @@ def score(
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
 
-    async def work() -> tuple[list[tuple[Row, ...]], dict[str, SecondVerdicts], Measurement]:
-        run = MeasuredRun(task, progress)
-        await run.open()
-        progress.phase(f"answering {split}", len(questions))
-        async with run.measuring() as measured:
-            if opened.compiled is None:
-                await task.fit(opened.program)
-            drawn = [await run.answer(opened.program, questions)]
-            for number in range(1, replicates):
-                program = await asyncio.to_thread(opened.repeated, number)
-                progress.phase(f"answering {split}, draw {number + 1} of {replicates}", len(questions))
-                drawn.append(await run.answer(program, questions))
-            second = await judge_again(drawn[0], again, task) if again else {}
-        return drawn, second, measured
-
-    drawn, second, measured = event_loop.run(work())
+    drawn, second, measured = event_loop.run(
+        _draw(opened, task, questions, split, progress, replicates=replicates, again=again)
+    )
     rows = drawn[0]
     progress.close()
     rows = contamination.marked(rows)
@@ -426,6 +413,32 @@ def score(
         second,
         left,
     )
+
+
+async def _draw(
+    opened: OpenProgram,
+    task: Task,
+    questions: Sequence[Question],
+    split: str,
+    progress: Progress,
+    *,
+    replicates: int,
+    again: int,
+) -> tuple[list[tuple[Row, ...]], dict[str, SecondVerdicts], Measurement]:
+    """Returns the answers to `questions` drawn `replicates` times, second verdicts on them, and the cost."""
+    run = MeasuredRun(task, progress)
+    await run.open()
+    progress.phase(f"answering {split}", len(questions))
+    async with run.measuring() as measured:
+        if opened.compiled is None:
+            await task.fit(opened.program)
+        drawn = [await run.answer(opened.program, questions)]
+        for number in range(1, replicates):
+            program = await asyncio.to_thread(opened.repeated, number)
+            progress.phase(f"answering {split}, draw {number + 1} of {replicates}", len(questions))
+            drawn.append(await run.answer(program, questions))
+        second = await judge_again(drawn[0], again, task) if again else {}
+    return drawn, second, measured
 
 
 def showing_of(

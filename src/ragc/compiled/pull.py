@@ -79,10 +79,10 @@ def _models(recipe: Recipe | None) -> dict[tuple[str, str], Fetch]:
     """Returns the models to fetch by name and use, each once."""
     if recipe is None:
         return {("SmolLM2-135M-Instruct", "the default of embedded targets"): _default_weights}
-    found: dict[str, tuple[str, Fetch]] = {}
+    models: dict[str, tuple[str, Fetch]] = {}
     for name, model, fetch in (*_of_targets(recipe), *_of_sources(recipe), *_of_metrics(recipe)):
-        found.setdefault(model, (name, fetch))
-    return {(model, use): fetch for model, (use, fetch) in found.items()}
+        models.setdefault(model, (name, fetch))
+    return {(model, use): fetch for model, (use, fetch) in models.items()}
 
 
 def _of_targets(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
