@@ -381,9 +381,8 @@ def score(
     drawn, second, measured = event_loop.run(
         _draw(opened, task, questions, split, progress, replicates=replicates, again=again)
     )
-    rows = drawn[0]
     progress.close()
-    rows = contamination.marked(rows)
+    rows = contamination.marked(drawn[0])
     cost = {**measured.to_json(), **measured.cached}
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
