@@ -350,3 +350,13 @@ def test_the_grammar_of_a_schema_is_json_with_one_space_at_most(target: Embedded
     reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=200)))
     assert reply.finish == "stop"
     assert json.dumps(json.loads(reply.text), ensure_ascii=False) == reply.text
+
+
+def test_a_model_that_was_never_asked_closes(weights: Path) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from ragc.targets.embedded.server import LoadedModel, ModelSettings\n"
+        "for _ in range(10):\n"
+        f"    LoadedModel(ModelSettings(Path({str(weights)!r}), 256, 1, 1, True)).close()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=240, capture_output=True)

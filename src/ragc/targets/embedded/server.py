@@ -127,6 +127,7 @@ class LoadedModel:
 
     def __init__(self, settings: ModelSettings) -> None:
         self.users = 0
+        self._was_asked = False
         self._key = secrets.token_urlsafe(24)
         binding = _binding()
         self._about = settings.weights_digest, _engine(binding, settings)
@@ -172,12 +173,19 @@ class LoadedModel:
                 returned = server.handle_chat_completions({**streamed, "id_slot": lease.slot}, part)
             except (ValueError, TypeError) as error:
                 raise TargetError(f"llama.cpp refused a request: {error}.") from error
+        self._was_asked = True
         answer.take(returned if isinstance(returned, dict) else {})
         answer.count_computed(lease.computed)
         return answer
 
     def close(self) -> None:
-        """Releases the model; its memory is freed after the requests in progress."""
+        """Releases the model; its memory is freed after the requests in progress.
+
+        llama.cpp may wait for ever for its loop where that is ended before it began, so a model that was
+        never asked computes one token first.
+        """
+        if not self._was_asked:
+            self.compute(0, [1])
         self._server = None
         self._slots.close()
 
