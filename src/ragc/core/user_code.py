@@ -135,7 +135,10 @@ def ignore_bytecode(base: Path) -> None:
     Compiled files (`__pycache__`, `.pyc`), which somebody may have put there, are not read, and none is
     written.
     """
-    _sources_only.add(str(base.resolve()))
+    own = str(base.resolve())
+    if own in _sources_only:
+        return
+    _sources_only.add(own)
     for path in [path for path in sys.path_importer_cache if _is_under_sources_only(path)]:
         del sys.path_importer_cache[path]
     if _find_sources not in sys.path_hooks:
@@ -163,7 +166,8 @@ def _find_sources(path: str) -> Any:
 
 
 def _is_under_sources_only(path: str) -> bool:
-    return any(Path(path or ".").resolve().is_relative_to(base) for base in _sources_only)
+    at = Path(path or ".").resolve()
+    return any(str(folder) in _sources_only for folder in (at, *at.parents))
 
 
 def code_files(folder: Path) -> dict[str, Path]:

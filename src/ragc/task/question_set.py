@@ -223,7 +223,9 @@ class _Work:
             vector = writer.vector_of(row["question"])
             known.add(row["question"], row.get("answers", ()), row.get("gold_ids", ()), vector)
         self.progress.phase("writing questions", len(chosen))
+        tried = 0
         for wave in _waves(chosen):
+            tried += len(wave)
             checked = await writer.write(wave, self.rows, known, self.progress.step)
             new = [file.row_of(one, writer.target.name) for one in checked]
             space = max(0, self.plan.count - len(self.result.questions))
@@ -237,10 +239,10 @@ class _Work:
             self.save()
             if len(self.result.questions) >= self.plan.count:
                 return
-            if not self.result.questions and len(wave) < len(chosen):
+            if not self.result.questions and FIRST_TRIES <= tried < len(chosen):
                 self.result.lines.append(
-                    f"None of the first {len(wave)} questions passed the checks, so the other "
-                    f"{len(chosen) - len(wave)} were not tried; name a larger teacher, such as --set "
+                    f"None of the first {tried} questions passed the checks, so the other "
+                    f"{len(chosen) - tried} were not tried; name a larger teacher, such as --set "
                     "targets.teacher.kind=vllm, or give questions that people asked with --questions FILE."
                 )
                 return
