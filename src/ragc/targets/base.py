@@ -356,3 +356,7 @@ class TargetKind:
     default_weights: str = ""
     model_folder: Callable[[Mapping[str, Any]], bool] | None = None
     published: Callable[[TargetSpec], Collection[str]] = lambda spec: ()
+
+    def weights_of(self, spec: TargetSpec) -> str:
+        """Returns which of ragc's weights `spec` uses; "" for none."""
+        return "" if spec.model else self.default_weights

@@ -46,10 +46,6 @@ WEIGHT = 0.75
 MOST_PASSAGES = 20
 """Passages that are judged for context_precision, at most, from the first."""
 
-NO_GOLD = frozenset({"faithfulness", "answer_relevancy", "context_precision"})
-"""The metrics that need no gold answer."""
-
-_MOST_CLAIMS = 8  # MOST_FACTS of the signature, which is not imported here
 Found = dict[str, Any]
 
 
@@ -97,7 +93,7 @@ class _Assessor:
         parts = [f"judge {self._ask.name}, prompt {_PROMPTS[self.family]}"]
         if self.family in _ENTAILS:
             parts.append(f"entailment {self._entailer.name}")
-        if self.family in _EMBEDS:
+        if self.family in EMBEDDED:
             parts.append(f"embedder {self._embedder().model}")
         return "; ".join(parts)
 
@@ -220,7 +216,7 @@ def _score(family: str, of: Callable[[Found], float]) -> Callable[[Outcome], flo
 
 
 def _metric(id: str, about: str, of: Callable[[Found], float], *modules: str) -> Metric:
-    unit: Any = "balance" if id in _EMBEDS else "share"
+    unit: Any = "balance" if id in EMBEDDED else "share"
     return Metric(id, about, unit, True, _score(id, of), reads=id, modules=modules)
 
 
@@ -239,8 +235,11 @@ _FINDINGS = {
     "answer_correctness": _Assessor.answer_correctness,
 }
 _ENTAILS = ("faithfulness", "context_recall", "answer_correctness")
-_EMBEDS = ("answer_relevancy", "answer_correctness")
-_REFERENCE = ("context_recall", "answer_correctness")
+EMBEDDED = frozenset({"answer_relevancy", "answer_correctness"})
+"""The metrics that compare texts by the default embedder."""
+_REFERENCE = frozenset({"context_recall", "answer_correctness"})
+NO_GOLD = frozenset(_FINDINGS) - _REFERENCE
+"""The metrics that need no gold answer."""
 _DENSE = ("onnxruntime", "tokenizers")
 
 METRICS = (
@@ -290,8 +289,10 @@ def _calls_of(family: str) -> Callable[[GraderSettings, Question], float]:
             return 1
         if family == "context_precision":
             return MOST_PASSAGES
+        from ragc.signatures.judge import MOST_FACTS
+
         sides = 2 if family == "answer_correctness" else 1
-        return sides * (1 + (_MOST_CLAIMS if settings.entailment == "judge" else 0))
+        return sides * (1 + (MOST_FACTS if settings.entailment == "judge" else 0))
 
     return calls
 
@@ -320,8 +321,8 @@ def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
         by = Counter(value.get("by") for value in values)
         for reason, why in _UNSCORED.items():
             if by[reason]:
-                share = f"{by[reason]:,} of {len(values):,} questions"
-                sentences.append(f"{metric.id} has no score for {share}: {why}.")
+                part = f"{by[reason]:,} of {len(values):,} questions"
+                sentences.append(f"{metric.id} has no score for {part}: {why}.")
     return sentences
 
 
