@@ -9,7 +9,6 @@ One file, as a method sees one class.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -292,20 +291,21 @@ class RagProgram(dspy.Module):
             query_time=str(inputs.get("query_time") or ""),
         )
         await self.runtime.ready()
-        started = time.monotonic()
-        token = current_question.set(question)
+        watch = counters.Stopwatch()
+        tokens = current_question.set(question), counters.stopwatch.set(watch)
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 prediction = await answer(**inputs)
         except ParseFailure as error:
-            error.counters, error.events = self._cost(cost, started), run.events
+            error.counters, error.events = self._cost(cost, watch), run.events
             raise
         finally:
-            current_question.reset(token)
+            current_question.reset(tokens[0])
+            counters.stopwatch.reset(tokens[1])
         # By item: DSPy looks through all of its own attributes before it sets one.
         prediction["trace"] = run.events
         tallies = prediction.get("tallies") or {}
-        prediction["counters"] = self._cost(cost, started, tallies)
+        prediction["counters"] = self._cost(cost, watch, tallies)
         extend_trace(run.predictions)
         run.finish(prediction)
         return prediction
@@ -323,11 +323,12 @@ class RagProgram(dspy.Module):
 
     @staticmethod
     def _cost(
-        cost: Counters, started: float, tallies: Mapping[str, float] = MappingProxyType({})
+        cost: Counters, watch: counters.Stopwatch, tallies: Mapping[str, float] = MappingProxyType({})
     ) -> dict[str, float]:
-        """Returns the total cost of a question by name; `started` is a monotonic time in seconds."""
-        timed = {"tokens": cost.tokens, "latency": time.monotonic() - started}
-        return {**cost.to_json(), **tallies, **timed}
+        """Returns the total cost of a question by name; its latency only if it is known."""
+        seconds = watch.seconds
+        timed = {} if seconds is None else {"latency": seconds}
+        return {**cost.to_json(), **tallies, "tokens": cost.tokens, **timed}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """Returns at most `k` hits of the source called `name`, labelled with it.

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ragc.core.counters import Stopwatch, stopwatch
 from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.records import Hit
@@ -346,20 +347,27 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     branch = _current_branch.get()
     paths: Sequence[tuple[int, ...] | None] = [branch.child() if branch else None for _ in work]
 
-    async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T | ParseFailure:
+    watches = [Stopwatch() for _ in work]
+
+    async def on_branch(
+        path: tuple[int, ...] | None, one: Coroutine[Any, Any, T], watch: Stopwatch
+    ) -> T | ParseFailure:
         if branch is not None and path is not None:
             _current_branch.set(branch.run.branch(path))
+        stopwatch.set(watch)
         try:
             return await one
         except ParseFailure as error:
             return error
 
     try:
-        results = await gather_or_cancel(map(on_branch, paths, work))
+        results = await gather_or_cancel(map(on_branch, paths, work, watches))
     except BaseException:
         for one in work:
             one.close()  # one whose task was cancelled before it began is awaited by nobody else
         raise
+    if whole := stopwatch.get():
+        whole.join(watches)
     for result in results:
         if isinstance(result, ParseFailure):
             raise result

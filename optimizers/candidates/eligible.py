@@ -4,6 +4,7 @@ Only eligible trials can win, be a rival in a race or be on the front:
 
 - The trial saw all dev questions. With one objective the winner may have seen a part of them: a search that
   its budget cut off has few complete trials (`search.allocation.least_to_win`).
+- It costs no more than the limits of the recipe allow, unless every trial does (`within_limits`).
 - It answered at least one question, unless no trial did.
 - Its share of failed questions may exceed that of the baseline, and that of the trial that failed least, by
   at most `FAILING`. Beyond that it must still have the higher mean in the first objective of which more is
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
+from ragc.metrics.limits import CostLimit
 from ragc.optimizers.candidates.trial import TrialResult
 
 FAILING = 0.1
@@ -39,6 +41,23 @@ def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objectiv
         if not any(is_outdone(trial.failures, trial.values, other.failures, other.values, objectives)
                    for other in (trials[0], least))
     ]  # fmt: skip
+
+
+def within_limits(trials: Sequence[TrialResult], limits: Sequence[CostLimit]) -> list[TrialResult]:
+    """Returns the trials within all `limits` on the questions that they saw; if none is, the nearest to them.
+
+    The nearest exceeds a limit by the least share of it.
+    """
+    if not limits or not trials:
+        return list(trials)
+    excess = [most_excess(trial, limits) for trial in trials]
+    least = max(0.0, min(excess))
+    return [trial for trial, share in zip(trials, excess, strict=True) if share <= least]
+
+
+def most_excess(trial: TrialResult, limits: Sequence[CostLimit]) -> float:
+    """Returns the greatest share by which `trial` exceeds one of `limits`; at most 0 within all of them."""
+    return max((limit.excess(trial.scores) for limit in limits), default=0.0)
 
 
 def promising_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:

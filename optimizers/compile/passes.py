@@ -49,6 +49,16 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds, showing_of_folds
+from ragc.optimizers.compile.front import (
+    TestedMember,
+    answer_front,
+    check_front,
+    front_json,
+    limit_note,
+    limits_of,
+    of_front,
+    write_front,
+)
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
 from ragc.optimizers.external.check import check_optimizers
@@ -106,7 +116,8 @@ class Verified:
     `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". Without a
     test split, or if the budget ran out, all are empty and the verdict says so. `differences` are paired, by
     metric; `note` is a remark on the verdict. `look` counts how often the test questions were looked at.
-    `folds` is the cross-validation in place of a test split.
+    `folds` is the cross-validation in place of a test split. `front` are the tested members of a front, and
+    `limits` says how the winner stands to the limits of the recipe.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -117,6 +128,8 @@ class Verified:
     note: str = ""
     look: Look | None = None
     folds: FoldAnswers | None = None
+    front: Sequence[TestedMember] = ()
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +327,7 @@ def prepare(
     question is left. Raises StoreError if the ledger of uses cannot be read or written.
     """
     refuse_foreign(Path(out))
+    check_front(Path(out))
     if recipe.study.workers and (store or targets):
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
@@ -372,7 +386,7 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
-    held = held_calls(task, each) if task.folds else first.calls_on(len(task.test))
+    held = held_calls(task, each) if task.folds else first.calls_on(len(task.test), task.tested)
     task.ledger.hold(held)
     await asyncio.to_thread(_report_budget, task, each, progress)
     return replace(first, held=held)
@@ -423,6 +437,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         rows = {}
     measured = bool(rows)
     seen = prepared.contamination
+    front = await answer_front(prepared, selected.front, {} if folds else rows)
     rows = {name: seen.marked(answered) for name, answered in rows.items()}
     rows = {name: rows.get(name, ()) for name in programs}
     scores = {
@@ -431,11 +446,13 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     }
     failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
     differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
+    differences, verdict = of_front(front, task.objectives[0], differences, verdict)
     if measured and all(program.all for program in failures.values()):
         verdict = f"nothing answered: {failures['winner'].reason}"
     if measured and state_of(selected.best) == state_of(selected.baseline):
         why = selected.leader_note or "on the dev questions no trial promised to be better"
         note = f"The baseline is kept: {why}."
+    note = " ".join(filter(None, (note, limit_note(selected.facts.get("limits") or {}))))
     if folds is not None:
         verdict, note = on_procedure(verdict, note, len(task.folds))
     if measured and (trying := trying_note(rows["winner"])):
@@ -443,12 +460,16 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
     answered = [(program, rows[name]) for name, program in programs.items()]
+    answered += [(one.member.program, one.rows) for one in front if one.rows and not one.member.is_winner]
+    limits = next((one.limits for one in front if one.member.is_winner), {})
+    if measured and not folds and not front:
+        limits = limits_of(task, [rows["winner"]])[0]
     shows = showing_of_folds if folds else showing_of
     showing = shows(task, answered, prepared.out, work="compile") if measured else None
     look = await asyncio.to_thread(showing.count) if showing else None
     if look and look.warning:
         progress.note(look.warning)
-    return Verified(rows, scores, differences, failures, verdict, note, look, folds)
+    return Verified(rows, scores, differences, failures, verdict, note, look, folds, front, limits)
 
 
 def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
@@ -459,6 +480,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     """
     task = prepared.task
     rows = [row for answered in verified.rows.values() for row in answered]
+    rows += [row for one in verified.front if not one.member.is_winner for row in one.rows]
     failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
     test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
     groups, folds = dev_groups(task), verified.folds
@@ -475,6 +497,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         "search": dict(selected.facts),
         "counters": total_cost([*selected.costs, *(folds.costs if folds else ())], rows),
         **({"cross_validation": list(folds.facts)} if folds else {}),
+        **({"limits": verified.limits} if verified.limits else {}),
+        **front_json(task, verified.front),
     }
     primary = task.objectives[0].metric.id
     differences, verdict = adjust_for_looks(verified.look, verified.differences, verified.verdict, primary)
@@ -483,6 +507,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         run["after_looks"] = {"verdict": verdict, "differences": differences}
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(prepared.out, selected.best)
+    write_front(prepared.out, verified.front, compiled)
     if task.recipe.study.keep:
         write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)

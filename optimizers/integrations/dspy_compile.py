@@ -208,7 +208,9 @@ class Compile(Teleprompter):
         method = program.method
         search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            search_spec = search_spec.replace(objectives=(CALLERS_METRIC,), pick=CALLERS_METRIC)
+            pick = search_spec.pick
+            pick = CALLERS_METRIC if isinstance(pick, str) else pick.replace(objective=CALLERS_METRIC)
+            search_spec = search_spec.replace(objectives=(CALLERS_METRIC,), pick=pick)
         return Recipe(
             program=method.id,
             seed=self.seed,
@@ -216,7 +218,7 @@ class Compile(Teleprompter):
             knobs=program.knobs.to_json(),
             search=search_spec,
             budget=budget,
-            report=(search_spec.pick.removeprefix("-"),),
+            report=(search_spec.pick_name.removeprefix("-"),),
         )
 
     @contextmanager

@@ -67,7 +67,7 @@ def best_and_front(
     if not whole:
         return None, []
     objectives = [objective_of(name) for name in recipe.search.objectives]
-    pick_index = recipe.search.objectives.index(recipe.search.pick)
+    pick_index = recipe.search.objectives.index(recipe.search.pick_name)
 
     def describe_trial(trial: FrozenTrial) -> dict[str, Any]:
         values: Mapping[str, float] = {

@@ -271,9 +271,10 @@ class _Plan:
             self.external(optimizer)
 
     def test(self) -> None:
-        """Adds the test questions, answered by baseline and winner."""
+        """Adds the test questions, answered by the baseline, and by the winner or the front."""
+        chosen = self.task.tested - 1
         self.add("test", self.task.test, 1, self.baseline)
-        self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
+        self.add("test", self.task.test, chosen, self.most, about=(chosen, self.average.calls))
 
     def folds(self) -> None:
         """Adds the searches without each fold, and the answers of baseline and winner to its questions.

@@ -46,7 +46,7 @@ class BestCheckpoint:
         `fitted` is the model of `trials`, if there is one already. Raises OSError.
         """
         task = self._task
-        leader = select(trials, task.objectives, task.pick, fitted, risk=task.risk)
+        leader = select(trials, task.rule, fitted)
         if leader.number == self._saved_trial:
             return
         program = await self._builder.program(leader.candidate)

@@ -9,10 +9,14 @@ before the end of the search. With several objectives each trial of a batch is r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ragc.metrics.base import Objective
+from ragc.metrics.limits import CostLimit
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.candidates.eligible import is_hopeless
 from ragc.optimizers.candidates.space import Candidate
@@ -28,6 +32,7 @@ from ragc.optimizers.search.allocation import (
     stopping_points,
     whole_groups,
 )
+from ragc.optimizers.search.score_model import Posterior
 from ragc.optimizers.search.selection import FittedScores, leading, pareto_front, select
 from ragc.task.base import Task
 from ragc.task.budget import answers_left
@@ -83,7 +88,8 @@ class Looks:
         Returns the number and the limits that decided it.
         """
         task, base = self._task, self._trials[0]
-        left = answers_left(task.planned_budget, task.ledger, base) + len(base.scores) - 2 * len(task.test)
+        left = answers_left(task.planned_budget, task.ledger, base) + len(base.scores)
+        left -= task.tested * len(task.test)
         self.questions = affordable_questions(len(task.dev), left, self._groups)
         return {"questions": self.questions, "limits": self._limits}
 
@@ -126,7 +132,7 @@ class Looks:
         """
         if self.are_allocated or not self._trials:
             return []
-        front = pareto_front(self._trials, self._task.objectives)
+        front = pareto_front(self._trials, self._task.rule)
         return [trial for trial in front if not trial.failures.all]
 
     def next(self, proposals: Sequence[Candidate], *, planned: bool, left: int) -> NextLooks:
@@ -142,7 +148,8 @@ class Looks:
         fitted = FittedScores.to(self._trials, task.objectives[0], proposals)
         if self._is_too_little(fitted, proposals):
             return NextLooks(batch, (), fitted)
-        looks = best_looks(fitted, self._trials, proposals, task.objectives[0], task.looks)
+        limits = task.rule.limits
+        looks = best_looks(fitted, self._trials, proposals, task.objectives[0], task.looks, limits)
         if not looks:
             return NextLooks(batch, (), fitted)
         new = [index - done for index in looks if index >= done][:left]
@@ -157,7 +164,7 @@ class Looks:
         objective, worth = self._task.objectives[0], self._worth
         if not worth:
             return False
-        gain = further_gain(fitted, fresh, objective)
+        gain = further_gain(fitted, fresh, objective, self._task.rule.limits)
         if gain is None or gain >= worth:
             return False
         if fresh:
@@ -172,29 +179,36 @@ class Looks:
         """Returns the trial with the greatest expected score; None once it answered all dev questions."""
         if not self.are_allocated:
             return None
-        leader = leading(self._trials, self._task.objectives[0])
+        leader = leading(self._trials, self._task.rule)
         return None if leader.complete else leader.number
 
     def unfinished_winner(self) -> int | None:
         """Returns the trial that would be compiled; None once it answered all dev questions."""
         if not self.are_allocated:
             return None
-        winner = select(self._trials, self._task.objectives, self._task.pick, risk=self._task.risk)
+        winner = select(self._trials, self._task.rule)
         return None if winner.complete else winner.number
 
 
-def further_gain(fitted: FittedScores, fresh: Sequence[Candidate], objective: Objective) -> float | None:
+def further_gain(
+    fitted: FittedScores, fresh: Sequence[Candidate], objective: Objective, limits: Sequence[CostLimit] = ()
+) -> float | None:
     """Returns the gain to expect of `FURTHER` more answers, in the score's units; None without a model.
 
     `fitted` is the model of the trials and then of `fresh` candidates.
     """
-    if fitted.posterior is None:
+    open_settings = OpenSettings.of(fitted, objective, fresh, limits)
+    if open_settings is None:
         return None
-    among, seen = _open_settings(fitted, objective, len(fresh))
-    questions = seen[0]
+    questions = len(fitted.lines[0])
     size = len(fitted.trials[0].scores) / questions
     rise = expected_rise(
-        fitted.posterior, seen, among, questions=questions, size=size, ends=_ends(fitted.trials[0])
+        open_settings.posterior,
+        open_settings.seen,
+        open_settings.among,
+        questions=questions,
+        size=size,
+        ends=_ends(fitted.trials[0]),
     )
     return rise * fitted.table.scale
 
@@ -205,43 +219,106 @@ def best_looks(
     fresh: Sequence[Candidate],
     objective: Objective,
     most: int,
+    limits: Sequence[CostLimit] = (),
 ) -> list[int]:
     """Returns which settings answer more questions next: indices into `trials` and then `fresh`, at most
     `most`, the best first.
 
     `fitted` is the model of both. A fresh candidate answered nothing yet. Left out are trials that saw all
-    questions, those that answered none of theirs, and looks that promise nothing (`allocation.next_looks`).
-    The first of `trials` is the baseline.
+    questions, those that answered none of theirs, settings that likely exceed a limit, and looks that promise
+    nothing (`allocation.next_looks`). The first of `trials` is the baseline.
     """
-    if fitted.posterior is None:
+    open_settings = OpenSettings.of(fitted, objective, fresh, limits)
+    if open_settings is None:
         return []
-    unique, (among, seen) = fitted.trials, _open_settings(fitted, objective, len(fresh))
+    unique = fitted.trials
     looks = next_looks(
-        fitted.posterior,
-        seen,
-        among,
-        questions=seen[0],
+        open_settings.posterior,
+        open_settings.seen,
+        open_settings.among,
+        questions=len(fitted.lines[0]),
         most=most,
         tolerance=fitted.table.margin * TOLERANCE / MARGIN,
         ends=_ends(unique[0]),
     )
     at = {trial.number: index for index, trial in enumerate(trials)}
     positions = [*(at[trial.number] for trial in unique), *range(len(trials), len(trials) + len(fresh))]
-    return [positions[index] for index in looks]
+    return [positions[open_settings.positions[index]] for index in looks]
 
 
-def _open_settings(fitted: FittedScores, objective: Objective, fresh: int) -> tuple[list[int], list[int]]:
-    """Returns the settings of `fitted` that may answer more questions, and how many each answered.
+@dataclass(frozen=True, slots=True)
+class OpenSettings:
+    """The settings of a model that may win: `positions` in the model, and what is known of each.
 
-    Groups count as one question. The last `fresh` settings answered none.
+    `among` are the indices of those that may answer more questions, and `seen` says how many each answered;
+    groups count as one question.
     """
-    unique, seen = fitted.trials, [*map(len, fitted.lines), *[0] * fresh]
-    among = [
-        index
-        for index, count in enumerate(seen)
-        if index >= len(unique) or (count < seen[0] and not is_hopeless(unique[index], unique[0], objective))
-    ]
-    return among, seen
+
+    positions: Sequence[int]
+    posterior: Posterior
+    among: Sequence[int]
+    seen: Sequence[int]
+
+    @classmethod
+    def of(
+        cls,
+        fitted: FittedScores,
+        objective: Objective,
+        fresh: Sequence[Candidate],
+        limits: Sequence[CostLimit],
+    ) -> OpenSettings | None:
+        """Returns the settings of `fitted`, of which the last are `fresh`, that likely keep to `limits`.
+
+        None without a model, and where no setting does.
+        """
+        unique, every = fitted.trials, [*map(len, fitted.lines), *[0] * len(fresh)]
+        over = likely_over(unique, fresh, limits) if limits else ()
+        positions = [index for index in range(len(every)) if index not in over]
+        if fitted.posterior is None or not positions:
+            return None
+        seen = [every[index] for index in positions]
+        among = [
+            at
+            for at, index in enumerate(positions)
+            if index >= len(unique)
+            or (every[index] < every[0] and not is_hopeless(unique[index], unique[0], objective))
+        ]
+        posterior = fitted.posterior.only(positions) if over else fitted.posterior
+        return cls(positions, posterior, among, seen)
+
+
+LIKELY = 0.9
+"""The probability of exceeding a limit from which a setting answers no more questions."""
+
+
+def likely_over(
+    trials: Sequence[TrialResult], fresh: Sequence[Candidate], limits: Sequence[CostLimit]
+) -> set[int]:
+    """Returns the settings that exceed one of `limits` with a probability of `LIKELY`: indices into `trials`
+    and then `fresh`.
+
+    A trial that saw all questions exceeds a limit as measured. The mean of `fresh` candidates is expected by
+    the model of costs of all trials; their quantiles are unknown.
+    """
+    from scipy.special import ndtr
+
+    over = set[int]()
+    for limit in limits:
+        for index, trial in enumerate(trials):
+            labels = [f"{at}" for at, size in enumerate(trial.groups) for _ in range(size)]
+            if trial.complete:
+                exceeds = limit.excess(trial.scores) > 0
+            else:
+                exceeds = limit.standing(trial.scores, 1 - LIKELY, labels) == "over"
+            over |= {index} if exceeds else set()
+        fitted = FittedScores.to(trials, limit.objective, fresh)
+        if limit.quantile is None and fresh and fitted.posterior is not None:
+            scale, first = fitted.table.scale * limit.factor, len(trials)
+            means = -limit.factor * (fitted.table.centre + fitted.table.scale * fitted.posterior.mean)
+            spread = scale * np.sqrt(np.maximum(np.diag(fitted.posterior.covariance), 1e-12))
+            exceeding = ndtr((means - limit.most) / spread) > LIKELY
+            over |= {int(index) for index in np.flatnonzero(exceeding) if index >= first}
+    return over
 
 
 def _ends(baseline: TrialResult) -> list[int]:

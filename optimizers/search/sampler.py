@@ -77,7 +77,8 @@ class TrialSampler:
     def copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study, in which the `waiting` trials have their results so far."""
         self._view = optuna.create_study(directions=self._study.directions)
-        self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False), waiting))
+        trials = self._study.get_trials(deepcopy=False)
+        self._view.add_trials(sampler_view(trials, waiting, self._task.rule.limits))
 
     def candidate(self, next_trial: NextTrial) -> Candidate:
         """Returns a new candidate. If all draws repeat earlier ones, a variant of the last draw or of

@@ -94,6 +94,11 @@ class Posterior:
         unsure = column[setting] + self.residual / answers
         return replace(self, covariance=self.covariance - np.outer(column, column) / unsure)
 
+    def only(self, settings: Sequence[int]) -> Posterior:
+        """Returns the posterior of `settings` alone, in their order."""
+        at = np.asarray(settings, dtype=np.intp)
+        return replace(self, mean=self.mean[at], covariance=self.covariance[np.ix_(at, at)])
+
     def worse_than(self, reference: int, margin: float, means: Array | None = None) -> Array:
         """Returns the probability that each setting's mean is more than `margin` below that of `reference`.
 

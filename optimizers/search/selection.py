@@ -8,7 +8,9 @@ more so the less the trials differ beyond what questions explain. Random-effects
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
 baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean,
-then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
+then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial. With
+`search.pick` as a table, trials that are expected to be about as good count as ties too, and the one that is
+expected to be best in the other metric wins.
 
 Cost and benefit: in simulated studies of 12 raced trials on 10 to 50 questions, with small to middling
 differences, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the plain
@@ -35,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.metrics.base import UNMEASURED, Objective
-from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless
+from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless, within_limits
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import MARGIN, least_to_win
@@ -43,7 +45,7 @@ from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Posterior, ScoreModel
 from ragc.programs.knobs import Value
-from ragc.recipe.values import RISK
+from ragc.recipe.selection_rule import SelectionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +86,23 @@ def expected_scores(
 
 
 def expected_of_choice(
-    trials: Sequence[TrialResult],
-    objectives: Sequence[Objective],
-    pick: Objective,
-    chosen: TrialResult,
-    *,
-    risk: float = RISK,
+    trials: Sequence[TrialResult], rule: SelectionRule, chosen: TrialResult
 ) -> ExpectedScore:
-    """Returns the expected score of `chosen`, given that `select` chose it.
+    """Returns the expected score of `chosen`, given that `select` chose it by `rule`.
 
     This is its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's
     bounds. It may lie below or above that in `expected_scores`, which is right on average over all trials.
     `trials` are all that were chosen among; choices made earlier inside a portfolio are not known here.
     """
+    pick = rule.pick
     fitted = FittedScores.to(trials, pick)
     expected = expected_scores(trials, pick, fitted)[chosen.number]
     if fitted.model is None:
         return expected
     marks = [trial.candidate.mark for trial in fitted.trials]
-    possible = np.isin(marks, [trial.candidate.mark for trial in _choosable(trials, objectives)])
-    biased = fitted.bias_of_choice(possible, risk) * (
+    possible = np.isin(marks, [trial.candidate.mark for trial in _choosable(trials, rule)])
+    prefer = FittedScores.to(trials, rule.then).values if rule.then else None
+    biased = fitted.bias_of_choice(possible, rule, prefer) * (
         1 - float(fitted.table.unmeasured[marks.index(chosen.candidate.mark)])
     )
     value = expected.value - biased
@@ -153,8 +152,13 @@ class FittedScores:
             values[same], risks[same] = values[same].mean(), risks[same].min()
         return cls(unique, lines, table, model, posterior, values, risks)
 
-    def bias_of_choice(self, possible: NDArray[np.bool_], risk: float = RISK) -> float:
-        """Returns the bias of choosing the greatest of `possible` as `select` does, in the score's units."""
+    def bias_of_choice(
+        self, possible: NDArray[np.bool_], rule: SelectionRule, prefer: Array | None = None
+    ) -> float:
+        """Returns the bias of choosing among `possible` by `rule` as `select` does, in the score's units.
+
+        `prefer` are the expected values of `rule.then`, the same in all repetitions.
+        """
         model, posterior = self.model, self.posterior
         if model is None or posterior is None:
             return 0.0
@@ -164,10 +168,14 @@ class FittedScores:
         possible = possible & (share <= share[possible].min(initial=np.inf))
 
         def choose(means: Array) -> NDArray[np.intp]:
-            safe = possible & (posterior.worse_than(0, self.table.margin, means) <= risk)
+            safe = possible & (posterior.worse_than(0, self.table.margin, means) <= rule.risk)
             among = np.where(safe.any(-1, keepdims=True), safe, possible)
             # Rounded, so that the choice does not hang on the last bits of a machine.
-            chosen: NDArray[np.intp] = np.where(among, np.round(means, 9), -np.inf).argmax(-1)
+            ranked = np.where(among, np.round(means, 9), -np.inf)
+            if prefer is not None:
+                about = ranked >= ranked.max(-1, keepdims=True) - rule.within / self.table.scale
+                ranked = np.where(about, prefer, -np.inf)
+            chosen: NDArray[np.intp] = ranked.argmax(-1)
             return chosen
 
         return model.bias_of_choice(self.table.scores, choose) * self.table.scale
@@ -220,35 +228,43 @@ class ScoreTable:
 
 
 def select(
-    trials: Sequence[TrialResult],
-    objectives: Sequence[Objective],
-    pick: Objective,
-    fitted: FittedScores | None = None,
-    *,
-    risk: float = RISK,
+    trials: Sequence[TrialResult], rule: SelectionRule, fitted: FittedScores | None = None
 ) -> TrialResult:
-    """Selects the trial to compile: the best by `pick`, of the Pareto front if there are several objectives.
+    """Selects the trial to compile by `rule`, of the Pareto front if there are several objectives.
 
     `fitted` is the model of `trials`, if there is one already.
     """
+    pick = rule.pick
     expected = expected_scores(trials, pick, fitted)
-    pick_index = list(objectives).index(pick)
-    amounts = (abs(score) for trial in trials for score in trial.series(pick))
-    unit = max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0
+    pick_index = rule.objectives.index(pick)
+    unit = _unit(trials, pick)
 
     def rank(trial: TrialResult) -> tuple[float, ...]:
         value = round(expected[trial.number].value / unit, 9)
         return (-value, -round(trial.values[pick_index] / unit, 12), *_among_equals(trial, trials[0]))
 
-    front = _choosable(trials, objectives)
-    safe = [trial for trial in front if expected[trial.number].risk <= risk]
-    return min(safe or front, key=rank)
+    front = _choosable(trials, rule)
+    safe = [trial for trial in front if expected[trial.number].risk <= rule.risk] or front
+    if rule.then is None:
+        return min(safe, key=rank)
+    least = max(expected[trial.number].value for trial in safe) - rule.within - 1e-9 * unit
+    about = [trial for trial in safe if expected[trial.number].value >= least]
+    beside, scale = expected_scores(trials, rule.then), _unit(trials, rule.then)
+    return min(about, key=lambda trial: (-round(beside[trial.number].value / scale, 9), *rank(trial)))
 
 
-def _choosable(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
+def _unit(trials: Sequence[TrialResult], objective: Objective) -> float:
+    """Returns the greatest measured amount of `objective`, by which values are rounded."""
+    amounts = (abs(score) for trial in trials for score in trial.series(objective))
+    return max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0
+
+
+def _choosable(trials: Sequence[TrialResult], rule: SelectionRule) -> list[TrialResult]:
     """Returns the trials among which risk and expected score choose."""
-    front = pareto_front(trials, objectives)
-    return [*front, *_partial(trials, front)] if len(objectives) == 1 else front
+    if len(rule.objectives) > 1:
+        return pareto_front(trials, rule)
+    whole = eligible_trials(trials, rule.objectives)
+    return within_limits([*whole, *_partial(trials, whole)], rule.limits)
 
 
 def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> list[TrialResult]:
@@ -285,10 +301,12 @@ def _columns(candidate: Candidate) -> dict[str, Value]:
     }
 
 
-def leading(trials: Sequence[TrialResult], objective: Objective) -> TrialResult:
+def leading(trials: Sequence[TrialResult], rule: SelectionRule) -> TrialResult:
     """Returns the trial with the greatest expected score, complete or not, of those that may still win."""
+    objective = rule.objectives[0]
     expected = expected_scores(trials, objective)
     among = [t for t in trials if t.complete or not is_hopeless(t, trials[0], objective)]
+    among = within_limits(among, rule.limits)
     return min(among, key=lambda t: (-round(expected[t.number].value, 9), *_among_equals(t, trials[0])))
 
 
@@ -307,14 +325,15 @@ def _among_equals(trial: TrialResult, base: TrialResult) -> tuple[float, ...]:
     return (trial.failures.n, trial.number != base.number, trial.tokens, trial.number)
 
 
-def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """Returns the eligible trials that no other dominates: the Pareto front, in the order of trials.
+def pareto_front(trials: Sequence[TrialResult], rule: SelectionRule) -> list[TrialResult]:
+    """Returns the eligible trials within the limits that no other dominates: the Pareto front, in the order
+    of trials.
 
     Of trials with equal values only one is returned, by the tie-breaking order. With one objective all
     eligible trials are returned, because their expected scores decide between them.
     """
-    whole = eligible_trials(trials, objectives)
-    if len(objectives) == 1:
+    whole = within_limits(eligible_trials(trials, rule.objectives), rule.limits)
+    if len(rule.objectives) == 1:
         return whole
     unique: dict[tuple[float, ...], TrialResult] = {}
     for trial in sorted(whole, key=lambda t: _among_equals(t, trials[0])):

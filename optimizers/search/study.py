@@ -114,7 +114,7 @@ class Study:
     def _tell(self, number: int, result: TrialResult) -> None:
         """Tells Optuna of the trial `number`, or of its mean so far while it may continue."""
         if result.complete or not self.looks.are_allocated:
-            finish(self._study, number, result)
+            finish(self._study, number, result, self.task.rule.limits)
         else:
             report(self._study, number, result)
 
@@ -175,7 +175,7 @@ class Study:
         with one_append(self._study):
             for number, result in self._waiting().items():
                 if not states[number].is_finished():
-                    finish(self._study, number, result)
+                    finish(self._study, number, result, self.task.rule.limits)
 
     def _waiting(self) -> dict[int, TrialResult]:
         """Returns the trials that may go on, by Optuna's number."""
@@ -187,7 +187,7 @@ class Study:
 
         `budget` is the message of the budget that ended the search, "" for none.
         """
-        chosen = select(trials, self.task.objectives, self.task.pick, risk=self.task.risk)
+        chosen = select(trials, self.task.rule)
         self._log.ends(chosen, len(trials), budget)
         return chosen
 

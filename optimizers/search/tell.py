@@ -20,6 +20,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ragc.metrics.failures import Failures
+from ragc.metrics.limits import CostLimit
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.task.base import objective_of
 
@@ -43,8 +44,11 @@ def report(study: optuna.Study, number: int, result: TrialResult) -> None:
         storage.set_trial_intermediate_value(trial, len(result.scores), result.values[0])
 
 
-def finish(study: optuna.Study, number: int, result: TrialResult) -> None:
-    """Finishes the running trial `number` of `study` with the result `result`. Idempotent."""
+def finish(study: optuna.Study, number: int, result: TrialResult, limits: Sequence[CostLimit] = ()) -> None:
+    """Finishes the running trial `number` of `study` with the result `result`. Idempotent.
+
+    How it stands to `limits` are constraints of the trial.
+    """
     storage = study._storage
     trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
     attributes: dict[str, Any] = dict(_shown(result))
@@ -55,6 +59,10 @@ def finish(study: optuna.Study, number: int, result: TrialResult) -> None:
         attributes[QUESTIONS_SEEN] = len(result.scores)
     for name, value in attributes.items():
         storage.set_trial_user_attr(trial, name, value)
+    known = storage.get_trial(trial).constraints if limits else {}
+    for name, value in constraints_of(result, limits).items():
+        if name not in known:
+            optuna.Trial(study, trial).set_constraint(name, value)
     if len(result.values) == 1:
         for seen, mean in _curve(result, study.metric_names or ()):
             storage.set_trial_intermediate_value(trial, seen, mean)
@@ -94,7 +102,9 @@ def _curve(result: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, flo
 
 
 def sampler_view(
-    trials: Sequence[FrozenTrial], waiting: Mapping[int, TrialResult] | None = None
+    trials: Sequence[FrozenTrial],
+    waiting: Mapping[int, TrialResult] | None = None,
+    limits: Sequence[CostLimit] = (),
 ) -> list[FrozenTrial]:
     """Returns `trials` with the values that the sampler should learn from, in the same order.
 
@@ -112,7 +122,16 @@ def sampler_view(
             list(map(min, line, floor)) if line and nothing else line
             for line, nothing in zip(values, failed, strict=True)
         ]
-    return [_with(trial, trial_values) for trial, trial_values in zip(trials, values, strict=True)]
+    constraints = [
+        trial.constraints if result is None or trial.state.is_finished() else constraints_of(result, limits)
+        for trial, result in zip(trials, so_far, strict=True)
+    ]
+    return [_with(*of_trial) for of_trial in zip(trials, values, constraints, strict=True)]
+
+
+def constraints_of(result: TrialResult, limits: Sequence[CostLimit]) -> dict[str, float]:
+    """Returns Optuna's constraints: by what share `result` exceeds each of `limits`, at most 1e9."""
+    return {limit.name: min(limit.excess(result.scores), 1e9) for limit in limits}
 
 
 def _values(trial: FrozenTrial, so_far: TrialResult | None) -> list[float]:
@@ -144,12 +163,16 @@ class _Shared(dict[str, Any]):
         return self
 
 
-def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:
+def _with(trial: FrozenTrial, values: Sequence[float], constraints: Mapping[str, float]) -> FrozenTrial:
     """Returns `trial` for the sampler: its parameters, complete with `values`; without values as it is."""
     distributions = _Shared(trial.distributions)
     if values:
         return optuna.trial.create_trial(
-            state=TrialState.COMPLETE, values=values, params=trial.params, distributions=distributions
+            state=TrialState.COMPLETE,
+            values=values,
+            params=trial.params,
+            distributions=distributions,
+            constraints=dict(constraints) or None,
         )
     bare = copy.copy(trial)
     bare.distributions, bare.user_attrs = distributions, {}

@@ -40,6 +40,7 @@ from ragc.optimizers.status.record import (
     StudyStatus,
 )
 from ragc.recipe import Budget, Recipe
+from ragc.recipe.selection_rule import SelectionRule
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import objective_of
@@ -92,11 +93,10 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     study = _study(directory, recipe)
     trials = _read_trials(study)
     objectives = [objective_of(name) for name in recipe.search.objectives]
-    pick = next(o for o in objectives if o.name == recipe.search.pick)
+    rule = SelectionRule.of(recipe.search, objectives)
     state = _state(directory)
-    risk = recipe.search.risk
-    best = select(trials, objectives, pick, risk=risk) if trials and trials[0].complete else None
-    beside = pareto_front(trials, objectives) if len(objectives) > 1 else []
+    best = select(trials, rule) if trials and trials[0].complete else None
+    beside = pareto_front(trials, rule) if len(objectives) > 1 else []
     budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),

@@ -44,6 +44,7 @@ from ragc.metrics.stats.intervals import paired, verdict
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import select
+from ragc.recipe.selection_rule import SelectionRule
 from ragc.records import Question
 from ragc.task.base import objective_of
 
@@ -134,7 +135,7 @@ def by_model(table: Table, answers: Asked) -> int:
         )
         for at in range(len(SETTINGS))
     ]
-    return select(trials, (objective,), objective).number
+    return select(trials, SelectionRule.by(objective)).number
 
 
 def by_study(table: Table, answers: Asked) -> int:

@@ -57,7 +57,7 @@ def run(name: str, world: World, seed: int, worth: float) -> dict[str, Any]:
         ledger = TableLedger(world, Budget())
         free = replace(task, recipe=replace(task.recipe, budget=Budget()), ledger=ledger)
         study = asyncio.run(_studied(free, Path(folder)))
-        chosen = free.setting_of(select(study.trials, free.objectives, free.pick, risk=free.risk).candidate)
+        chosen = free.setting_of(select(study.trials, free.rule).candidate)
     return {
         "kind": name, "seed": seed, "worth": worth, "answers": int(world.seen.sum()),
         "value": float(world.values[chosen]), "regret": regret(world, chosen),

@@ -163,7 +163,7 @@ class InstructionRounds:
         """
         task, dev = self._task, len(base.scores)
         left = answers_left(task.planned_budget, task.ledger, base)
-        return left - 2 * len(task.test) - min(task.batch, self._trials) * dev
+        return left - task.tested * len(task.test) - min(task.batch, self._trials) * dev
 
     async def _evolve(
         self, number: int, trials: Sequence[TrialResult], most: int, steps: int

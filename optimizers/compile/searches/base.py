@@ -17,6 +17,7 @@ from ragc.programs.base import RagProgram
 from ragc.task.base import Task
 
 if TYPE_CHECKING:
+    from ragc.optimizers.compile.front import FrontMember
     from ragc.optimizers.external.optimize import ExternalResult
 
 
@@ -34,9 +35,9 @@ class Baseline:
     lm_calls: float
     held: int = 0
 
-    def calls_on(self, questions: int) -> int:
-        """Returns the expected LM calls of two such programs on `questions` questions."""
-        return round(2 * self.lm_calls * questions)
+    def calls_on(self, questions: int, programs: int = 2) -> int:
+        """Returns the expected LM calls of as many such `programs` on `questions` questions."""
+        return round(programs * self.lm_calls * questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Selected:
     questions, by "baseline" and "winner". `facts` are the search facts for provenance, `costs` the counters
     of each part of the search, and `trials` all trials as JSON values. `led` is a clause about a trial with a
     higher mean on dev than the baseline, if the baseline is chosen nevertheless; "" if there is none.
+    `front` are the programs that are tested beside the winner, itself among them; () without a front.
     """
 
     baseline: RagProgram
@@ -70,6 +72,7 @@ class Selected:
     trials: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     failures: Mapping[str, Failures] = field(default_factory=dict)
     leader_note: str = ""
+    front: Sequence[FrontMember] = ()
 
 
 class DevSearch(Protocol):

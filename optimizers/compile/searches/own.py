@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.core.display import quantity
-from ragc.metrics.base import Objective
+from ragc.metrics.base import UNMEASURED, Objective
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
+from ragc.optimizers.compile.front import FrontMember, choose_members
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected, no_answer_error
 from ragc.optimizers.search.selection import best, expected_of_choice, pareto_front
 from ragc.optimizers.search.study import Study
+from ragc.recipe.selection_rule import SelectionRule
 from ragc.task.base import Task
 
 
@@ -42,7 +44,7 @@ class StudySearch:
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials), task)
         first = trials[0]
-        expected = expected_of_choice(trials, task.objectives, task.pick, chosen, risk=task.risk)
+        expected = expected_of_choice(trials, task.rule, chosen)
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
             "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
@@ -56,10 +58,16 @@ class StudySearch:
             remarks += _fitted_remarks(calibrated, chosen.candidate, task.recipe.program)
         if remarks:
             facts["remarks"] = remarks
+        if limits := dev_limits(chosen, task.rule):
+            facts["limits"] = limits
         if scores := await study.builder.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:
-            facts["front"] = [_on_front(task, trial) for trial in pareto_front(trials, task.objectives)]
+            facts["front"] = [_on_front(task, trial) for trial in pareto_front(trials, task.rule)]
+        members = [
+            FrontMember(trial, await study.builder.program(trial.candidate), trial.number == chosen.number)
+            for trial in choose_members(trials, task.rule, chosen, task.recipe.search.front)
+        ]
         return Selected(
             await study.builder.program(first.candidate),
             await study.builder.program(chosen.candidate),
@@ -69,7 +77,16 @@ class StudySearch:
             [trial.to_json() for trial in trials],
             {"baseline": first.failures, "winner": chosen.failures},
             "" if len(task.objectives) > 1 else _leader_note(trials, task.pick),
+            members,
         )
+
+
+def dev_limits(chosen: TrialResult, rule: SelectionRule) -> dict[str, dict[str, float]]:
+    """Returns what `chosen` cost on its dev questions, by limit, with what each limit allows."""
+    return {
+        limit.name: {"most": limit.most, "dev": min(limit.amount(chosen.scores), UNMEASURED)}
+        for limit in rule.limits
+    }
 
 
 def _leader_note(trials: Sequence[TrialResult], objective: Objective) -> str:

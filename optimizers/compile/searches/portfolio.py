@@ -10,7 +10,7 @@ from ragc.core.progress import Progress
 from ragc.errors import NothingAnswered
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected, no_answer_error
-from ragc.optimizers.compile.searches.own import StudySearch
+from ragc.optimizers.compile.searches.own import StudySearch, dev_limits
 from ragc.optimizers.search.portfolio import (
     BASELINE,
     FinalComparison,
@@ -99,12 +99,12 @@ class PortfolioSearch:
         """Selects among the baseline and the optimizers' programs by the rule that selects a trial."""
         task, finalists = self.task, self._comparison.finalists
         results = [finalist.result for finalist in finalists]
-        chosen = select(results, task.objectives, task.pick, risk=task.risk)
+        chosen = select(results, task.rule)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(finalists), task)
         first, winner = finalists[0], finalists[chosen.number]
         by_name = {finalist.name: finalist for finalist in finalists[1:]}
-        expected = expected_of_choice(results, task.objectives, task.pick, chosen, risk=task.risk)
+        expected = expected_of_choice(results, task.rule, chosen)
         facts: dict[str, Any] = {
             "optimizer": [part.optimizer for part, _ in self._outcomes],
             "winner": winner.name,
@@ -117,6 +117,8 @@ class PortfolioSearch:
                 for part, outcome in self._outcomes
             ],
         }
+        if limits := dev_limits(chosen, task.rule):
+            facts["limits"] = limits
         return Selected(
             first.program,
             winner.program,

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ragc.cli import screen
+from ragc.cli.front_lines import front_lines, limit_lines
 from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
@@ -51,25 +52,6 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
         points = calibration["points"]
         yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
     yield from search.get("remarks", ())
-
-
-def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines on the Pareto front of a search in `provenance.json`; none for one objective."""
-    front: Sequence[Mapping[str, Any]] = search.get("front") or ()
-    if not front:
-        return
-    from ragc.optimizers.candidates.space import Candidate, describe_candidate
-
-    yield "The front: no trial is better than one of these in one objective and as good in the others (dev)."
-    candidates = [Candidate.of(trial["candidate"]) for trial in front]
-    knobs = dict.fromkeys(name for one in candidates for name in one.knobs)
-    varied = [name for name in knobs if len({repr(one.knobs.get(name)) for one in candidates}) > 1]
-    for trial, candidate in zip(front, candidates, strict=True):
-        shown = {name: candidate.knobs[name] for name in varied if name in candidate.knobs}
-        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
-        chosen = describe_candidate(candidate, shown, program=candidate.program)
-        mark = ", compiled" if trial["candidate"] == search.get("candidate") else ""
-        yield f"  trial {trial['trial']}{mark}: {values}" + (f" ({chosen})" if chosen else "")
 
 
 def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
@@ -224,7 +206,8 @@ def print_compiled(result: Compiled) -> None:
         lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)
     searched = result.program.provenance.get("search") or {}
-    lines(front_lines(searched))
+    lines(limit_lines(result.program.provenance))
+    lines(front_lines(result.program.provenance))
     lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters

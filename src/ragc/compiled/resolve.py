@@ -25,6 +25,7 @@ from ragc.programs import NAMES, method
 from ragc.programs.own import kept_method
 from ragc.programs.own.source import PROGRAM_FACTS
 from ragc.recipe import Recipe, parse, set_keys
+from ragc.recipe.models import CostLimits
 from ragc.recipe.validate import lacking_parts
 from ragc.recipe.values import CALLERS_METRIC
 from ragc.targets.base import ROLES
@@ -180,12 +181,13 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
     """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring."""
     search = recipe.search.replace(
-        programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
-    )
+        programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",), front=0,
+        limits=CostLimits(), pick=recipe.search.pick_name,
+    )  # fmt: skip
     own = state.method if state.method in NAMES else recipe.program
     data = recipe.data.replace(cross_domain="", cross_domain_corpus="")
     needed = replace(recipe, program=own, search=search, data=data, prompts={})
-    if CALLERS_METRIC in (*recipe.report, recipe.search.pick):  # a function, which is not here
+    if CALLERS_METRIC in (*recipe.report, recipe.search.pick_name):  # a function, which is not here
         report = tuple(name for name in recipe.report if name != CALLERS_METRIC) or ("em",)
         needed = replace(needed, report=report, search=search.replace(objectives=("em",), pick="em"))
     if questions:

@@ -76,7 +76,7 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
 def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
     """Returns the modules of its author that `recipe` names: a program, and metrics."""
     about = "imports this module and runs it"
-    named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
+    named = {name.removeprefix("-") for name in (*recipe.search.objectives, *recipe.search.pick_metrics)}
     if is_reference(recipe.program):
         yield RequestedAccess("runs", ("program",), recipe.program, about)
     for name in filter(is_code, recipe.report):

@@ -3,7 +3,8 @@
 The first objective is the primary metric: the recipe named it before anything was measured. The verdict uses
 it alone, so its p and its interval are not adjusted. Among the other metrics some difference appears by
 chance. Their p-values are therefore adjusted and their intervals simultaneous, over the family of all
-reported metrics, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
+reported metrics, as in `ragc eval A B` (`ragc.metrics.stats.multiple`). Where a front is tested, its members
+are one family too, and the verdict uses `p_front` (`ragc.optimizers.compile.front`).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def compare(
     `p` and `ci` are those of a metric alone. Metrics that are not primary also have `p_adjusted` and
     `ci_simultaneous`.
     """
-    results = {metric: _difference(metric, before, after, task.seed) for metric in task.metrics}
+    results = {metric: difference_of(metric, before, after, task.seed) for metric in task.metrics}
     alone = {metric: result for metric, result in results.items() if result is not None}
     primary = task.objectives[0]
     family = _adjust(alone, before, after, task.seed)
@@ -113,8 +114,8 @@ def adjust_for_looks(
     if factor == 1:
         return out, verdict
     for value in out.values():
-        low, high = value.get("ci_simultaneous", value["ci"])
-        p, *ends = after_looks(factor, value["mean"], value.get("p_adjusted", value["p"]), (low, high))
+        low, high = _family_ends(value)
+        p, *ends = after_looks(factor, value["mean"], _family_p(value), (low, high))
         value |= {"p_looks": p, "ci_looks": ends}
     decisive = out.get(primary)
     plain = next((one for one in ("better", "worse") if verdict.partition(" (")[0] == one), "")
@@ -136,38 +137,53 @@ def judge_of(provenance: Mapping[str, Any], metric: str) -> str:
 
 
 def shown_p(difference: Mapping[str, Any]) -> float:
-    """Returns the p of a difference that people are shown: adjusted for metrics and looks, where either
-    is.
+    """Returns the p of a difference that people are shown: adjusted for metrics, a front and looks, where
+    any is.
     """
-    p: float = difference.get("p_looks", difference.get("p_adjusted", difference["p"]))
-    return p
+    return float(difference.get("p_looks", _family_p(difference)))
+
+
+def _family_p(difference: Mapping[str, Any]) -> float:
+    return float(difference.get("p_adjusted", difference.get("p_front", difference["p"])))
+
+
+def _family_ends(difference: Mapping[str, Any]) -> Sequence[float]:
+    ends: Sequence[float] = difference.get("ci_simultaneous", difference.get("ci_front", difference["ci"]))
+    return ends
 
 
 def shown_ends(difference: Mapping[str, Any]) -> tuple[float, float]:
     """Returns the interval of a difference that people are shown, which agrees with `shown_p`."""
-    low, high = difference.get("ci_looks", difference.get("ci_simultaneous", difference["ci"]))
+    low, high = difference.get("ci_looks", _family_ends(difference))
     return low, high
 
 
 def _adjust(
     alone: Mapping[Metric, Paired], before: Sequence[Row], after: Sequence[Row], seed: int
 ) -> list[tuple[float, float, float]]:
-    """Returns the adjusted p and the simultaneous interval of each metric, over all of them.
+    """Returns the adjusted p and the simultaneous interval of each metric, over all of them."""
+    return adjusted([(metric, result, after) for metric, result in alone.items()], before, seed)
 
-    A figure that is no mean over questions cannot be resampled with the others; with one, Holm's method
-    adjusts all.
+
+def adjusted(
+    contrasts: Sequence[tuple[Metric, Paired, Sequence[Row]]], before: Sequence[Row], seed: int
+) -> list[tuple[float, float, float]]:
+    """Returns the adjusted p and the simultaneous interval of each contrast of rows with those `before`.
+
+    All are one family. A figure that is no mean over questions cannot be resampled with the others; with one,
+    Holm's method adjusts all.
     """
-    if any(metric.combine for metric in alone):
-        adjusted = holm([result.p for result in alone.values()])
-        critical = NormalDist().inv_cdf(1 - 0.025 / len(alone)) / NormalDist().inv_cdf(0.975)
-        return [(p, *widen(result, p, critical)) for p, result in zip(adjusted, alone.values(), strict=True)]
+    if any(metric.combine for metric, _, _ in contrasts):
+        single = holm([result.p for _, result, _ in contrasts])
+        critical = NormalDist().inv_cdf(1 - 0.025 / len(contrasts)) / NormalDist().inv_cdf(0.975)
+        return [(p, *widen(result, p, critical)) for p, (_, result, _) in zip(single, contrasts, strict=True)]
 
     def column(rows: Sequence[Row], metric: Metric) -> dict[str, float | None]:
         return {f"{at:09d}": row.scores[metric.id] for at, row in enumerate(rows)}
 
-    contrasts = [Contrast(column(before, m), column(after, m), m.bounds) for m in alone]
+    family = [Contrast(column(before, m), column(after, m), m.bounds) for m, _, after in contrasts]
     groups = {f"{at:09d}": label for at, label in enumerate(groups_of(before))}
-    judged = adjust_family(contrasts, seed=seed, groups=groups)
+    judged = adjust_family(family, seed=seed, groups=groups)
     return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
 
 
@@ -195,7 +211,7 @@ def _is_wrong_in_content(row: Row) -> bool:
     return bool(golds) and not f1(row.prediction, golds) and not acc(row.prediction, golds)
 
 
-def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
+def difference_of(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
     """Returns the paired difference of one metric; None when no question is scored on both sides."""
     pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
     complete_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]

@@ -167,7 +167,7 @@ def derive_export(
         models=models(recipe, state.provenance),
         learned=dict(program.learned),
         note=_note(recipe) if any(prompt.demos for prompt in prompts.values()) else "",
-        metric=str((recipe.get("search") or {}).get("pick") or ""),
+        metric=_metric_of(recipe.get("search") or {}),
         cases=tuple(cases),
         example=example,
     )
@@ -306,6 +306,12 @@ def _slot(what: str, mark: str, inputs: Mapping[str, Input], layout: str) -> Slo
     if one.many:
         return Slot(one.name, "lines" if mark.startswith("[1]") else "json")
     return Slot(one.name, "plain", ("true", "false") if layout == "minimal" else ("True", "False"))
+
+
+def _metric_of(search: Mapping[str, Any]) -> str:
+    """Returns the objective that decided, by the table `search` of a recipe; "" if it names none."""
+    pick = search.get("pick") or ""
+    return str(pick.get("objective") or "") if isinstance(pick, Mapping) else str(pick)
 
 
 def _note(recipe: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
@@ -22,6 +22,7 @@ from ragc.recipe.values import (
     DEMOS,
     FILLED,
     HELPFUL,
+    OWN_OPTIMIZER,
     check_metric,
 )
 from ragc.targets.base import ROLES
@@ -96,9 +97,11 @@ class KnobChecks:
         ranges = self._checked("search.ranges", table.ranges, _range) if self.methods else {}
         names = self._searched(table, fixed, ranges)
         objectives = table.objectives or (_signed(report[0]),)
-        if table.pick and table.pick not in objectives:
-            error = UnknownName("objective of this recipe", table.pick, objectives)
+        if table.pick_name and table.pick_name not in objectives:
+            error = UnknownName("objective of this recipe", table.pick_name, objectives)
             self.problems.add(("search", "pick"), str(error))
+        pick = table.pick_name or objectives[0]
+        self._check_choice(table, objectives)
         if CROSS in table.demo_kinds and not crossed:
             text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
             self.problems.add(("search", "demo_kinds"), text)
@@ -122,10 +125,25 @@ class KnobChecks:
             knobs=names,
             ranges={name: ranges[name] for name in names if name in ranges},
             objectives=objectives,
-            pick=table.pick or objectives[0],
+            pick=pick if isinstance(table.pick, str) else table.pick.replace(objective=pick),
             programs=tuple(program.id for program in self.methods[1:]),
             targets=self._role_targets(table.targets),
         )
+
+    def _check_choice(self, table: Search, objectives: Sequence[str]) -> None:
+        """Adds the problems of a choice by costs that this search cannot make."""
+        if table.front and len(objectives) < 2:
+            text = 'search.front needs several objectives, such as ["f1", "-tokens"]; found one, '
+            self.problems.add(("search", "front"), f"{text}{objectives[0]}")
+        if table.front and table.optimizer != OWN_OPTIMIZER:
+            text = f'search.front needs optimizer = "{OWN_OPTIMIZER}", whose trials are measured alike'
+            self.problems.add(("search", "front"), text)
+        chosen = (("limits", bool(table.limits.limits)), ("pick", not isinstance(table.pick, str)))
+        for key, used in chosen:
+            if used and isinstance(table.optimizer, str) and table.optimizer != OWN_OPTIMIZER:
+                text = f"search.{key} needs trials to choose among, and {table.optimizer} chooses by itself; "
+                text += f'leave it out, or add "{OWN_OPTIMIZER}" to search.optimizer'
+                self.problems.add(("search", key), text)
 
     def grid(self, table: GridSpec, search: Search) -> GridSpec:
         """Returns the settings of a grid, those of its products included.

@@ -31,6 +31,7 @@ from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.errors import UsageError
 from ragc.metrics import is_added
+from ragc.metrics.limits import CostLimit
 from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
@@ -40,6 +41,8 @@ from ragc.recipe.values import (
     RISK,
     DatasetName,
     OptimizerNames,
+    PickOption,
+    PickRule,
     ProgramName,
     ShareList,
     SplitSize,
@@ -76,6 +79,32 @@ _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
     "beside the recipe, such as my_metrics:score"
 )
+
+
+class CostLimits(Model):
+    """The table `[search.limits]`: what a program may cost on a question. A limit that is left out does not
+    apply.
+    """
+
+    tokens: Amount = Field(default=None, description="Tokens at most, in the mean. Above 0.")
+    lm_calls: Amount = Field(default=None, description="Calls of models at most, in the mean. Above 0.")
+    searches: Amount = Field(default=None, description="Searches at most, in the mean. Above 0.")
+    latency: Amount = Field(
+        default=None,
+        description="Seconds from question to answer at most, in the mean. A replayed request counts as long "
+        "as it took when it was sent. Above 0.",
+    )
+    latency_p95: Amount = Field(
+        default=None, description="Seconds at most for 95 of 100 questions, counted alike. Above 0."
+    )
+    usd_per_1000: Amount = Field(
+        default=None, description="US dollars for 1,000 questions at most, in the mean. Above 0."
+    )
+
+    @property
+    def limits(self) -> tuple[CostLimit, ...]:
+        """The limits that apply."""
+        return tuple(CostLimit(name, most) for name, most in self if most is not None)
 
 
 class Search(Model):
@@ -123,8 +152,20 @@ class Search(Model):
         description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
         "equal.",
     )
-    pick: Words = Field(
-        default="", description="Objective that decides among equally good programs. By default the first."
+    pick: Annotated[str | PickRule, PickOption()] = Field(
+        default="",
+        description="Objective that decides among programs. By default the first. Or a table such as "
+        '{ within = 0.02, then = "tokens" }: of the programs that are expected to be at most .02 below the '
+        "best in it, the one with the fewest tokens; `objective` names another than the first.",
+    )
+    front: Annotated[int, Whole(0, 10)] = Field(
+        default=0,
+        description="Programs of the Pareto front at most, the winner among them, that answer the test "
+        "questions and are written to `front/`. They need several objectives. 0 to 10; 0 tests the winner "
+        "alone.",
+    )
+    limits: CostLimits = Field(
+        default_factory=CostLimits, description="What a program may cost; a search keeps to it."
     )
     risk: Annotated[float, Number(low=0, high=1)] = Field(
         default=RISK,
@@ -169,6 +210,16 @@ class Search(Model):
         "bootstrapped, labelled, nearest (to the question), balanced (by class), cross-domain or helpful "
         "(by their effect in earlier trials).",
     )
+
+    @property
+    def pick_name(self) -> str:
+        """The objective that decides; "" in a table as written, where it is the first."""
+        return self.pick if isinstance(self.pick, str) else self.pick.objective
+
+    @property
+    def pick_metrics(self) -> tuple[str, ...]:
+        """The objective that decides, and the metric of a table `pick`."""
+        return (self.pick_name,) if isinstance(self.pick, str) else (self.pick_name, self.pick.then)
 
 
 class Data(Model):

@@ -57,7 +57,7 @@ def json_schema() -> dict[str, Any]:
     search["knobs"]["anyOf"] = [{"const": "all"}, names]
     tables["Metric"], tables["Objective"], tables["Filter"] = _metric(), _metric(signed=True), _FILTER
     search["objectives"]["items"] = {"$ref": "#/$defs/Objective"}
-    search["pick"] |= {"$ref": "#/$defs/Objective"}
+    search["pick"]["anyOf"][0] = {"$ref": "#/$defs/Objective"}
     tables["MetricsTable"]["properties"]["report"]["items"] = {"$ref": "#/$defs/Metric"}
     tables["Data"]["properties"]["where"]["additionalProperties"] = {"$ref": "#/$defs/Filter"}
     for family in ("sources", "targets"):

@@ -27,7 +27,7 @@ from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec, StudySpec
 from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.secrets import find_secrets
-from ragc.recipe.values import CALLERS_METRIC, PROGRAMS
+from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
 from ragc.targets.spec import TargetSpec
@@ -69,7 +69,7 @@ def read(
     if ("search", "objectives") in called:
         own["objectives"] = (CALLERS_METRIC,)
     if ("search", "pick") in called:
-        own["pick"] = CALLERS_METRIC
+        own["pick"] = _with_callers_metric(values)
     search = recipe.search.replace(**own)
     report = (CALLERS_METRIC,) if ("metrics", "report") in called else recipe.report
     return replace(recipe, search=search, report=report)
@@ -369,8 +369,20 @@ def _callers_metric(values: Mapping[str, object]) -> list[Location]:
         (table, key)
         for table, key in (("search", "objectives"), ("search", "pick"), ("metrics", "report"))
         if isinstance(held := values.get(table), Mapping)
-        and held.get(key) in (CALLERS_METRIC, [CALLERS_METRIC])
+        and _named(held.get(key)) in (CALLERS_METRIC, [CALLERS_METRIC])
     ]
+
+
+def _named(value: object) -> object:
+    """Returns the name of a metric that `value` is, or the objective of a table `search.pick`."""
+    return value.get("objective") if isinstance(value, Mapping) else value
+
+
+def _with_callers_metric(values: Mapping[str, object]) -> str | PickRule:
+    """Returns `search.pick` of a stored recipe whose metric was a function in Python."""
+    search = values["search"]
+    pick = search["pick"] if isinstance(search, Mapping) else ""
+    return validate(PickRule, pick)[0] if isinstance(pick, Mapping) else CALLERS_METRIC
 
 
 def _without(values: Mapping[str, object], keys: Collection[Location]) -> Mapping[str, object]:

@@ -5,14 +5,15 @@ Each class is a type for `Annotated`: it checks a value, and says in the JSON Sc
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ragc import corpora, metrics
 from ragc.core.user_code import REFERENCE, is_reference
-from ragc.core.validation import Checked, Choice, Names, sentence, wrong
+from ragc.core.validation import Checked, Choice, Model, Names, Number, Text, sentence, wrong
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.records import is_address
@@ -171,6 +172,24 @@ class SplitSize:
         return value
 
 
+class ThenMetric(Checked):
+    """The id of a metric."""
+
+    expected = "a text that is not empty"
+
+    def schema(self) -> CoreSchema:
+        """Returns Pydantic's schema of the type."""
+        return core_schema.str_schema(strict=True, pattern=r"\S")
+
+    def accept(self, value: object) -> object:
+        """Returns the id of a known metric."""
+        try:
+            check_metric(str(value))
+        except UsageError as error:
+            raise sentence(error) from None
+        return value
+
+
 class OptimizerNames(Names):
     """The name of an optimizer, or a list of names; a list of one is the name."""
 
@@ -193,6 +212,42 @@ class OptimizerNames(Names):
     ) -> dict[str, Any]:
         listed = super().__get_pydantic_json_schema__(schema, handler)
         return {"anyOf": [dict(listed["items"]), listed]}
+
+
+class PickRule(Model):
+    """The table `search.pick`: of programs about as good, the one that is best in another metric."""
+
+    objective: Annotated[str, Text()] = Field(
+        default="", description="Objective that decides. By default the first."
+    )
+    within: Annotated[float, Number(low=0)] = Field(
+        description="How much a program may be expected to be below the best, in units of the objective.",
+        examples=[0.02],
+    )
+    then: Annotated[str, ThenMetric()] = Field(
+        description="Metric that decides among those, such as tokens.", examples=["tokens"]
+    )
+
+
+class PickOption:
+    """The name of an objective, or a table `PickRule`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, PickRule.model_json_schema()]}
+
+    def _read(self, value: object, info: ValidationInfo) -> str | PickRule:
+        if isinstance(value, PickRule):
+            return value
+        if isinstance(value, Mapping):
+            return PickRule.model_validate(value, context=info.context)
+        if not isinstance(value, str) or (value and not value.strip()):
+            raise wrong('an objective, or a table { within = 0.02, then = "tokens" }')
+        return value
 
 
 class ShareList:

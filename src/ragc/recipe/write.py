@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragc.recipe.values import RISK
+from ragc.recipe.values import RISK, PickRule
 
 if TYPE_CHECKING:
     from ragc.recipe.base import Recipe
     from ragc.recipe.models import Data, SourceSpec
     from ragc.targets.spec import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth")
+_LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth", "front")
 """Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
 their identity, as is `risk` at its default. They are written last, as is `looks`."""
 
@@ -59,8 +59,10 @@ def recipe_text(recipe: Recipe) -> str:
     search = {
         name: value
         for name, value in recipe.search
-        if name not in ("ranges", "targets", "efforts", "looks", "risk", *_LATER)
+        if name not in ("ranges", "targets", "efforts", "looks", "risk", "limits", *_LATER)
     }
+    if isinstance(recipe.search.pick, PickRule):
+        search["pick"] = dict(recipe.search.pick)
     search |= {name: value for name in _LATER if (value := getattr(recipe.search, name))}
     search["looks"] = recipe.search.looks
     search |= {"risk": recipe.search.risk} if recipe.search.risk != RISK else {}
@@ -71,6 +73,7 @@ def recipe_text(recipe: Recipe) -> str:
         ("knobs",): recipe.knobs,
         ("search",): search,
         ("search", "ranges"): recipe.search.ranges,
+        ("search", "limits"): dict(recipe.search.limits),
         ("search", "targets"): recipe.search.targets,
         ("prompts",): dict(sorted(recipe.prompts.items())),
         ("data",): {name: value for name, value in data.items() if value != "" and name not in maps},

@@ -205,8 +205,8 @@ def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]
     """Returns the deciding metric, and the objectives with whether more is better."""
     objectives = compiled_files.objectives_of(held.recipe)
     if held.study:
-        objectives = {one.metric.id: one.sign > 0 for one in held.study.objectives}
-        return held.study.pick, objectives
+        objectives = {one.metric.id: one.sign > 0 for one in held.study.rule.objectives}
+        return held.study.rule.pick.metric.id, objectives
     if objectives:
         return next(iter(objectives)), objectives
     named = [one.run.metrics for one in runs]

@@ -60,8 +60,9 @@ def differences_in(
     for name, value in sorted(listed.items(), key=lambda item: item[0] != metric):
         held = mapping(value)
         adjusted = "p_adjusted" in held
-        mean, ends = number(held.get("mean")), _ends(held.get("ci_simultaneous", held.get("ci")))
-        p = number(held.get("p_adjusted", held.get("p")))
+        alone = held.get("ci_front", held.get("ci"))
+        mean, ends = number(held.get("mean")), _ends(held.get("ci_simultaneous", alone))
+        p = number(held.get("p_adjusted", held.get("p_front", held.get("p"))))
         if mean is None or ends is None or p is None:
             continue
         p, low, high = after_looks(factor, mean, p, ends)

@@ -25,6 +25,7 @@ from ragc.optimizers.search.selection import expected_of_choice, expected_scores
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.status import StudyStatus, open_study, status, study_trials
+from ragc.recipe.selection_rule import SelectionRule
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, ReportFact, Trial
@@ -47,15 +48,13 @@ class StudyFiles:
     """A study as read from its directory.
 
     `results` are the finished trials, the baseline first; `provenance` that of the compiled program, empty
-    before the end. `objectives` are empty if a metric of the recipe is not known here.
+    before the end. `rule` chose among them.
     """
 
     directory: Path
     status: StudyStatus
     recipe: str
-    objectives: tuple[Objective, ...]
-    pick: str
-    risk: float
+    rule: SelectionRule
     results: tuple[TrialResult, ...]
     provenance: Mapping[str, Any]
 
@@ -83,9 +82,7 @@ def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
         directory,
         state,
         recipe.to_toml(),
-        tuple(objective_of(name) for name in recipe.search.objectives),
-        recipe.search.pick.removeprefix("-"),
-        recipe.search.risk,
+        SelectionRule.of(recipe.search, [objective_of(name) for name in recipe.search.objectives]),
         results,
         _json_object(directory / PROVENANCE, directory),
     )
@@ -130,16 +127,15 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
     """
     if files.is_script:
         yield from _script_trials(files)
-    results, objectives = files.results, files.objectives
+    results, objectives, pick = files.results, files.rule.objectives, files.rule.pick
     if not results:
         return
-    pick = next(one for one in objectives if one.metric.id == files.pick)
     index = objectives.index(pick)
     expected = expected_scores(results, pick)
     front = {trial["trial"] for trial in files.status.front}
     chosen = (files.status.best or {}).get("trial")
     if winner := next((trial for trial in results if trial.number == chosen), None):
-        expected[winner.number] = expected_of_choice(results, objectives, pick, winner, risk=files.risk)
+        expected[winner.number] = expected_of_choice(results, files.rule, winner)
     whole = max((len(trial.scores) for trial in results if trial.complete), default=0)
     best: float | None = None
     for trial in results:
@@ -178,9 +174,9 @@ def _interval(trial: TrialResult, pick: Objective) -> tuple[float | None, float 
 
 def _script_trials(files: StudyFiles) -> Iterator[Trial]:
     """Yields the complete and pruned trials of a user's own Optuna script."""
-    objectives, best = files.objectives, None
+    objectives, best = files.rule.objectives, None
     front = {trial["trial"] for trial in files.status.front}
-    index = next(i for i, one in enumerate(objectives) if one.metric.id == files.pick)
+    index = objectives.index(files.rule.pick)
     for trial in optuna_status.trials_of(files.directory):
         candidate, values = trial.user_attrs.get(CANDIDATE), trial.values
         if not isinstance(candidate, Mapping) or not values or len(values) != len(objectives):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from ragc.core.redact import mask_keys
@@ -139,7 +139,8 @@ class Reply:
     """A reply. `text` is without the model's thoughts; `thoughts` holds their beginning and end.
 
     `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless requested.
-    `prompt_logprobs` begins with the prompt's second token: the first has no predecessor.
+    `prompt_logprobs` begins with the prompt's second token: the first has no predecessor. `seconds` are from
+    sending the request to its reply; 0 if unknown.
     """
 
     text: str
@@ -149,6 +150,7 @@ class Reply:
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     thoughts: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only, without empty fields of thinking models; `from_json` is its inverse."""
@@ -162,6 +164,7 @@ class Reply:
             "logprobs": [[t.token, t.logprob] for t in self.logprobs],
             **({"prompt_logprobs": scored} if scored else {}),
             **({"thoughts": self.thoughts} if self.thoughts else {}),
+            **({"seconds": self.seconds} if self.seconds else {}),
         }
 
     @classmethod
@@ -169,13 +172,13 @@ class Reply:
         """Returns the inverse of `to_json`; raises KeyError, TypeError or ValueError for any other value."""
         text, usd, counts = value["text"], value["usd"], tuple(value["usage"])
         thoughts, finish = value.get("thoughts", ""), value["finish"]
+        seconds = value.get("seconds", 0.0)
         if (
             not isinstance(text, str)
             or not isinstance(thoughts, str)
-            or type(usd) not in (int, float)
-            or not 0 <= usd <= _FINITE
+            or not all(type(n) in (int, float) and 0 <= n <= _FINITE for n in (usd, seconds))
         ):
-            raise ValueError("no text, or no price")
+            raise ValueError("no text, no price, or no time")
         (text + thoughts).encode()  # lone surrogates are refused
         if not all(type(n) is int and n >= 0 for n in counts):
             raise ValueError("tokens are counted in whole numbers from 0")
@@ -187,6 +190,7 @@ class Reply:
             logprobs=_read_scored(value["logprobs"]),
             prompt_logprobs=_read_scored(value.get("prompt_logprobs", ())),
             thoughts=thoughts,
+            seconds=float(seconds),
         )
 
 

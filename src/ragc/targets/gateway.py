@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -173,6 +174,7 @@ class Gateway:
                 return await self._send(key, target, request)
 
         self._callers[key] += 1
+        began = time.monotonic()
         try:
             reply, replayed = await self.store.get_or_make(key, send, _read, _write)
         finally:
@@ -182,7 +184,7 @@ class Gateway:
         if replayed:
             reply = replace(reply, usd=priced(target, reply))
         answer = GatewayReply(key, reply, replayed)
-        self._charge(answer, target)
+        self._charge(answer, target, waited=time.monotonic() - began)
         return answer
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
@@ -197,8 +199,9 @@ class Gateway:
         try:
             if charge is not None:
                 await charge.begin()
+            began = time.monotonic()
             reply = self._sanitize(target, request, await self._complete(target, request))
-            reply = replace(reply, usd=priced(target, reply))
+            reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
         except BaseException as error:
             if charge is not None:
                 charge.fail(error)
@@ -241,9 +244,14 @@ class Gateway:
             reply = replace(answer.reply, usd=priced(target, answer.reply))
             self._charge(answer._replace(reply=reply), target)
 
-    def _charge(self, answer: GatewayReply, target: Target) -> None:
-        """Charges and counts one answer of `target`; a request charged before is free in the ledger."""
+    def _charge(self, answer: GatewayReply, target: Target, waited: float = 0.0) -> None:
+        """Charges and counts one answer of `target`, which was `waited` for in seconds.
+
+        A request charged before is free in the ledger.
+        """
         reply = answer.reply
+        if answer.replayed:
+            counters.pass_time(reply.seconds, waited)
         if self.ledger is not None:
             self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
         self.sent, self.replayed = self.sent + (not answer.replayed), self.replayed + answer.replayed

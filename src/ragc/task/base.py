@@ -30,6 +30,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget, Recipe
+from ragc.recipe.selection_rule import SelectionRule
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
@@ -94,12 +95,17 @@ class Task:
     @property
     def pick(self) -> Objective:
         """The objective that selects among trials of the Pareto front."""
-        return next(o for o in self.objectives if o.name == self.recipe.search.pick)
+        return self.rule.pick
 
     @property
-    def risk(self) -> float:
-        """The greatest probability of being worse than the baseline that a winner may have."""
-        return self.recipe.search.risk
+    def rule(self) -> SelectionRule:
+        """The rule that chooses among trials."""
+        return SelectionRule.of(self.recipe.search, self.objectives)
+
+    @property
+    def tested(self) -> int:
+        """The most programs that answer the test questions: the baseline, and the winner or a front."""
+        return 1 + max(1, self.recipe.search.front)
 
     @property
     def train(self) -> tuple[Question, ...]:
@@ -238,7 +244,7 @@ def prepare(
     for program in recipe.methods:
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
-    ids = (*recipe.report, *(objective.metric.id for objective in objectives))
+    ids = (*recipe.report, *(objective.metric.id for objective in objectives), *_rule_metrics(recipe))
     chosen_metrics = [metrics.get(name, load=True) for name in dict.fromkeys(ids)] if questions else []
     scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
@@ -259,6 +265,14 @@ def prepare(
     _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
+
+
+def _rule_metrics(recipe: Recipe) -> list[str]:
+    """Returns the ids of the metrics that only limits and `search.pick` need."""
+    pick = recipe.search.pick
+    return [limit.metric.id for limit in recipe.search.limits.limits] + (
+        [] if isinstance(pick, str) else [pick.then]
+    )
 
 
 def with_prices(task: Task) -> Task:

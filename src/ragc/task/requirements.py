@@ -79,7 +79,8 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
 
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
-    ids = (*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives))
+    chosen_by = (*recipe.search.objectives, *recipe.search.pick_metrics)
+    ids = (*recipe.report, *(name.removeprefix("-") for name in chosen_by))
     named = [known_metrics.get(name, load=True) for name in dict.fromkeys(ids)]
     pooled = (known_metrics.get(name, load=True) for metric in named for name in metric.pools)
     chosen = tuple(dict.fromkeys((*named, *pooled)))

@@ -16,6 +16,7 @@ from ragc.optimizers.candidates.eligible import eligible_trials
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import best, expected_of_choice, expected_scores, pareto_front, select
+from ragc.recipe.selection_rule import SelectionRule
 from tests.examples import cases, thorough
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
@@ -39,7 +40,7 @@ def test_a_lead_that_all_questions_agree_on_is_nearly_left_alone() -> None:
     trials = [tried(0, [0.2] * 20), tried(1, [0.5] * 20), tried(2, [0.3] * 20)]
     values = {number: expected.value for number, expected in expected_scores(trials, F1).items()}
     assert values == pytest.approx({0: 0.2, 1: 0.5, 2: 0.3}, abs=0.01)
-    assert select([only(t) for t in trials], [F1], F1).number == 1
+    assert select([only(t) for t in trials], SelectionRule.by(F1)).number == 1
 
 
 def test_where_all_is_noise_nothing_is_expected_and_the_baseline_stays() -> None:
@@ -52,7 +53,7 @@ def test_where_all_is_noise_nothing_is_expected_and_the_baseline_stays() -> None
     assert max(abs(expected[n].value - expected[1].value) for n in range(1, 5)) < spread / 2
     assert expected[0].risk == 0
     assert all(expected[n].risk > 0.3 for n in range(1, 5))
-    assert select([only(t) for t in trials], [F1], F1).number == 0
+    assert select([only(t) for t in trials], SelectionRule.by(F1)).number == 0
 
 
 def test_a_greater_risk_allows_a_winner_that_may_be_worse() -> None:
@@ -62,9 +63,13 @@ def test_a_greater_risk_allows_a_winner_that_may_be_worse() -> None:
     trials = [only(tried(0, base)), only(tried(1, ahead)), only(tried(2, [0.0] * 24))]
     risk = expected_scores(trials, F1)[1].risk
     assert 0.01 < risk < 0.9
-    assert [select(trials, [F1], F1, risk=allowed).number for allowed in (0.0, risk - 0.01)] == [0, 0]
-    assert [select(trials, [F1], F1, risk=allowed).number for allowed in (risk + 0.01, 1.0)] == [1, 1]
-    chosen = [expected_of_choice(trials, [F1], F1, trials[1], risk=allowed) for allowed in (0.0, 1.0)]
+
+    def at(allowed: float) -> SelectionRule:
+        return SelectionRule((F1,), F1, allowed)
+
+    assert [select(trials, at(allowed)).number for allowed in (0.0, risk - 0.01)] == [0, 0]
+    assert [select(trials, at(allowed)).number for allowed in (risk + 0.01, 1.0)] == [1, 1]
+    chosen = [expected_of_choice(trials, at(allowed), trials[1]) for allowed in (0.0, 1.0)]
     assert chosen[0].value != chosen[1].value
 
 
@@ -84,7 +89,7 @@ def test_stopped_trials_count_as_evidence_for_those_like_them() -> None:
     ]
     expected = expected_scores(trials, F1)
     assert expected[1].value > expected[2].value
-    assert select(trials, [F1], F1).number == 1
+    assert select(trials, SelectionRule.by(F1)).number == 1
 
 
 def test_stopped_trials_never_win_and_equals_go_to_the_cheaper() -> None:
@@ -94,7 +99,7 @@ def test_stopped_trials_never_win_and_equals_go_to_the_cheaper() -> None:
         only(tried(2, [0.5, 0.7] * 8, 40)),
         only(tried(3, [0.5, 0.7] * 8, 30)),
     ]
-    assert select(trials, [F1], F1).number == 3
+    assert select(trials, SelectionRule.by(F1)).number == 3
 
 
 def test_the_front_has_what_no_other_trial_beats_and_pick_chooses_in_it() -> None:
@@ -105,9 +110,9 @@ def test_the_front_has_what_no_other_trial_beats_and_pick_chooses_in_it() -> Non
         tried(3, [0.2, 0.2], 50),
         tried(4, [0.0, 0.0], 10),
     ]
-    assert [t.number for t in pareto_front(trials, [F1, COST])] == [0, 1, 4]
-    assert select(trials, [F1, COST], F1).number == 1
-    assert select(trials, [F1, COST], COST).number == 4
+    assert [t.number for t in pareto_front(trials, SelectionRule((F1, COST), F1))] == [0, 1, 4]
+    assert select(trials, SelectionRule((F1, COST), F1)).number == 1
+    assert select(trials, SelectionRule((F1, COST), COST)).number == 4
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=6))
@@ -119,15 +124,15 @@ def test_expected_scores_are_finite_and_differ_from_the_means_by_what_was_shrunk
         assert expected.value + expected.shrunk == pytest.approx(sum(scores[number]) / 6, abs=1e-9)
         assert -1 <= expected.value <= 2
         assert 0 <= expected.risk <= 1
-    chosen = select([only(t) for t in trials], [F1], F1)
-    expected = expected_of_choice([only(t) for t in trials], [F1], F1, chosen)
+    chosen = select([only(t) for t in trials], SelectionRule.by(F1))
+    expected = expected_of_choice([only(t) for t in trials], SelectionRule.by(F1), chosen)
     assert expected.value + expected.shrunk == pytest.approx(sum(scores[chosen.number]) / 6, abs=1e-9)
     assert 0 <= expected.value <= 1
 
 
 def test_what_is_expected_is_written_without_a_sign_of_zero() -> None:
     trials = [costed(n, [0.0] * 4) for n in range(2)]
-    expected = expected_of_choice(trials, [COST], COST, trials[0]).to_json(-1)
+    expected = expected_of_choice(trials, SelectionRule.by(COST), trials[0]).to_json(-1)
     assert {str(amount) for amount in expected.values()} == {"0.0"}
 
 
@@ -141,8 +146,8 @@ def test_what_is_expected_does_not_depend_on_the_unit() -> None:
             replace(t, scores=tuple({"tokens": c * scale} for c in line))
             for t, line in zip(trials, costs, strict=True)
         ]
-        chosen = select([replace(t, values=t.values[1:]) for t in rows], [COST], COST)
-        of_chosen = expected_of_choice(rows, [COST], COST, chosen)
+        chosen = select([replace(t, values=t.values[1:]) for t in rows], SelectionRule.by(COST))
+        of_chosen = expected_of_choice(rows, SelectionRule.by(COST), chosen)
         return [e.value / scale for e in (of_chosen, *expected_scores(rows, COST).values())]
 
     assert expected(1.0) == pytest.approx(expected(5000.0))
@@ -165,10 +170,10 @@ def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
         difficulty = (rng.random(dev) + rng.random((13, dev))) / 2
         seen = (difficulty < np.sqrt(truth / 2)[:, None]).astype(float)
         trials = [only(tried(n, line.tolist())) for n, line in enumerate(seen)]
-        chosen = select(trials, [F1], F1).number
+        chosen = select(trials, SelectionRule.by(F1)).number
         leader = int(np.argmax(seen.mean(1)))
         luck = float(np.mean(seen - truth[:, None]))
-        expected = expected_of_choice(trials, [F1], F1, trials[chosen]).value
+        expected = expected_of_choice(trials, SelectionRule.by(F1), trials[chosen]).value
         curse = seen.mean(1)[leader] - truth[leader] - luck
         rows.append((curse, expected - truth[chosen] - luck, truth[leader], truth[chosen]))
     curse, error, plain, ours = np.mean(rows, axis=0)
@@ -184,12 +189,13 @@ def test_what_is_expected_of_the_choice_leaves_out_trials_that_cannot_win() -> N
     stopped = [
         only(tried(n, [float(rng.random() < 0.5) for _ in range(5)], complete=False)) for n in range(2, 22)
     ]
-    chosen = select([*trials, *stopped], [F1], F1)
+    chosen = select([*trials, *stopped], SelectionRule.by(F1))
     assert chosen.number == 1
     open_to_all = expected_of_choice(
-        [*trials, *(replace(t, complete=True) for t in stopped)], [F1], F1, chosen
+        [*trials, *(replace(t, complete=True) for t in stopped)], SelectionRule.by(F1), chosen
     )
-    assert expected_of_choice([*trials, *stopped], [F1], F1, chosen).value >= open_to_all.value - 1e-9
+    expected = expected_of_choice([*trials, *stopped], SelectionRule.by(F1), chosen)
+    assert expected.value >= open_to_all.value - 1e-9
 
 
 def costed(number: int, costs: list[float | None]) -> TrialResult:
@@ -227,7 +233,7 @@ def test_a_cost_that_was_not_measured_says_nothing_about_other_trials(unmeasured
     trials = [costed(n, [*line, None if n in unmeasured else 30.0]) for n, line in enumerate(costs)]
     expected = expected_scores(trials, COST)
     best_measured = 1 if unmeasured == [2] else 0 if unmeasured == [1, 2] else 2
-    assert select(trials, [COST], COST).number == best_measured
+    assert select(trials, SelectionRule.by(COST)).number == best_measured
     for n in range(3):
         assert (expected[n].value < -UNMEASURED / 20) == (n in unmeasured)
         assert (expected[n].risk > 0.9) == (n in unmeasured and 0 not in unmeasured)
@@ -242,8 +248,8 @@ def test_no_cost_below_zero_is_expected_of_a_choice(seed: int) -> None:
     for number in range(1, n):
         seen = int(rng.integers(1, questions + 1))
         trials.append(replace(costed(number, [0.0] * seen), complete=seen == questions))
-    chosen = select(trials, [COST], COST)
-    assert expected_of_choice(trials, [COST], COST, chosen).to_json(-1)["value"] >= 0
+    chosen = select(trials, SelectionRule.by(COST))
+    assert expected_of_choice(trials, SelectionRule.by(COST), chosen).to_json(-1)["value"] >= 0
 
 
 def test_what_is_expected_of_the_choice_leaves_out_trials_with_unmeasured_costs() -> None:
@@ -253,16 +259,16 @@ def test_what_is_expected_of_the_choice_leaves_out_trials_with_unmeasured_costs(
     better = base - 30 + rng.normal(0, 5, 20)
     trials = [costed(0, base.tolist()), costed(1, better.tolist())]
     trials += [costed(n, [*np.abs(rng.normal(55, 30, 19)).tolist(), None]) for n in range(2, 12)]
-    chosen = select(trials, [COST], COST)
+    chosen = select(trials, SelectionRule.by(COST))
     assert chosen.number == 1
-    expected = expected_of_choice(trials, [COST], COST, chosen)
+    expected = expected_of_choice(trials, SelectionRule.by(COST), chosen)
     assert expected.value == pytest.approx(expected_scores(trials, COST)[1].value, rel=0.03)
 
 
 def test_where_no_cost_was_measured_the_baseline_stays() -> None:
     trials = [costed(n, [None] * 4) for n in range(3)]
-    assert select(trials, [COST], COST).number == 0
-    assert expected_of_choice(trials, [COST], COST, trials[0]).value == -UNMEASURED
+    assert select(trials, SelectionRule.by(COST)).number == 0
+    assert expected_of_choice(trials, SelectionRule.by(COST), trials[0]).value == -UNMEASURED
     assert {e.value for e in expected_scores(trials, COST).values()} == {-UNMEASURED}
 
 
@@ -271,19 +277,19 @@ def test_who_wins_does_not_depend_on_the_unit(scale: float) -> None:
     rng = np.random.default_rng(3)
     costs = np.array([3.0, 2.0, 1.0])[:, None] + rng.random((3, 12)) / 10
     trials = [costed(n, list(line * scale)) for n, line in enumerate(costs)]
-    assert select(trials, [COST], COST).number == 2
+    assert select(trials, SelectionRule.by(COST)).number == 2
 
 
 def test_ties_go_to_the_baseline_even_where_another_was_cheaper() -> None:
     trials = [only(tried(0, [0.0] * 4, 50)), only(tried(1, [0.0] * 4, 30)), only(tried(2, [0.0] * 4, 40))]
-    assert select(trials, [F1], F1).number == best(trials, [F1]).number == 0
+    assert select(trials, SelectionRule.by(F1)).number == best(trials, [F1]).number == 0
 
 
 def test_whoever_failed_more_never_wins_a_tie() -> None:
     trials = [only(tried(0, [0.0, 0.4], 50, failed=1)), only(tried(1, [0.0, 0.4], 90))]
-    assert select(trials, [F1], F1).number == best(trials, [F1]).number == 1
+    assert select(trials, SelectionRule.by(F1)).number == best(trials, [F1]).number == 1
     same = [tried(0, [0.0] * 20, 5, failed=1), tried(1, [0.0] * 20, 5), tried(2, [0.0] * 20, 5, failed=1)]
-    assert [trial.number for trial in pareto_front(same, [F1, COST])] == [1]
+    assert [trial.number for trial in pareto_front(same, SelectionRule((F1, COST), F1))] == [1]
 
 
 @pytest.mark.parametrize("objectives", [[F1], [F1, COST], [COST, F1], [COST]])
@@ -295,9 +301,9 @@ def test_what_answered_nothing_never_wins_over_what_answered(objectives: list[Ob
     ]
     places = [[F1, COST].index(objective) for objective in objectives]
     results = [replace(trial, values=tuple(trial.values[index] for index in places)) for trial in trials]
-    assert [trial.number for trial in pareto_front(results, objectives)] == [1]
+    assert [trial.number for trial in pareto_front(results, SelectionRule(tuple(objectives), F1))] == [1]
     assert best(results, objectives).number == 1
-    assert {select(results, objectives, pick).number for pick in objectives} == {1}
+    assert {select(results, SelectionRule(tuple(objectives), pick)).number for pick in objectives} == {1}
     assert [trial.number for trial in eligible_trials(results[::2], objectives)] == [0, 2]  # then nothing was
 
 
@@ -309,8 +315,8 @@ def test_one_that_fails_much_more_than_the_baseline_must_answer_better_than_it()
         tried(3, [0.4] * 20, 10, failed=4),
     )
     assert eligible_trials([base, cheap, better, little], [F1, COST]) == [base, better, little]
-    assert select([base, cheap], [F1, COST], COST).number == 0
-    assert select([base, little], [F1, COST], COST).number == 3
+    assert select([base, cheap], SelectionRule((F1, COST), COST)).number == 0
+    assert select([base, little], SelectionRule((F1, COST), COST)).number == 3
     costs = [replace(trial, values=trial.values[1:]) for trial in (base, cheap, better, little)]
     assert [trial.number for trial in eligible_trials(costs, [COST])] == [0, 3]
 
@@ -326,9 +332,9 @@ def test_what_hardly_answers_wins_no_balance_by_saying_nothing() -> None:
         return TrialResult(number, Candidate({"top_k": number}), rows, (mean,), True, {}, failures)
 
     base, silent = scored(0, [-1.0] * 14 + [1.0] * 6, 0), scored(1, [0.0] * 19 + [1.0], 19)
-    assert select([base, silent], [score], score).number == best([base, silent], [score]).number == 0
+    assert select([base, silent], SelectionRule.by(score)).number == best([base, silent], [score]).number == 0
     good = scored(2, [0.0] * 4 + [1.0] * 16, 4)
-    assert select([base, silent, good], [score], score).number == 2
+    assert select([base, silent, good], SelectionRule.by(score)).number == 2
 
 
 @pytest.mark.parametrize("objectives", [[COST], [COST, F1], [F1, COST]])
@@ -342,5 +348,5 @@ def test_beside_one_that_answers_failing_as_often_as_the_baseline_is_no_excuse(
         tried(2, [0.3] * 20, 500),
     )
     trials = [replace(t, values=tuple(t.values[index] for index in places)) for t in (base, other, sound)]
-    assert {select(trials, objectives, pick).number for pick in objectives} == {2}
+    assert {select(trials, SelectionRule(tuple(objectives), pick)).number for pick in objectives} == {2}
     assert best(trials, objectives).number == 2

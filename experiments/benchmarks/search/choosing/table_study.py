@@ -223,7 +223,8 @@ def study_picks(world: World, seed: int, risks: Sequence[float], more: str = "")
             return {f"{risk:g}": pick for risk in risks}
         trials, picks = study.trials, {}
         for risk in risks:
-            chosen = select(trials, task.objectives, task.pick, risk=risk)
-            expected = expected_of_choice(trials, task.objectives, task.pick, chosen, risk=risk)
+            rule = replace(task.rule, risk=risk)
+            chosen = select(trials, rule)
+            expected = expected_of_choice(trials, rule, chosen)
             picks[f"{risk:g}"] = Pick(task.setting_of(chosen.candidate), expected.value)
     return picks

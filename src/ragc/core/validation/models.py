@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast, get_args, get_origin
 
 from pydantic import (
@@ -276,6 +277,8 @@ def _resolve(model: type[Model], values: object, loc: Location) -> _Resolved:
     for depth, item in enumerate(loc):
         if kinds := _kinds_of(at):
             at = kinds.model_of(values)
+        if get_origin(at) is UnionType:
+            at = next((one for one in get_args(at) if isinstance(one, type) and issubclass(one, Model)), at)
         if isinstance(at, type) and issubclass(at, Model):
             owner, start, field = at, depth, at.model_fields.get(str(item))
             at = None if field is None else field.annotation

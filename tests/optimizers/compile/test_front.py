@@ -1,0 +1,186 @@
+"""Fronts, limits and `search.pick` as a table: what is chosen, tested, written and said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.cli.front_lines import front_lines, limit_lines
+from ragc.compiled.base import load
+from ragc.errors import ArtefactError, RecipeError
+from ragc.optimizers.compile.front import hypervolume
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, colour_of, needs_demos
+
+TWO = ('search.objectives=["em", "-tokens"]', "search.front=3")
+
+
+def provenance_of(out: Path) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads((out / "provenance.json").read_text("utf-8"))
+    return held
+
+
+def test_members_of_the_front_are_tested_together_and_written_as_programs(run: Run) -> None:
+    result = run(sets=TWO)
+    provenance = provenance_of(result.path)
+    front = provenance["front"]
+    assert 2 <= len(front) <= 3
+    assert sum(member["winner"] for member in front) == 1
+    assert [member["dev"]["em"] for member in front] == sorted(
+        (member["dev"]["em"] for member in front), reverse=True
+    )
+    for number, member in enumerate(front, start=1):
+        program = load(result.path / "front" / str(number))
+        assert member["path"] == f"front/{number}"
+        assert program.provenance["test"]["winner"] == member["test"]
+        assert set(member["differences"]) == {"em", "tokens"}
+        assert all(one["p_adjusted"] >= one["p"] for one in member["differences"].values())
+    winner = next(member for member in front if member["winner"])
+    difference = provenance["test"]["differences"]["em"]
+    assert difference["p_front"] == winner["differences"]["em"]["p_adjusted"]
+    assert provenance["verdict"] == winner["verdict"]
+    assert load(result.path).fingerprint == load(result.path / winner["path"]).fingerprint
+
+
+def test_a_front_is_printed_and_its_oracle_never_costs_more(run: Run) -> None:
+    provenance = provenance_of(run(sets=TWO).path)
+    lines = list(front_lines(provenance))
+    assert lines[0].startswith("The front on test, with one correction for its ")
+    assert sum("front/" in line for line in lines) == len(provenance["front"])
+    assert provenance["oracle"]["cost"] == "tokens"
+    assert sum(provenance["oracle"]["used"]) == provenance["oracle"]["questions"] == 25
+
+
+def test_members_of_an_earlier_front_go_and_files_of_others_stay(run: Run) -> None:
+    out = run(sets=TWO).path
+    (out / "front" / "notes.txt").write_text("mine", "utf-8")
+    assert (out / "front" / "2" / "program.json").exists()
+    run(sets=('search.objectives=["em", "-tokens"]',))
+    assert not (out / "front" / "1").exists()
+    assert not (out / "front" / "2").exists()
+    assert (out / "front" / "notes.txt").read_text("utf-8") == "mine"
+
+
+def test_a_changed_member_is_refused_before_anything_is_sent(run: Run) -> None:
+    out = run(sets=TWO).path
+    (out / "front" / "1" / "program.json").write_text("{}", "utf-8")
+    target = ScriptedTarget(needs_demos)
+    with pytest.raises(ArtefactError, match="front"):
+        run(sets=TWO, target=target)
+    assert target.requests == []
+
+
+def test_a_resumed_front_asks_nothing_again(run: Run, folder: Path) -> None:
+    first = run(sets=TWO)
+    target = ScriptedTarget(needs_demos)
+    second = run(sets=TWO, target=target, resume=True)
+    assert target.requests == []
+    assert provenance_of(first.path)["front"] == provenance_of(second.path)["front"]
+
+
+def test_a_budget_that_ends_leaves_members_unmeasured(run: Run) -> None:
+    whole = run("whole", sets=TWO, store=CallStore(None)).counters["sent"]
+    result = run("cut", sets=(*TWO, f"budget.lm_calls={int(whole) - 10}"), store=CallStore(None))
+    front = provenance_of(result.path).get("front", [])
+    assert all(member["test"] or member["verdict"] == "not measured" for member in front)
+
+
+def test_the_plan_counts_the_test_questions_of_all_members(folder: Path) -> None:
+    plans = [estimate(recipes.load(folder / "recipe.toml", sets)) for sets in ((TWO[0],), TWO)]
+    assert [plan["phases"]["test"]["questions"] for plan in plans] == [50, 100]
+
+
+def test_limits_hold_on_dev_and_are_told_of_test(run: Run, folder: Path) -> None:
+    free = run("free")
+    most = free.test["tokens"].mean if "tokens" in free.test else 0
+    assert not most  # tokens are scored where a limit needs them
+    wide = run("wide", sets=("search.limits.tokens=100000",))
+    tokens = wide.test["tokens"].mean
+    limits = provenance_of(wide.path)["limits"]["tokens"]
+    assert limits == {"most": 100000, "test": pytest.approx(tokens), "standing": "unclear"}  # 25 questions
+    tight = run("tight", sets=(f"search.limits.tokens={tokens * 0.9:.0f}",))
+    assert provenance_of(tight.path)["search"]["limits"]["tokens"]["dev"] <= tokens * 0.9
+    assert tight.test["tokens"].mean < tokens
+    assert "tokens" in "".join(limit_lines(provenance_of(tight.path)))
+    assert status(folder / "tight").best == {
+        **(status(folder / "tight").best or {}),
+        "candidate": provenance_of(tight.path)["search"]["candidate"],
+    }
+
+
+def test_limits_that_no_setting_meets_choose_the_nearest_and_say_so(run: Run) -> None:
+    result = run(sets=("search.limits.tokens=3", "search.limits.lm_calls=1"))
+    trials = json.loads((study_directory(result.path) / "trials.json").read_text("utf-8"))
+    means = {
+        trial["number"]: sum(scores["tokens"] for scores in trial["scores"]) / len(trial["scores"])
+        for trial in trials
+    }
+    chosen = provenance_of(result.path)["search"]
+    assert "No program kept to the limits on dev, and the nearest was chosen: tokens" in result.note
+    assert chosen["limits"]["tokens"]["dev"] == pytest.approx(min(means.values()))
+
+
+def test_pick_within_takes_the_cheapest_of_those_about_as_good(run: Run) -> None:
+    best = run("best", sets=('metrics.report=["em", "tokens"]',))
+    cheap = run("cheap", sets=('search.pick={within=1.0, then="tokens"}',))
+    assert cheap.test["tokens"].mean <= best.test["tokens"].mean
+    held = recipes.load(cheap.path / "recipe.toml", files=False).search
+    assert (held.pick_name, dict(held.pick)) == (
+        "em",
+        {"objective": "em", "within": 1.0, "then": "tokens"},
+    )
+
+
+def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None:
+    import time
+
+    def slow(request: ChatRequest) -> dict[str, Any]:
+        time.sleep(0.02)
+        return {"answer": colour_of(request)}
+
+    sets = ('metrics.report=["em", "latency"]', "search.trials=1")
+    first = run("first", sets=sets, target=ScriptedTarget(slow))
+    again = run("again", sets=sets, target=ScriptedTarget(slow))
+    assert again.counters["sent"] == 0
+    assert again.test["latency"].mean >= 0.02
+    assert first.test["latency"].mean >= 0.02
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (("search.front=2",), "search.front needs several objectives"),
+        (("search.front=11",), "search.front must be an integer between 0 and 10"),
+        (("search.limits.tokens=0",), "search.limits.tokens must be a number above 0"),
+        (("search.limits.tokns=5",), "unknown key 'tokns' in [search.limits]. Did you mean 'tokens'?"),
+        (("search.pick={within=0.1}",), "search.pick.then is missing"),
+        (('search.pick={within=-1, then="tokens"}',), "search.pick.within must be a number of at least 0"),
+        (('search.pick={within=0.1, then="tokn"}',), "'tokn'"),
+        (('search.pick={objective="f1", within=0.1, then="tokens"}',), "'f1'"),
+        (("search.pick=3",), "search.pick must be an objective, or a table"),
+        (
+            ("search.limits.tokens=5", 'search.optimizer="random"'),
+            "search.limits needs trials to choose among",
+        ),
+    ],
+)
+def test_bad_tables_are_one_sentence_each(folder: Path, sets: tuple[str, ...], said: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipes.load(folder / "recipe.toml", sets)
+    assert said in str(caught.value)
+
+
+def test_a_hypervolume_is_that_of_the_union() -> None:
+    assert hypervolume([(1, 1)]) == 1
+    assert hypervolume([(2, 1), (1, 2)]) == pytest.approx(3)
+    assert hypervolume([(2, 1), (1, 2), (1, 1)]) == pytest.approx(3)
+    assert hypervolume([(1, 1, 1), (2, 0.5, 1)]) == pytest.approx(1.5)
