@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
+from dspy.predict.parameter import Parameter
 
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
@@ -72,6 +73,28 @@ def format_passage(passage: Passage) -> str:
     """Returns a passage as a prompt shows it: title, then text, with markers defused."""
     title, text = escape_markers(passage.title), escape_markers(passage.text)
     return f"{title}\n{text}" if title else text
+
+
+def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
+    """Returns what DSPy's own `named_parameters` returns of `module`.
+
+    DSPy's leaves objects that refer to each other. Programs are looked through at each question, and the
+    garbage collector then stopped a server for up to 60 ms (experiments/LOG.md).
+    """
+    known: dict[int, tuple[str, Any]] = {}
+    for name, value in vars(module).items():
+        items: Iterable[tuple[str, Any]] = ((name, value),)
+        if isinstance(value, list | tuple):
+            items = ((f"{name}[{at}]", item) for at, item in enumerate(value))
+        elif isinstance(value, dict):
+            items = ((f"{name}['{key}']", item) for key, item in value.items())
+        for path, item in items:
+            if isinstance(item, Parameter):
+                known.setdefault(id(item), (path, item))
+            elif isinstance(item, dspy.Module) and not getattr(item, "_compiled", False):
+                for inner, parameter in item.named_parameters():
+                    known.setdefault(id(parameter), (f"{path}.{inner}", parameter))
+    return list(known.values())
 
 
 class RagProgram(dspy.Module):
@@ -224,11 +247,11 @@ class RagProgram(dspy.Module):
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """Returns DSPy's parameters: the settings first, to refuse differing knobs, then predictors."""
-        return [(NAME, settings_of(self)), *super().named_parameters()]
+        return [(NAME, settings_of(self)), *parameters_of(self)]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
         """Returns the predictors by name, without the settings, which are no predictor."""
-        return [(name, held) for name, held in super().named_parameters() if isinstance(held, dspy.Predict)]
+        return [(name, held) for name, held in parameters_of(self) if isinstance(held, dspy.Predict)]
 
     def get_lm(self) -> Any:
         """Returns the LM chosen for all predictors, or one that represents the program's own targets.

@@ -186,7 +186,7 @@ def test_members(
                 {"better": "worse", "worse": "better"}.get(sure, sure) if objective.sign < 0 else sure
             )
     tested = [at for at, rows in enumerate(answers) if rows]
-    standings = limits_of(task, [answers[at] for at in tested])
+    standings = limits_of(task.rule, [answers[at] for at in tested])
     limits = dict(zip(tested, standings, strict=True))
     for at in tested:
         if failures_of(answers[at]).all:
@@ -204,12 +204,12 @@ def test_members(
     ]
 
 
-def limits_of(task: Task, answers: Sequence[Sequence[Row]]) -> list[dict[str, dict[str, Any]]]:
-    """Returns how each of some programs stands to the limits of the recipe, by their `answers` on test.
+def limits_of(rule: SelectionRule, answers: Sequence[Sequence[Row]]) -> list[dict[str, dict[str, Any]]]:
+    """Returns how each of some programs stands to the limits of `rule`, by their `answers` on test.
 
     "within" and "over" are said falsely of any of them with a probability of at most `ALPHA` each.
     """
-    limits = task.rule.limits
+    limits = rule.limits
     alpha = ALPHA / max(1, len(limits) * len(answers))
     out = []
     for rows in answers:

@@ -463,7 +463,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     answered += [(one.member.program, one.rows) for one in front if one.rows and not one.member.is_winner]
     limits = next((one.limits for one in front if one.member.is_winner), {})
     if measured and not folds and not front:
-        limits = limits_of(task, [rows["winner"]])[0]
+        limits = limits_of(task.rule, [rows["winner"]])[0]
     shows = showing_of_folds if folds else showing_of
     showing = shows(task, answered, prepared.out, work="compile") if measured else None
     look = await asyncio.to_thread(showing.count) if showing else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,28 @@ def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Meth
     twin.load(tmp_path / "state.json")
     for name, predictor in twin.named_predictors():
         assert [dict(demo) for demo in predictor.demos] == [dict(demo) for demo in named[name].demos]
+
+
+@every
+def test_parameters_have_the_names_that_dspy_gives(entry: Method) -> None:
+    program, _ = build_program(entry)
+    named = dspy.Module.named_parameters(program)
+    assert [(name, id(held)) for name, held in program.named_parameters()[1:]] == [
+        (name, id(held)) for name, held in named
+    ]
+
+
+def test_answers_leave_nothing_to_the_garbage_collector() -> None:
+    program, _ = build_program(METHODS[0])
+    program(question=QUESTION)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(20):
+            program(question=f"{QUESTION} {number}")
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
 
 
 @every

@@ -5,7 +5,10 @@
 The model is scripted and answers at once, so all that is measured is ours. The client is a process of its own
 and writes HTTP by hand; where other work fills the processors, look at the processor time of an answer, which
 is the server's alone. Arrivals are an open loop: a question comes at its time, however long others take, at
-half of the rate that the server reached. Rounds alternate between the program itself and the server.
+half of the rate that the server reached. Rounds alternate between the program itself, the server, and a bare
+server as a control: uvicorn alone, which reads a question and sends a fixed answer of the same size. What it
+takes, the network of the machine among it, is in every server; "ratio at best" is the ratio of processor
+times that the program would have behind it.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
+import uvicorn
 
 from ragc.compiled.evaluate import answer_question
 from ragc.core import event_loop
@@ -126,7 +131,8 @@ async def as_client(address: str, rate: float, seconds: float) -> None:
     """Measures from outside, at saturation where `rate` is 0, and prints the figures as JSON."""
     ask, name = Client(address).ask, str(os.getpid())  # questions that no client asked before
     figures = saturated(ask, name, seconds) if not rate else open_loop(ask, name, rate, seconds)
-    print(json.dumps(await figures))
+    with event_loop.frozen_gc():  # a collection in the client is no time of the server's
+        print(json.dumps(await figures))
 
 
 def from_outside(address: str, rate: float, seconds: float) -> Any:
@@ -144,35 +150,71 @@ def timed(measure: Callable[[], Any]) -> tuple[Any, float]:
     return figures, 1000 * (time.process_time() - before) / figures["answers"]
 
 
-def one_round(address: str, here: Ask, name: str, seconds: float) -> dict[str, float]:
-    """The figures of both sides, the program's own and the server's, by what they are."""
+async def answer_alike(scope: Any, receive: Any, send: Any) -> None:
+    """The bare server: an ASGI application whose answer is always the same."""
+    if scope["type"] != "http":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    body = b'{"choices": [{"message": {"content": "A number."}}], "padding": "%s"}' % (b"x" * 400)
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def bare_server() -> Iterator[str]:
+    """Serves `answer_alike`; yields its address."""
+    config = uvicorn.Config(
+        answer_alike, port=0, http="httptools", lifespan="off", access_log=False, log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def one_round(address: str, bare: str, here: Ask, name: str, seconds: float) -> dict[str, float]:
+    """The figures of all sides, the program's own, the server's and the bare one's, by what they are."""
     inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, f"full {name}", seconds)))
     outside, cpu_outside = timed(lambda: from_outside(address, 0, seconds))
     half = outside["rate"] / 2
     alone = event_loop.run(open_loop(here, f"half {name}", half, seconds))
     served = from_outside(address, half, seconds)
+    _, cpu_bare = timed(lambda: from_outside(bare, 0, seconds))
+    control = from_outside(bare, half, seconds)
     return {
         "rate here": inside["rate"],
         "rate served": outside["rate"],
         "ratio of rates": outside["rate"] / inside["rate"],
         "processor ms here": cpu_inside,
         "processor ms served": cpu_outside,
+        "processor ms bare server": cpu_bare,
         "ratio of processor times": cpu_inside / cpu_outside,
+        "ratio at best": cpu_inside / (cpu_inside + cpu_bare),
         "median ms here": alone["median"],
         "median ms served": served["median"],
         "median ms added": served["median"] - alone["median"],
         "p99 ms added": served["p99"] - alone["p99"],
+        "p99 ms of bare server": control["p99"],
         "load": os.getloadavg()[0],
     }
 
 
-def compare(address: str, here: Ask, seconds: float, rounds: int) -> None:
-    """Prints both sides of each round, and the medians of the rounds. A round lasts 4 times `seconds`."""
+def compare(address: str, bare: str, here: Ask, seconds: float, rounds: int) -> None:
+    """Prints all sides of each round, and the medians of the rounds. A round lasts 6 times `seconds`."""
     event_loop.run(saturated(here, "warm", 1))
     from_outside(address, 0, 1)
     figures: dict[str, list[float]] = {}
     for number in range(rounds):
-        for name, value in one_round(address, here, str(number), seconds).items():
+        for name, value in one_round(address, bare, here, str(number), seconds).items():
             figures.setdefault(name, []).append(value)
     for name, values in figures.items():
         each = " ".join(f"{value:.2f}" for value in values)
@@ -210,8 +252,8 @@ def main() -> None:
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         listening.wait(30)
-        with event_loop.frozen_gc():
-            compare(addresses[0], here, args.seconds, args.rounds)
+        with event_loop.frozen_gc(), bare_server() as bare:
+            compare(addresses[0], bare, here, args.seconds, args.rounds)
         server.should_exit = True
         thread.join()
         programs["recipe"].close()

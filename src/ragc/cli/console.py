@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ragc.cli import screen
-from ragc.cli.front_lines import front_lines, limit_lines
 from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
@@ -174,6 +173,7 @@ def print_compiled(result: Compiled) -> None:
     """Prints the before/after table, the verdict, the fitted thresholds, and one answered question."""
     from ragc.compiled.verdict import judge_of, shown_ends, shown_p
     from ragc.metrics.base import AS_JUDGED
+    from ragc.reports.front import front_lines, limit_lines
 
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]

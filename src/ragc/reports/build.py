@@ -21,6 +21,7 @@ from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT
+from ragc.reports.front import front_programs, limit_lines, oracle_lines
 from ragc.reports.report import (
     CostRow,
     Difference,
@@ -110,6 +111,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         importances=_importances(held, metric, objectives, every_trial),
         slices=tuple(dimensions.slices(every_trial, metric, more_is_better=more_is_better)),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
+        front=tuple(front_programs(provenance)),
         costs=_costs(held, runs, every_trial),
         budget=tuple(study.budget_of(held.study)) if held.study else (),
         groups=tuple(questions.group_counts(lines)),
@@ -321,6 +323,7 @@ def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence
         yield _SPENT
     if split == "dev" or (trials and not provenance):
         yield verdicts.OPTIMISM_NOTE
+    yield from (*limit_lines(provenance), *oracle_lines(provenance))
     for text in (provenance.get("remarks"), _search(provenance).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
 

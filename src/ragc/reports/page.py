@@ -168,7 +168,7 @@ def _by_kind(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         kind: []
         for kind in (
             "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
-            "slice", "threshold", "cost", "budget", "group", "fact",
+            "slice", "threshold", "front", "cost", "budget", "group", "fact",
         )
     }  # fmt: skip
     for row in rows:

@@ -184,6 +184,24 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontProgram:
+    """A tested member of the front: its folder, the trial that tried it, and its mean of each metric on test.
+
+    `objectives` are those of the search, the first decides. `verdict` and `p` compare it with the baseline,
+    with one correction for all members and objectives; `limits` says how it stands to the limits.
+    """
+
+    path: str
+    trial: int
+    winner: bool
+    means: Mapping[str, float]
+    objectives: tuple[str, ...]
+    verdict: str
+    p: float | None
+    limits: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CostRow:
     """The cost of a part of the work or of a run, replayed calls included unless `amounts` say otherwise."""
 
@@ -289,6 +307,7 @@ class Report:
     importances: tuple[Importance, ...] = ()
     slices: tuple[Slice, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
+    front: tuple[FrontProgram, ...] = ()
     costs: tuple[CostRow, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
     groups: tuple[GroupCount, ...] = ()
@@ -325,6 +344,7 @@ class Report:
             ("importance", self.importances),
             ("slice", self.slices),
             ("threshold", self.thresholds),
+            ("front", self.front),
             ("cost", self.costs),
             ("budget", self.budget),
             ("group", self.groups),

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.cli.front_lines import front_lines, limit_lines
 from ragc.compiled.base import load
 from ragc.errors import ArtefactError, RecipeError
 from ragc.optimizers.compile.front import hypervolume
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
+from ragc.recipe.values import PickRule
+from ragc.reports.front import front_lines, limit_lines
+from ragc.reports.write import write as write_report
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -134,10 +136,8 @@ def test_pick_within_takes_the_cheapest_of_those_about_as_good(run: Run) -> None
     cheap = run("cheap", sets=('search.pick={within=1.0, then="tokens"}',))
     assert cheap.test["tokens"].mean <= best.test["tokens"].mean
     held = recipes.load(cheap.path / "recipe.toml", files=False).search
-    assert (held.pick_name, dict(held.pick)) == (
-        "em",
-        {"objective": "em", "within": 1.0, "then": "tokens"},
-    )
+    assert held.pick == PickRule(objective="em", within=1.0, then="tokens")
+    assert held.pick_name == "em"
 
 
 def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None:
@@ -184,3 +184,12 @@ def test_a_hypervolume_is_that_of_the_union() -> None:
     assert hypervolume([(2, 1), (1, 2)]) == pytest.approx(3)
     assert hypervolume([(2, 1), (1, 2), (1, 1)]) == pytest.approx(3)
     assert hypervolume([(1, 1, 1), (2, 0.5, 1)]) == pytest.approx(1.5)
+
+
+def test_a_report_shows_the_tested_front(run: Run, tmp_path: Path) -> None:
+    out = run(sets=(*TWO, "search.limits.tokens=100000")).path
+    written = write_report([out], tmp_path / "report.html")
+    page = written.page.read_text("utf-8")
+    assert "Programs of the front" in page
+    assert "front/1" in page
+    assert "tokens unclear" in page  # 25 questions are too few for a mean

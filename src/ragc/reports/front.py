@@ -1,0 +1,94 @@
+"""The tested front and the limits of a compiled program, read from its provenance: lines and records.
+
+`provenance.json` may come from elsewhere, so a value of another type than expected is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragc.core.display import figure, quantity
+from ragc.reports.report import FrontProgram
+from ragc.reports.values import amount, entries, mapping, number, text
+
+
+def front_programs(provenance: Mapping[str, Any]) -> Iterator[FrontProgram]:
+    """Yields the tested members of the front in `provenance`, in order."""
+    for value in entries(provenance.get("front")):
+        held = mapping(value)
+        scores = {name: mapping(one) for name, one in mapping(held.get("test")).items()}
+        changes = list(mapping(held.get("differences")).values())
+        yield FrontProgram(
+            text(held.get("path")),
+            int(amount(held.get("trial"))),
+            held.get("winner") is True,
+            {name: mean for name, one in scores.items() if (mean := number(one.get("mean"))) is not None},
+            tuple(map(str, mapping(held.get("dev")))),
+            text(held.get("verdict")),
+            number(mapping(changes[0]).get("p_adjusted")) if changes else None,
+            _standings(held.get("limits")),
+        )
+
+
+def front_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the lines on the tested front, or else on the Pareto front on dev; none for one objective."""
+    programs = list(front_programs(provenance))
+    if not programs:
+        yield from _dev_lines(mapping(provenance.get("search")))
+        return
+    count = quantity(len(programs), "program")
+    yield f"The front on test, with one correction for its {count}, best first:"
+    for one in programs:
+        scores = ", ".join(
+            f"{name} {figure(name, one.means[name])}" for name in one.objectives if name in one.means
+        )
+        mark = ", the winner" if one.winner else ""
+        p = "" if one.p is None else f" (p {one.p:.4f})"
+        line = f"  {one.path}{mark}: {scores or 'no score'}; {one.verdict}{p}"
+        yield line + (f"; {one.limits}" if one.limits else "")
+    yield from oracle_lines(provenance)
+
+
+def oracle_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what choosing a program for each question could save at most; none where it is not known."""
+    oracle = mapping(provenance.get("oracle"))
+    saved = number(oracle.get("saved"))
+    if saved is not None:
+        yield (
+            f"Choosing among them for each question could save at most {max(0.0, saved):.0%} of "
+            f"{text(oracle.get('cost'))}: so much saves an oracle that knows the scores."
+        )
+
+
+def limit_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the line on how the winner stands to the limits of its recipe; none without limits."""
+    if standings := _standings(provenance.get("limits")):
+        yield f"Limits, on new questions: {standings}."
+
+
+def _standings(limits: Any) -> str:
+    """Returns how a program stands to `limits`, such as `tokens within (760 on test, at most 800)`."""
+    return ", ".join(
+        f"{name} {text(mapping(held).get('standing'))} ({amount(mapping(held).get('test')):.4g} on test, "
+        f"at most {amount(mapping(held).get('most')):g})"
+        for name, held in mapping(limits).items()
+    )
+
+
+def _dev_lines(search: Mapping[str, Any]) -> Iterator[str]:
+    front = [mapping(value) for value in entries(search.get("front"))]
+    if not front:
+        return
+    from ragc.optimizers.candidates.space import Candidate, describe_candidate
+
+    yield "The front: no trial is better than one of these in one objective and as good in the others (dev)."
+    candidates = [Candidate.of(trial["candidate"]) for trial in front]
+    knobs = dict.fromkeys(name for one in candidates for name in one.knobs)
+    varied = [name for name in knobs if len({repr(one.knobs.get(name)) for one in candidates}) > 1]
+    for trial, candidate in zip(front, candidates, strict=True):
+        shown = {name: candidate.knobs[name] for name in varied if name in candidate.knobs}
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        chosen = describe_candidate(candidate, shown, program=candidate.program)
+        mark = ", compiled" if trial["candidate"] == search.get("candidate") else ""
+        yield f"  trial {trial['trial']}{mark}: {values}" + (f" ({chosen})" if chosen else "")
