@@ -28,10 +28,11 @@ from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
 from ragc.programs.calls.prompt import setting
+from ragc.programs.conversation import rewriter, standalone
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
-from ragc.records import Hit, Passage, Question
+from ragc.records import HISTORY, Hit, Passage, Question, read_turns
 from ragc.signatures.answer import (
     FORMATS,
     UNCITED,
@@ -277,6 +278,15 @@ class RagProgram(dspy.Module):
         """
         return len(self.predictors())
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether the last turn of a conversation is made a question that stands alone, by one more call."""
+        return bool(getattr(self.knobs, HISTORY, "last") == "rewrite")
+
+    def most_calls_in_all(self) -> int:
+        """Returns `most_calls`, and the call before the program where it rewrites last turns."""
+        return self.most_calls() + self.rewrites
+
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`; `context` may hold what `Question.context` gives."""
         raise NotImplementedError(f"{type(self).__name__} has no aforward")
@@ -306,6 +316,7 @@ class RagProgram(dspy.Module):
         for name, predictor in self.named_predictors():
             predictor.name = name
         inputs = repair_value(inputs)
+        earlier = read_turns(inputs.get(HISTORY)) if self.rewrites else ()
         question = Question(
             id=str(inputs.get("id", "")),
             question=inputs["question"],
@@ -318,6 +329,10 @@ class RagProgram(dspy.Module):
         tokens = current_question.set(question), counters.stopwatch.set(watch)
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
+                if earlier:
+                    call = rewriter(self.runtime, self.knobs)
+                    inputs["question"] = await standalone(call, earlier, inputs["question"])
+                    del inputs[HISTORY]
                 prediction = await answer(**inputs)
         except ParseFailure as error:
             error.counters, error.events = self._cost(cost, watch), run.events

@@ -73,6 +73,8 @@ class Knob:
     says where the default is from. `threshold` says that the number is only compared with a score that runs
     record (`ragc.programs.trace`). `named` says that a `choice` is a name of the recipe's: any other one may
     be set too, and is not searched. `also` are values of a `choice` that may be set and are not searched.
+    `added` says that the knob came later: at its default a program is written without it, as programs of
+    earlier versions are.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Knob:
     threshold: bool = False
     named: bool = False
     also: tuple[Value, ...] = ()
+    added: bool = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -123,6 +126,7 @@ class Knob:
         out["id"] = out.pop("name")
         if not self.also:
             del out["also"]
+        del out["added"]
         out["options"] = [False, True] if self.kind == "switch" else list(self.options)
         out["when"] = None if self.when is None else self.when.to_json()
         return out
@@ -212,9 +216,13 @@ class Knobs:
         """Returns consistent `values`: in a conflict one of the knobs in `free` is changed if possible."""
         return values
 
-    def to_json(self) -> dict[str, Value]:
-        """Returns every knob with its value."""
-        return {knob.name: getattr(self, knob.name) for knob in type(self).list_knobs()}
+    def to_json(self, keep: Container[str] = ()) -> dict[str, Value]:
+        """Returns every knob with its value; an `added` one at its default only if it is in `keep`."""
+        return {
+            knob.name: value
+            for knob in type(self).list_knobs()
+            if (value := getattr(self, knob.name)) != knob.default or not knob.added or knob.name in keep
+        }
 
     def active(self) -> Iterator[Knob]:
         """Yields the knobs that matter under the present values of the others."""
@@ -286,6 +294,15 @@ class AnswerKnobs(Knobs):
         WORDINGS,
         "what a prompt says: all that a model of billions of parameters can use, or the few sentences that "
         "one of under a billion follows",
+    )
+    history: str = choice(
+        "last",
+        ("last", "rewrite"),
+        "what is answered where a question has earlier turns: the last one as it is, or made a question that "
+        "stands alone by a typed call before the program",
+        searched=False,
+        added=True,
+        paper="none",
     )
 
 

@@ -32,7 +32,7 @@ from ragc.corpora.files.values import (
     value_at,
 )
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.records import Passage, Question
+from ragc.records import HISTORY, Passage, Question, read_turns
 
 ROW_NUMBER = "#"
 """The path of an id made from the row's number, counted from 1: "row-17"."""
@@ -297,6 +297,10 @@ def _question(
         query_time=reader.text(row, "query_time", needed=False),
         extra=reader.rest(row),
     )
+    try:
+        read_turns(question.extra.get(HISTORY))
+    except UsageError as error:
+        row.problems.append(str(error))
     for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
         lacking = [] if known is None else [one for one in dict.fromkeys(ids) if one not in known]
         if lacking:

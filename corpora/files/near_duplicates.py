@@ -27,7 +27,8 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
     """Returns the id of the most similar near duplicate among `others`, by the ids of `questions` that have
     one.
     """
-    known = [trigrams(other.question) for other in others]
+    known = [trigrams(other.whole_text) for other in others]
+    numbers_of = [_numbers(other.whole_text) for other in others]
     counts = Counter(gram for grams in known for gram in grams)
     postings: dict[str, list[int]] = {}
     for position, grams in enumerate(known):
@@ -35,12 +36,10 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
             postings.setdefault(gram, []).append(position)
     nearest_ids = {}
     for question in questions:
-        grams = trigrams(question.question)
+        grams = trigrams(question.whole_text)
         candidates = {at for gram in _rarest(grams, counts) for at in postings.get(gram, ())}
-        numbers = _numbers(question.question)
-        similar = [
-            (overlap(grams, known[at]), -at) for at in candidates if _numbers(others[at].question) == numbers
-        ]
+        numbers = _numbers(question.whole_text)
+        similar = [(overlap(grams, known[at]), -at) for at in candidates if numbers_of[at] == numbers]
         if similar and (nearest := max(similar))[0] >= THRESHOLD:
             nearest_ids[question.id] = others[-nearest[1]].id
     return nearest_ids

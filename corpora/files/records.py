@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from ragc.core.digest import canonical
 from ragc.corpora.files.row import FileRow, kind, no_columns
 from ragc.corpora.files.rows import rows
-from ragc.errors import DataError
-from ragc.records import Passage, Question
+from ragc.errors import DataError, UsageError
+from ragc.records import HISTORY, Passage, Question, read_turns
 
 HUB = "hf:"
 """What the address of a data set on the Hub begins with (`hub`)."""
@@ -145,6 +145,10 @@ def _question(row: FileRow, known: Container[str] | None, answered: bool) -> Que
         query_time=row.text("query_time", needed=False, blank=True),
         extra={name: value for name, value in row.values.items() if name not in _QUESTION_KEYS},
     )
+    try:
+        read_turns(question.extra.get(HISTORY))
+    except UsageError as error:
+        row.problems.append(str(error))
     if known is not None:
         for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
             if lost := [i for i in dict.fromkeys(ids) if i not in known]:

@@ -120,7 +120,7 @@ def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
     texts: dict[str, tuple[str, Question]] = {}
     for name, questions in splits.items():
         for question in questions:
-            for seen, key in ((ids, question.id), (texts, normalise(question.question))):
+            for seen, key in ((ids, question.id), (texts, normalise(question.whole_text))):
                 other, twin = seen.setdefault(key, (name, question))
                 if other != name:
                     problems.append(_describe_overlap(other, twin, name, question))
@@ -156,7 +156,7 @@ def group_questions(questions: Iterable[Question], seed: int) -> list[Group]:
         if question.id in ids:
             twice.append(f"the id {question.id!r} belongs to two questions")
         ids.add(question.id)
-        together.setdefault(normalise(question.question), []).append(question)
+        together.setdefault(normalise(question.whole_text), []).append(question)
     if twice:
         raise data_error("questions", twice)
     if not any(question.group for group in together.values() for question in group):
@@ -186,7 +186,7 @@ def _pools(
         ours = {q.split: q for q in group if q.split in sizes}
         if len(ours) > 1:
             (name, question), (other, twin) = sorted(ours.items())[:2]
-            same = normalise(question.question) == normalise(twin.question)
+            same = normalise(question.whole_text) == normalise(twin.whole_text)
             describe = _describe_overlap if same or not question.group else _describe_group
             problems.append(describe(name, question, other, twin))
         elif ours:

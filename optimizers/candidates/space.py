@@ -157,7 +157,8 @@ class ProgramSpace:
 
     def baseline(self) -> Candidate:
         """Returns the declared defaults, overridden by `fixed`, without demonstrations."""
-        values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
+        settings = self.kind.of(dict(self.fixed))
+        values: dict[str, Value] = settings.to_json(keep={knob.name for knob in self.knobs})
         return Candidate(values, program=self.program)
 
     def baseline_with_demos(self) -> Candidate:

@@ -93,7 +93,7 @@ def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], w
             f"found {number}."
         )
     try:
-        settled = space.kind.of({**base.knobs, **knobs}).to_json()
+        settled = space.kind.of({**base.knobs, **knobs}).to_json(keep=base.knobs)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     shown = int(values.get(DEMOS, base.demos))

@@ -52,7 +52,7 @@ def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
             built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))
         except UsageError:  # no trial can have it either
             continue
-        calls.append(built.most_calls())
+        calls.append(built.most_calls_in_all())
         fits.append(built.fit_calls)
         if number < trials:
             shaping = tuple(candidate.knobs.get(name) for name in method.call_shaping_knobs)

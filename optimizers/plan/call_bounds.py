@@ -20,6 +20,7 @@ from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
+from ragc.records import HISTORY
 from ragc.task.base import Task
 
 REQUESTS = 2
@@ -50,7 +51,7 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     """Returns the bounds of `part`. Raises UsageError if its baseline cannot be built."""
     chosen, runtimes = task.method_of(part.program), list(_runtimes(task))
     start = dict(part.baseline().knobs)
-    counting = chosen.call_knobs
+    counting = (*chosen.call_knobs, HISTORY)
     baseline = chosen.build(task.runtime, start)
     programs = [baseline, *_corners(chosen, runtimes, start, part.knobs, counting)]
     shown = {**start, **chosen.demo_knobs}
@@ -59,11 +60,11 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     examples = list(_corners(chosen, runtimes, shown, shaping, chosen.call_shaping_knobs, narrow))
     pools = math.prod(_size(knob, start[knob.name]) for knob in shaping)
     # Any candidate may need the most expensive pool; there are at most as many pools as trials.
-    dearest = max((program.most_calls() for program in examples), default=0)
+    dearest = max((program.most_calls_in_all() for program in examples), default=0)
     return PartBound(
         chosen.id,
-        baseline.most_calls(),
-        max(program.most_calls() for program in programs),
+        baseline.most_calls_in_all(),
+        max(program.most_calls_in_all() for program in programs),
         baseline.fit_calls,
         (dearest,) * min(pools, task.trials) if part.demos else (),
         any(

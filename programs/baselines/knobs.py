@@ -45,6 +45,7 @@ class StepKnobs(Knobs):
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
     wording: str = redeclare(AnswerKnobs, "wording")
+    history: str = redeclare(AnswerKnobs, "history")
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ class OwnKnobs(Knobs):
     top_p: float = redeclare(AnswerKnobs, "top_p")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout", also=(ADAPTER,))
+    history: str = redeclare(AnswerKnobs, "history")
     max_tokens: int = declared.integer(
         512, 16, 8192, "tokens of a reply at most, where a predictor does not say", searched=False
     )

@@ -112,6 +112,7 @@ class PrefRagKnobs(ReadingKnobs):
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
     layout: str = redeclare(AnswerKnobs, "layout")
     wording: str = redeclare(AnswerKnobs, "wording")
+    history: str = redeclare(AnswerKnobs, "history")
 
     def most_calls(self) -> int:
         """Returns the greatest number of calls for any number of bad grades.

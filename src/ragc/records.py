@@ -11,6 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragc.core.text import repair_value
+from ragc.errors import UsageError
+
+Turn = tuple[str, str]
+"""One turn of a conversation: who said it (`user` or `assistant`), and the text."""
+
+HISTORY = "history"
+"""The field of a question with the earlier turns of its conversation, oldest first."""
+
+
+def read_turns(value: object) -> tuple[Turn, ...]:
+    """Returns the turns in `value`, a list of objects with `role` and `content`; () for None.
+
+    Raises UsageError for anything else.
+    """
+    turns = []
+    for held in value if isinstance(value, list | tuple) else () if value is None else (value,):
+        role, content = (held.get("role"), held.get("content")) if isinstance(held, Mapping) else (None, None)
+        if role not in ("user", "assistant") or not isinstance(content, str):
+            raise UsageError(
+                f"`{HISTORY}` is a list of turns, each an object with role (user or assistant) and content, "
+                f"a text; found {held!r:.60}"
+            )
+        turns.append((role, content))
+    return tuple(turns)
 
 
 def _repair(record: object, names: tuple[str, ...]) -> None:
@@ -68,8 +92,8 @@ class Question:
 
     `answers` are interchangeable gold answers; a set for retrieval alone may have none. `gold_ids` are the
     passages that support the answer, `context_ids` the passages supplied with the question; both may be
-    empty. `extra` holds the other fields of the file (JSON values only). Questions with the same `group`, as
-    those about one document, are not independent; "" is a group of its own.
+    empty. `extra` holds the other fields of the file (JSON values only), `history` among them. Questions with
+    the same `group`, as those about one document, are not independent; "" is a group of its own.
     """
 
     id: str
@@ -85,6 +109,12 @@ class Question:
     def __post_init__(self) -> None:
         _repair(self, tuple(self.__slots__))
 
+    @property
+    def whole_text(self) -> str:
+        """The question with the earlier turns of its conversation, which say what it means."""
+        turns = read_turns(self.extra.get(HISTORY))
+        return "\n".join([*(f"{role}: {text}" for role, text in turns), self.question])
+
     def context(self) -> dict[str, Any]:
         """Returns the inputs of a program beside the question, never its answers; empty ones are left out.
 
@@ -99,6 +129,7 @@ class Question:
             "context_ids": list(self.context_ids),
             "query_time": self.query_time,
             "domain": _text(self.extra.get("domain")),
+            HISTORY: list(self.extra.get(HISTORY) or ()),  # type: ignore[call-overload]
             "sub_questions": _texts(self.extra.get("sub_questions")) or _texts(sub_questions),
         }
         return {name: value for name, value in context.items() if value}

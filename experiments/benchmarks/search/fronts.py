@@ -64,7 +64,7 @@ class Settings:
     def answers(self, n: int, rng: np.random.Generator) -> list[list[dict[str, float | None]]]:
         """Returns the scores of `n` new questions by setting."""
         ease = rng.normal(0, 0.3, n)
-        table = []
+        table: list[list[dict[str, float | None]]] = []
         for at in range(SETTINGS):
             right = rng.random(n) < np.clip(self.score[at] + ease, 0, 1)
             tokens = self.tokens[at] * _skewed(int(self.kinds[at]), n, rng)

@@ -150,7 +150,7 @@ class Needs:
         if program is None:
             return 0
         fit = program.fit_calls * train * (1 + self.judging)
-        return math.ceil(self._chain * (questions * (program.most_calls() + self.judging) + fit))
+        return math.ceil(self._chain * (questions * (program.most_calls_in_all() + self.judging) + fit))
 
     def pool(self, candidate: Candidate) -> int:
         """Returns the most calls to collect the demonstrations of `candidate`, if every reply can be read."""

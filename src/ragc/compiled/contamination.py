@@ -162,7 +162,7 @@ def check_compile(
     cannot be used, and ArtefactError for a damaged record in `directory`.
     """
     own = _own_sets(task)
-    index = QuestionIndex([question.question for question in task.test])
+    index = QuestionIndex([question.whole_text for question in task.test])
     marks = marks_of_task(task)
 
     def checked(earlier: _EarlierUses) -> Contamination:
@@ -176,7 +176,7 @@ def check_compile(
         earlier, contamination = _study_contamination(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
     if task.recipe.study.keep:
-        known = [q.question for q in task.test if _earlier_role(q, earlier.roles)]
+        known = [q.whole_text for q in task.test if _earlier_role(q, earlier.roles)]
         facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
     return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
 
@@ -214,13 +214,13 @@ def check_evaluation(
     if marks is None:
         return task, Contamination(len(task.test), unchecked=NO_MARKS_NOTE) if split == "test" else CLEAN
     questions = task.splits.get(split, ())
-    index = QuestionIndex([question.question for question in questions])
+    index = QuestionIndex([question.whole_text for question in questions])
     roles = _roles(questions, index, marks, {})
     if split != "test":
         own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
         return task, Contamination(len(questions), own, scored=True)
     known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
-    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_to_search(q.question))]
+    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_to_search(q.whole_text))]
     contamination = _contamination_of(task, roles, "", others, include_seen)
     return _without(task, contamination), contamination
 
@@ -293,7 +293,7 @@ def _train(task: Task) -> tuple[Question, ...]:
 def _own_sets(task: Task) -> dict[str, QuestionSet]:
     """Returns the train and dev questions of `task`."""
     held = {"train": _train(task), "dev": task.dev}
-    return {role: QuestionSet.of(q.question for q in questions) for role, questions in held.items()}
+    return {role: QuestionSet.of(q.whole_text for q in questions) for role, questions in held.items()}
 
 
 def _uses_of(task: Task, work: str) -> list[Use]:
@@ -336,7 +336,7 @@ def _read_from(
         searches = "search" if unknown == 1 else "searches"
         gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
     by_mark = {
-        marks_to_store(task.test[position].question)[0]: _joined(names) for position, names in roles.items()
+        marks_to_store(task.test[position].whole_text)[0]: _joined(names) for position, names in roles.items()
     }
     return _EarlierUses(dict(sorted(by_mark.items())), " and ".join(gaps))
 
@@ -425,7 +425,7 @@ def _roles(
 
 def _earlier_role(question: Question, roles: Mapping[str, str]) -> str:
     """Returns the use of `question` in earlier searches, whose `roles` are by mark; "" for none."""
-    return next((roles[key] for key in lookup_keys(question.question) if key in roles), "")
+    return next((roles[key] for key in lookup_keys(question.whole_text) if key in roles), "")
 
 
 def _joined(roles: Iterable[str]) -> str:

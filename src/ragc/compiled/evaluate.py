@@ -452,7 +452,7 @@ def showing_of(
     `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
     """
     return Showing(
-        tuple(question.question for question in task.test),
+        tuple(question.whole_text for question in task.test),
         tuple(
             ShownProgram(
                 program_digest(program, task.facts),
@@ -475,7 +475,7 @@ def _replies_of(rows: Iterable[Row]) -> str:
     """
     return reply_marks(
         (
-            row.question.question,
+            row.question.whole_text,
             [row.prediction, {family: finding.value for family, finding in row.findings.items()}],
         )
         for row in rows

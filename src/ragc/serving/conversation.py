@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ragc.records import Turn
 from ragc.serving.errors import ApiError, invalid, refused
 from ragc.serving.settings import Settings
 
 Interface = Literal["chat", "responses"]
 
-Turn = tuple[str, str]
-"""Who said it, user or assistant, and the text."""
 
 NO_EFFECT = (
     "temperature",
@@ -89,7 +88,7 @@ def read_conversation(body: bytes, interface: Interface, settings: Settings) -> 
     turns = _turns(held.get(name), name)
     without_effect = [key for key in NO_EFFECT if held.get(key) is not None]
     question = _question(turns, name, settings)
-    earlier = [turn for turn in turns if turn[0] in SPOKEN][:-1] if settings.history == "rewrite" else []
+    earlier = [turn for turn in turns if turn[0] in SPOKEN][:-1] if settings.history != "last" else []
     if any(role in ("system", "developer") for role, _ in turns):
         without_effect.append("system message")
     stream = _switch(held, "stream")

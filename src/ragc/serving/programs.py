@@ -17,9 +17,9 @@ from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
+from ragc.programs.conversation import rewriter
 from ragc.programs.flow import END
 from ragc.serving.guards import client
-from ragc.serving.history import rewriter
 from ragc.serving.settings import Settings
 from ragc.serving.spending import DailySpending
 from ragc.store.call_store import CallStore
@@ -72,14 +72,15 @@ class ClientStore(CallStore):
 class ServedProgram:
     """One program: its model id, the time it was written, and the typed calls whose text is streamed.
 
-    `rewriter` is the call that makes the last turn of a conversation a question that stands alone.
+    `rewriter` is the call that makes the last turn of a conversation a question that stands alone; None
+    where it is answered as it is.
     """
 
     id: str
     created: int
     opened: OpenProgram
     streamed: tuple[Any, ...]
-    rewriter: RagPredict
+    rewriter: RagPredict | None
 
     def close(self) -> None:
         """Frees models, connections and files."""
@@ -116,7 +117,9 @@ def open_programs(
             gateway.store = ClientStore(gateway.store, keep=settings.keep)
             gateway.memo = False  # it would replay whole calls whoever asks
             created = int(where.stat().st_mtime)
-            programs[name] = ServedProgram(name, created, opened, tuple(_streamed(opened)), rewriter(opened))
+            programs[name] = ServedProgram(
+                name, created, opened, tuple(_streamed(opened)), _rewriter(opened, settings)
+            )
             if settings.usd_per_day is not None:
                 gateway.ledger = _spending(opened, settings.usd_per_day)
     except BaseException:
@@ -138,6 +141,14 @@ def _spending(opened: OpenProgram, limit: float) -> DailySpending:
                 "give that target prices, or leave the option out."
             )
     return DailySpending(cache_home() / "store" / SPENDING, limit, runtime.gateway.ledger)
+
+
+def _rewriter(opened: OpenProgram, settings: Settings) -> RagPredict | None:
+    """Returns the call that rewrites last turns; None where the settings, or the program, want none."""
+    knobs: Any = getattr(opened.program, "knobs", None)
+    compiled = getattr(knobs, "history", "last")
+    history = compiled if settings.history == "compiled" else settings.history
+    return rewriter(opened.task.runtime, knobs) if history == "rewrite" else None
 
 
 def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedProgram:

@@ -18,7 +18,7 @@ KEYS_ENV = "RAGC_SERVE_KEYS"
 MIN_KEY = 16
 """Characters of a key, at least."""
 
-History = Literal["last", "rewrite", "refuse"]
+History = Literal["compiled", "last", "rewrite", "refuse"]
 System = Literal["ignore", "refuse"]
 Stream = Literal["real", "late"]
 
@@ -27,7 +27,8 @@ Stream = Literal["real", "late"]
 class Settings:
     """The settings of `ragc serve`.
 
-    `history` says how earlier turns are handled and `system` how system messages are. `stream` says whether
+    `history` says how earlier turns are handled, `compiled` as the program's knob of that name says, and
+    `system` how system messages are. `stream` says whether
     text is sent while it is written, or once the answer is final. `in_flight` is the number of questions at
     once, `time_out` the seconds that one may take, and `max_body` the bytes of a request. `key_digests` are
     SHA-256 digests of the clients' keys; the keys themselves are not stored. `keep` stores new replies on
@@ -37,7 +38,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: tuple[str, ...] = ()
-    history: History = "last"
+    history: History = "compiled"
     system: System = "ignore"
     stream: Stream = "real"
     in_flight: int = 64

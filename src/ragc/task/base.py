@@ -476,7 +476,7 @@ def facts_of(
 def data_facts(splits: Mapping[str, tuple[Question, ...]]) -> dict[str, Any]:
     """Returns the number and the fingerprint of the questions of each split."""
     return {
-        name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
+        name: {"n": len(qs), "fingerprint": digest([[q.id, q.whole_text, list(q.answers)] for q in qs])}
         for name, qs in splits.items()
     }
 

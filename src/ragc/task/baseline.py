@@ -23,8 +23,12 @@ def fixed_knobs(recipe: Recipe, chosen: Method) -> dict[str, Value]:
 
 
 def baseline_knobs(recipe: Recipe, chosen: Method) -> dict[str, Value]:
-    """Returns the declared defaults of the program `chosen`, overridden by what the recipe fixes."""
-    values: dict[str, Value] = chosen.knobs.of(fixed_knobs(recipe, chosen)).to_json()
+    """Returns the declared defaults of the program `chosen`, overridden by what the recipe fixes.
+
+    An `added` knob at its default is among them only where it is searched.
+    """
+    settings = chosen.knobs.of(fixed_knobs(recipe, chosen))
+    values: dict[str, Value] = settings.to_json(keep={knob.name for knob in recipe.space(chosen)})
     return values
 
 

@@ -25,9 +25,10 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--history",
-        choices=("last", "rewrite", "refuse"),
-        default="last",
-        help="earlier turns are left out, read by one more call that makes a whole question, or refused",
+        choices=("compiled", "last", "rewrite", "refuse"),
+        default="compiled",
+        help="earlier turns are left out (last), read by one more call that makes a whole question (rewrite), "
+        "or refused; by default as the program's knob history says",
     )
     command.add_argument(
         "--system", choices=("ignore", "refuse"), default="ignore", help="what becomes of system messages"
