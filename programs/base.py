@@ -28,7 +28,7 @@ from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
 from ragc.programs.calls.prompt import setting
-from ragc.programs.conversation import rewriter, standalone
+from ragc.programs.calls.standalone import rewriter, standalone
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of

@@ -114,7 +114,7 @@ def _study(world: str, questions: int, seed: int) -> tuple[bool, bool, int, int]
         rows[0],
     )
     false_limits = false_scores = False
-    kept = known = 0
+    met = shown = 0
     for trial, member in zip(members, tested, strict=True):
         at = trial.number
         for name, over in (
@@ -123,11 +123,11 @@ def _study(world: str, questions: int, seed: int) -> tuple[bool, bool, int, int]
         ):
             standing = member.limits[name]["standing"]
             false_limits |= standing == ("within" if over else "over")
-            kept += not over
-            known += standing == "within" and not over
+            met += not over
+            shown += standing == "within" and not over
         gap = truth.score[at] - truth.score[0]
         false_scores |= (member.verdict == "better" and gap <= 0) or (member.verdict == "worse" and gap >= 0)
-    return false_limits, false_scores, kept, known
+    return false_limits, false_scores, met, shown
 
 
 def main(studies: int) -> None:
@@ -138,8 +138,8 @@ def main(studies: int) -> None:
         for questions in (60, 100, 200):
             results = [_study(world, questions, seed) for seed in range(studies)]
             limits, scores = (np.mean([one[at] for one in results]) for at in (0, 1))
-            kept, known = (sum(one[at] for one in results) for at in (2, 3))
-            share = f"{known / kept:.2f}" if kept else "-"
+            met, shown = (sum(one[at] for one in results) for at in (2, 3))
+            share = f"{shown / met:.2f}" if met else "-"
             print(f"{world:<10} {questions:9} {limits:13.3f} {scores:13.3f} {share:>18}", flush=True)
 
 

@@ -11,7 +11,7 @@ from ragc.compiled.evaluate import OpenProgram, answer_question
 from ragc.core.counters import Counters, counting
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.conversation import standalone
+from ragc.programs.calls.standalone import standalone
 from ragc.serving.conversation import Conversation
 from ragc.task.answering import Row
 

@@ -17,7 +17,7 @@ from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.conversation import rewriter
+from ragc.programs.calls.standalone import rewriter
 from ragc.programs.flow import END
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings

@@ -156,7 +156,7 @@ def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None
 
 
 @pytest.mark.parametrize(
-    ("sets", "said"),
+    ("sets", "sentence"),
     [
         (("search.front=2",), "search.front needs several objectives"),
         (("search.front=11",), "search.front must be an integer between 0 and 10"),
@@ -173,10 +173,10 @@ def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None
         ),
     ],
 )
-def test_bad_tables_are_one_sentence_each(folder: Path, sets: tuple[str, ...], said: str) -> None:
+def test_bad_tables_are_one_sentence_each(folder: Path, sets: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(RecipeError) as caught:
         recipes.load(folder / "recipe.toml", sets)
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 def test_a_hypervolume_is_that_of_the_union() -> None:

@@ -27,8 +27,8 @@ def register(command: argparse.ArgumentParser) -> None:
         "--history",
         choices=("compiled", "last", "rewrite", "refuse"),
         default="compiled",
-        help="earlier turns are left out (last), read by one more call that makes a whole question (rewrite), "
-        "or refused; by default as the program's knob history says",
+        help="earlier turns are left out (last), read by one more call that makes a whole question "
+        "(rewrite), or refused; by default as the program's knob history says",
     )
     command.add_argument(
         "--system", choices=("ignore", "refuse"), default="ignore", help="what becomes of system messages"
