@@ -70,6 +70,7 @@ from ragc.programs.own.source import kept_module
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.values import CALLERS_METRIC
+from ragc.records import HISTORY
 from ragc.targets.dspy_lm import target_of
 from ragc.task.base import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.task.budget import FileLedger
@@ -331,7 +332,8 @@ def _as_program(program: Any) -> Any:
 
     own = method_of(program, adapters.configured())
     runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
-    names = [knob.name for knob in own.knobs.list_knobs() if knob.name in vars(program)]
+    knobs = {knob.name for knob in own.knobs.list_knobs()} - {HISTORY}  # which is DSPy's list of calls
+    names = [name for name in vars(program) if name in knobs]
     values = {name: getattr(program, name) for name in names}
     return own.build(runtime, {**_drawing(lm, own.knobs), **values})
 

@@ -54,7 +54,7 @@ def read(
     recipe that ragc `stored` may lack what only the caller's Python had: targets and sources that were
     objects, and a metric that was a function.
     """
-    called = _callers_metric(values) if stored else []
+    written, called = values, _callers_metric(values) if stored else []
     values = _without(values, called)
     spoiled = []
     for secret in find_secrets(values):
@@ -69,7 +69,7 @@ def read(
     if ("search", "objectives") in called:
         own["objectives"] = (CALLERS_METRIC,)
     if ("search", "pick") in called:
-        own["pick"] = _with_callers_metric(values)
+        own["pick"] = _with_callers_metric(written)
     search = recipe.search.replace(**own)
     report = (CALLERS_METRIC,) if ("metrics", "report") in called else recipe.report
     return replace(recipe, search=search, report=report)
