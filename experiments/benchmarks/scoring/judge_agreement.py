@@ -22,13 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks.scoring.agreement import Agreement, agreement, read_judged
+from experiments.benchmarks.scoring.agreement import read_judged
 from ragc import recipe
 from ragc.core import event_loop
 from ragc.metrics.base import Grader, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.judge import JudgeAssessor
 from ragc.metrics.settings import GraderSettings
+from ragc.metrics.stats.agreement import Agreement, agreement
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import open_store
