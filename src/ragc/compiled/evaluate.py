@@ -269,6 +269,15 @@ def directory_of(path: str | Path) -> Path:
     return unpacked(where)
 
 
+def program_or_recipe(path: str | Path) -> Path:
+    """Returns `directory_of(path)`. Raises ArtefactError also where nothing is there."""
+    where = directory_of(path)
+    if not where.exists():
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
+    return where
+
+
 def open_program(
     path: str | Path,
     sets: Sequence[str] = (),
@@ -285,13 +294,10 @@ def open_program(
     replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
     that parts of its prompts are lost. Raises UsageError and its subclasses.
     """
-    where = directory_of(path)
+    where = program_or_recipe(path)
     if where.is_dir():
         how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
-    if not where.exists():
-        what = f"the recipe or compiled program {str(where)!r}"
-        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
     base = None if access.base is None else Path(access.base)
     resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
     task = prepare(resolved, store=store, questions=questions, targets=targets)
