@@ -1,13 +1,14 @@
 """How far the judge of a recipe agrees with people, on the 1,490 answers of NQ301.
 
     python experiments/benchmarks/scoring/judge_agreement.py RECIPE FOLDER
-        [--prompt matches|ragx|meta|claims] [--entailment judge|lexical|nli:FOLDER] [--rows N]
+        [--prompt matches|ragx|meta|claims|entails] [--entailment judge|lexical|nli:FOLDER] [--rows N]
         [--set KEY=VALUE ...] [--out FILE]
 
 FOLDER holds NQ301_human.tsv, with people's verdicts, and NQ301_BEM.tsv, with the gold answers, of
 https://github.com/ehsk/OpenQA-eval (Kamalloo et al. 2023, arXiv:2305.06984). The target [targets.judge] of
 RECIPE judges, or [targets.main] where there is none. `claims` is the metric answer_correctness, whose claims
-the entailment backend decides; the extra `dense` is needed. N rows are drawn with a fixed seed. Prints what
+the entailment backend decides; the extra `dense` is needed. `entails` asks that backend whether question and
+answer support question and a gold answer. N rows are drawn with a fixed seed. Prints what
 decided how often, and the agreement: a value, its 95% interval and the answers it rests on. FILE
 (judged.jsonl) gets one JSON line an answer. Calls that the store holds are replayed, so a run that broke off
 goes on.
@@ -34,6 +35,7 @@ from ragc.metrics import get
 from ragc.metrics.base import Finding, Grader, GraderInputs, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.entailment import make as make_entailer
+from ragc.metrics.entailment.base import Entailer
 from ragc.metrics.judge import JudgeAssessor
 from ragc.metrics.judged.without_gold import GRADERS, WEIGHT
 from ragc.metrics.reports.agreement import THRESHOLD
@@ -80,8 +82,33 @@ def read_labels(folder: Path) -> list[tuple[Outcome, bool]]:
     return rows
 
 
+class EntailmentAssessor:
+    """Judges by an entailment backend: question and answer must support question and a gold answer."""
+
+    family = "judge"
+
+    def __init__(self, entailer: Entailer) -> None:
+        self._entailer = entailer
+
+    @property
+    def backend(self) -> str:
+        """The entailment backend."""
+        return f"entailment {self._entailer.name}"
+
+    async def assess(self, outcome: Outcome) -> dict[str, str]:
+        """Returns the finding for `outcome`."""
+        premise = f"{outcome.question}? {outcome.prediction}"
+        pairs = [(premise, f"{outcome.question}? {gold}") for gold in outcome.answers]
+        verdicts = await self._entailer.entails(pairs)
+        right = any(verdicts)
+        by = "unreadable" if None in verdicts and not right else "entailment"
+        return {"verdict": "correct" if right else "wrong", "by": by}
+
+
 def assessor(target: Target, prompt: str, entailment: str) -> Grader:
     ask = TargetAsk(target, LISTED if prompt == "claims" else VERDICT)
+    if prompt == "entails":
+        return EntailmentAssessor(make_entailer(entailment, ask))
     if prompt == "claims":
         kind = next(kind for kind in GRADERS if kind.family == CLAIMS)
         entailer = cache(lambda: make_entailer(entailment, ask))
@@ -150,7 +177,9 @@ def main() -> None:
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--prompt", choices=("matches", "ragx", "meta", "claims"), default="matches")
+    parser.add_argument(
+        "--prompt", choices=("matches", "ragx", "meta", "claims", "entails"), default="matches"
+    )
     parser.add_argument("--entailment", default="judge")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--set", action="append", default=[], dest="sets")
