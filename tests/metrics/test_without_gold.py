@@ -180,7 +180,8 @@ def test_where_neither_answer_states_a_claim_there_is_no_correctness() -> None:
 
     ask = Ask(StateFacts=gold_only, TextEntails={"entailed": False})
     score, finding = scored("answer_correctness", ask, gold=("Bob",))
-    assert (score, finding.value["by"]) == (pytest.approx(0.25 * 1.0), "judge")
+    assert finding.value["by"] == "judge"
+    assert score == pytest.approx(0.25)
 
 
 def test_a_claim_that_is_repeated_counts_once() -> None:
