@@ -3,6 +3,8 @@
 text        at paragraphs, lines, sentences, words (`text`)
 markdown    before headings, between blocks, items and rows (`markdown`)
 sections    as markdown, and the title of every chunk names its section
+columns     as markdown, and the title of a chunk that begins inside a table names the columns
+both        as sections and columns
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from ragc.corpora.chunking.markdown_blocks import parser_version
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 
-METHODS = ("text", "markdown", "sections")
+METHODS = ("text", "markdown", "sections", "columns", "both")
+
+_NAMED = {"sections": (True, False), "columns": (False, True), "both": (True, True)}
+"""Whether the titles of chunks name sections and columns, by method; none of the others does."""
 
 
 def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
@@ -28,7 +33,19 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
         return (passage,)
     if by == "text":
         return text.chunk(passage, size, overlap)
-    return markdown.chunk_markdown(passage, size, overlap, headed=by == "sections")
+    sections, columns = _NAMED.get(by, (False, False))
+    return markdown.chunk_markdown(passage, size, overlap, headed=sections, columns=columns)
+
+
+def titled(by: str, *, sections: bool | None = None, columns: bool | None = None) -> str:
+    """Returns the method `by` with other titles of chunks; None leaves what it does. Of `text` it makes
+    `markdown` or one with titles.
+    """
+    before = _NAMED.get(by, (False, False))
+    named = (before[0] if sections is None else sections, before[1] if columns is None else columns)
+    if named == before:
+        return by
+    return next((name for name, names in _NAMED.items() if names == named), "markdown")
 
 
 def _fits(text: str, size: int) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
 from ragc.corpora.chunking import tokens
-from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
+from ragc.corpora.chunking.markdown_blocks import MAX_HEADING_CHARS, Block, Outline, blocks
 from ragc.corpora.chunking.text import Cutter, last_between
 from ragc.records import Passage
 
 VERSION = 1
 """Increased whenever the same arguments would give other chunks."""
 
+_CELLS = re.compile(r"(?<!\\)\|")
 _CODE = frozenset({"fence", "code"})
 _WHOLE = _CODE | {"table"}
 _HOLDERS = frozenset({"list", "item", "table"})
@@ -23,7 +25,7 @@ _LAST = 1_000
 
 
 def chunk_markdown(
-    passage: Passage, size: int, overlap: float = 0.0, *, headed: bool = False
+    passage: Passage, size: int, overlap: float = 0.0, *, headed: bool = False, columns: bool = False
 ) -> tuple[Passage, ...]:
     """Cuts `passage`, markdown of more than `size` tokens, into chunks of at most `size`, in reading order.
 
@@ -43,16 +45,23 @@ def chunk_markdown(
     is one, else from the start of a block or of a word, and nothing before a heading.
 
     With `headed`, the title of a chunk of a longer passage also names its section, as in
-    `Title: Installation > Linux`.
+    `Title: Installation > Linux`. With `columns`, that of a chunk that begins inside a table names the
+    table's columns, as in `Title (columns: item, price)`, since the row with their names is in another chunk.
     """
     text = passage.text
     text_blocks = blocks(text)
     outline = Outline(text, text_blocks)
+    tables = [block for block in text_blocks if block.kind == "table"] if columns else []
+
+    def title(start: int) -> str:
+        named = _section_title(passage.title, outline.path(start)) if headed else passage.title
+        return named + _columns_at(text, tables, start)
+
     return tuple(
         replace(
             passage,
             id=f"{passage.id}#{n}",
-            title=_section_title(passage.title, outline.path(start)) if headed else passage.title,
+            title=title(start),
             text=text[start:end],
             start=start,
         )
@@ -67,6 +76,19 @@ def _section_title(title: str, path: tuple[str, ...]) -> str:
     if path and path[0].casefold() == title.strip().casefold():
         path = path[1:]
     return ": ".join(part for part in (title, " > ".join(path)) if part)
+
+
+def _columns_at(text: str, tables: list[Block], start: int) -> str:
+    """Returns the names of the columns of the table that begins before `start` and goes on there, in
+    brackets; "" outside of tables.
+    """
+    table = next((block for block in tables if block.start < start < block.end), None)
+    if table is None:
+        return ""
+    header = text[table.start : table.end].split("\n", 1)[0].strip().strip("|")
+    names = (" ".join(cell.replace("\\|", "|").split()) for cell in _CELLS.split(header))
+    listed = ", ".join(name for name in names if name)[:MAX_HEADING_CHARS]
+    return f" (columns: {listed})" if listed else ""
 
 
 class _MarkdownCutter(Cutter):

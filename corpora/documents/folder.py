@@ -24,7 +24,7 @@ from ragc.corpora.documents.base import UnreadableDocument
 from ragc.corpora.documents.reading import DocumentReader
 from ragc.errors import UsageError
 
-VERSION = 2
+VERSION = 3
 """The version of the readers; another one reads all files again."""
 
 

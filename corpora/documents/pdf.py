@@ -1,7 +1,8 @@
 """PDF files, by pypdfium2 and our rules: headings, paragraphs, no page headers, footers and page numbers.
 
-Headings are the entries of the outline if the file has one. Else a line is a heading if it is larger than the
-running text; a larger size is a higher level. Lines at the top or bottom of many pages with the same words,
+Headings are the entries of the outline if the file has one, and lines of a size that has mostly such entries:
+outlines leave some headings out. Else a line is a heading if it is larger than the running text; a larger
+size is a higher level. Lines at the top or bottom of many pages with the same words,
 numbers ignored, are page headers and footers. A word that was broken at the end of a line is joined. Tables
 are read as lines of text.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,11 @@ MAX_HEADING = 120
 EDGE_LINES = 3
 """The lines at the top, and at the bottom, of a page that may be its head or foot."""
 
+MIN_OF_A_SIZE = 5
+"""The fewest entries of the outline that make other lines of their size headings."""
+
 _NUMBERED = re.compile(r"^(?:(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*\.?|(?:Chapter|Appendix|Part)\s+\w+[.:]?)\s+\S")
+_LABEL = re.compile(r"^(?:chapter|appendix|part)\s+[\w.]+$", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d*\s*$")
 _PAGE_NUMBER = re.compile(
     r"^[-–\s]*(?:page\s+)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/)\s*\d{1,4})?[-–\s]*$", re.IGNORECASE
@@ -86,7 +91,9 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         raise UnreadableDocument(f"has no text on its {len(lines)} pages; they may be scans")
     outline = outline if outlined else []
     pages = _without_edges(lines)
-    levels = _levels(pages) if not outline else {}
+    levels = _levels(pages)
+    if outline:
+        levels = _levels_in(outline, pages, levels)
     texts = [_PageWriter(page, number, outline, levels).text() for number, page in enumerate(pages)]
     return Document(title or title_of(path), tuple(_labelled(texts)))
 
@@ -180,6 +187,20 @@ def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
     return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
 
 
+def _levels_in(
+    outline: Sequence[_Entry], pages: Sequence[Sequence[_Line]], sizes: Collection[float]
+) -> dict[float, int]:
+    """Returns the level of headings by size, for those of `sizes` whose lines are mostly in the outline."""
+    levels: dict[float, Counter[int]] = defaultdict(Counter)
+    for number, page in enumerate(pages):
+        writer = _PageWriter(page, number, outline, {})
+        for at, line in enumerate(page):
+            if line.size in sizes:
+                levels[line.size][writer.heading(at)[0]] += 1
+    found = {size: seen.most_common(1)[0] for size, seen in levels.items()}
+    return {size: level for size, (level, n) in found.items() if level and n >= MIN_OF_A_SIZE}
+
+
 class _PageWriter:
     """Writes one page as Markdown."""
 
@@ -197,7 +218,7 @@ class _PageWriter:
         paragraph: list[_Line] = []
         at = 0
         while at < len(self.lines):
-            level, taken = self._heading(at)
+            level, taken = self.heading(at)
             if level:
                 blocks += self._paragraph(paragraph)
                 words = " ".join(line.text for line in self.lines[at : at + taken])
@@ -216,7 +237,7 @@ class _PageWriter:
             at += 1
         return "\n\n".join([*blocks, *self._paragraph(paragraph)])
 
-    def _heading(self, at: int) -> tuple[int, int]:
+    def heading(self, at: int) -> tuple[int, int]:
         """Returns the level of the heading that begins at line `at`, 0 for none, and its number of lines."""
         line = self.lines[at]
         if line.is_table or _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
@@ -228,7 +249,8 @@ class _PageWriter:
                 self.entries.remove(entry)
                 return entry.level, taken
         level = self.levels.get(line.size, 0)
-        if not level or not re.search(r"[^\W\d_]{2}", line.text) or line.text.endswith((".", ",", ";")):
+        named = re.search(r"[^\W\d_]{2}", line.text) and not _LABEL.match(line.text)
+        if not level or not named or line.text.endswith((".", ",", ";")):
             return 0, 1
         taken = 1
         while taken < 3 and at + taken < len(self.lines) and self._continues(at + taken - 1):

@@ -15,7 +15,7 @@ from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.kinds.marks import Keys, Mark, RequestedAccess
 from ragc.core.progress import Progress, watcher
-from ragc.corpora.sources.base import Source, parts_of
+from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -141,7 +141,13 @@ class RerankedSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> RerankedSource:
         """Returns the same reranking over `inner` in chunks of at most `chunk_size` tokens."""
-        cut = self.inner.rechunk(chunk_size, overlap)
-        if cut is self.inner:
+        return self._over(self.inner.rechunk(chunk_size, overlap))
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> RerankedSource:
+        """Returns the same reranking over `inner` with other titles of chunks."""
+        return self._over(with_titles(self.inner, sections, columns))
+
+    def _over(self, inner: Source) -> RerankedSource:
+        if inner is self.inner:
             return self
-        return RerankedSource(cut, self.reranker, pool=self.pool, keep_score=self.keep_score)
+        return RerankedSource(inner, self.reranker, pool=self.pool, keep_score=self.keep_score)

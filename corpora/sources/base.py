@@ -90,6 +90,17 @@ class SourceKind:
     speaks: str = ""
 
 
+def with_titles(source: Source, sections: bool | None, columns: bool | None) -> Source:
+    """Returns `source` with chunks whose titles name their sections, and the columns of a table they begin
+    in; None leaves what it does.
+
+    A source that does not cut passages of ours, such as the web, or a user's own without this method, is
+    returned as it is.
+    """
+    titled = getattr(source, "with_titles", None)
+    return titled(sections, columns) if titled else source
+
+
 def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
     """Returns the passages with these `ids` as `source` cut them, in order, without those it does not hold.
 

@@ -14,8 +14,8 @@ from ragc.records import Passage
 class ChunkedSource:
     """A corpus in chunks of at most `chunk_size` tokens, or in whole passages if that is None.
 
-    Sources made by `rechunk` are shared: the same sizes give the same source. Cutting is deferred to the
-    first use. Raises DataError for no passages or duplicate ids.
+    Sources made by `rechunk` and `with_titles` are shared: the same settings give the same source. Cutting is
+    deferred to the first use. Raises DataError for no passages or duplicate ids.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ChunkedSource:
         self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
         self._lock = RLock()
         self._chunks: Sequence[Passage] = ()
-        self._family: dict[tuple[int | None, float], Any] = {(chunk_size, overlap): self}
+        self._family: dict[tuple[int | None, float, str], Any] = {(chunk_size, overlap, chunk_by): self}
         self._family_lock = Lock()
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -69,14 +69,26 @@ class ChunkedSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """Returns the same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
+        return self._shared(chunk_size, overlap, self.chunk_by)
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> Self:
+        """Returns the same corpus with chunks whose titles name their sections, and the columns of a table
+        they begin in; None leaves what the source does.
+        """
+        return self._shared(
+            self.chunk_size, self.overlap, chunk.titled(self.chunk_by, sections=sections, columns=columns)
+        )
+
+    def _shared(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Self:
+        key = (chunk_size, overlap, chunk_by)
         with self._family_lock:
-            source: Self | None = self._family.get((chunk_size, overlap))
+            source: Self | None = self._family.get(key)
             if source is None:
-                source = self._with_chunks(chunk_size, overlap)
+                source = self._with_chunks(chunk_size, overlap, chunk_by)
                 source._family, source._family_lock = self._family, self._family_lock
-                self._family[chunk_size, overlap] = source
+                self._family[key] = source
             return source
 
-    def _with_chunks(self, chunk_size: int, overlap: float) -> Self:
-        """Returns a new source of the same corpus and settings with other chunk sizes."""
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Self:
+        """Returns a new source of the same corpus and settings with other chunks."""
         raise NotImplementedError

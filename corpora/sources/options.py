@@ -59,7 +59,8 @@ class ChunkOptions(SourceOptions):
     chunk_by: CutBy = Field(
         default="text",
         description="Where passages are cut: text (paragraphs, lines, sentences, words), markdown (headings "
-        "and blocks), or sections (as markdown, with the section in the title).",
+        "and blocks), sections (as markdown, with the section in the title), columns (as markdown, with the "
+        "columns of a table in the titles of its later chunks), or both.",
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source, parts_of
+from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
@@ -87,6 +87,10 @@ class TitleSource:
     def rechunk(self, chunk_size: int, overlap: float) -> TitleSource:
         """Returns the same rules over the source in chunks of at most `chunk_size` tokens."""
         return TitleSource(self.source.rechunk(chunk_size, overlap), pool=self.pool)
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> TitleSource:
+        """Returns the same rules over the source with other titles of chunks."""
+        return TitleSource(with_titles(self.source, sections, columns), pool=self.pool)
 
 
 def _boost_score(score: float, query: str, passage: Passage) -> float:

@@ -17,8 +17,9 @@ from ragc.programs.baselines.knobs import (
     SelfRagKnobs,
     SkrKnnKnobs,
     SourcesKnobs,
+    VanillaKnobs,
 )
-from ragc.programs.knobs import AnswerKnobs, PassageKnobs
+from ragc.programs.knobs import AnswerKnobs
 from ragc.programs.method import Method
 
 BASELINES: tuple[Method, ...] = (
@@ -36,7 +37,7 @@ BASELINES: tuple[Method, ...] = (
         "retrieve once, answer once from the passages",
         "baseline of all five papers; knobs of RAG-X",
         "ragc.programs.baselines.vanilla:Vanilla",
-        PassageKnobs,
+        VanillaKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
@@ -131,7 +132,7 @@ BASELINES: tuple[Method, ...] = (
         "the model says whether it needs more information; only then retrieve",
         "baseline of SlimPLM",
         "ragc.programs.baselines.gated:SelfEval",
-        PassageKnobs,
+        VanillaKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),

@@ -33,9 +33,8 @@ from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import Outcome
 from ragc.metrics.scoring import Scorer
-from ragc.programs.baselines.knobs import SkrKnnKnobs
+from ragc.programs.baselines.knobs import SkrKnnKnobs, VanillaKnobs
 from ragc.programs.baselines.vanilla import Vanilla
-from ragc.programs.knobs import PassageKnobs
 from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
@@ -47,7 +46,7 @@ from ragc.signatures.grade import NeedInfo
 class GatedProgram(Vanilla):
     """Answers as `vanilla` does if `needs` returns True, and as `no_retrieval` does otherwise."""
 
-    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+    def __init__(self, runtime: Runtime, knobs: VanillaKnobs) -> None:
         super().__init__(runtime, knobs)
         self.closed = self.answer_call(ClosedBookAnswer)
 
@@ -75,7 +74,7 @@ class GatedProgram(Vanilla):
 class SelfEval(GatedProgram):
     """A gate that asks the model itself, then one answering call."""
 
-    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+    def __init__(self, runtime: Runtime, knobs: VanillaKnobs) -> None:
         super().__init__(runtime, knobs)
         self.gate = self.predictor(NeedInfo, max_tokens=30)
 

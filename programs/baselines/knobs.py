@@ -99,7 +99,29 @@ class SelfAskKnobs(ReadingKnobs, StepKnobs):
 
 
 @dataclass(frozen=True)
-class IterRetGenKnobs(PassageKnobs):
+class VanillaKnobs(PassageKnobs):
+    """One search, one answer, and what the titles of chunks say."""
+
+    sections: str = choice(
+        "source",
+        ("source", "titled", "untitled"),
+        "whether the title of a chunk names its section: as the source's option chunk_by says, or always, or "
+        "never; chunks then end at headings",
+        searched=False,
+        paper="none",
+    )
+    tables: str = choice(
+        "source",
+        ("source", "titled", "untitled"),
+        "whether the title of a chunk that begins inside a table names the table's columns: as the source's "
+        "option chunk_by says, or always, or never",
+        searched=False,
+        paper="none",
+    )
+
+
+@dataclass(frozen=True)
+class IterRetGenKnobs(VanillaKnobs):
     """Vanilla repeated, each time searching with the last answer."""
 
     cot: bool = redeclare(AnswerKnobs, "cot", default=True, paper="ITER-RETGEN searches with reasoned drafts")
@@ -266,7 +288,7 @@ class FlareKnobs(ReadingKnobs, AnswerKnobs):
 
 
 @dataclass(frozen=True)
-class ChainOfNoteKnobs(PassageKnobs):
+class ChainOfNoteKnobs(VanillaKnobs):
     """How passages are found, and whether notes are written."""
 
     top_k: int = integer(5, 1, 20, "passages shown", paper="Chain-of-Note")
@@ -375,7 +397,7 @@ class LLatrievalKnobs(PoolKnobs):
 
 
 @dataclass(frozen=True)
-class SkrKnnKnobs(PassageKnobs):
+class SkrKnnKnobs(VanillaKnobs):
     """How similar train questions decide."""
 
     skr_k: int = integer(8, 5, 10, "train questions that are asked about a new one", paper="SKR; SlimPLM 8")

@@ -21,22 +21,25 @@ from typing import Any
 
 import dspy
 
+from ragc.corpora.sources.base import with_titles
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.knobs import SourcesKnobs
-from ragc.programs.knobs import PassageKnobs
+from ragc.programs.baselines.knobs import SourcesKnobs, VanillaKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import together
 from ragc.records import Hit, Passage
 from ragc.signatures.answer import ShortAnswer
 
+_TITLED = {"source": None, "titled": True, "untitled": False}
+
 
 class Vanilla(RagProgram):
     """One search of the source `local`, one typed call."""
 
-    def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
+    def __init__(self, runtime: Runtime, knobs: VanillaKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = self.cut_source("local")
+        sections, tables = (_TITLED[choice] for choice in (knobs.sections, knobs.tables))
+        self.local = self.cut_source(with_titles(runtime.source("local"), sections, tables))
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:

@@ -121,6 +121,7 @@ class ListSource:
         self.passages, self.fingerprint = tuple(passages), fingerprint
         self.queries: list[tuple[str, int]] = []
         self.cut: tuple[int, float] | None = None
+        self.titles: tuple[bool | None, bool | None] | None = None
 
     def __deepcopy__(self, memo: object) -> ListSource:
         return self
@@ -141,6 +142,11 @@ class ListSource:
     def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
         """Returns the source itself: its passages are not cut. The arguments are recorded in `cut`."""
         self.cut = (chunk_size, overlap)
+        return self
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> ListSource:
+        """Returns the source itself; the arguments are recorded in `titles`."""
+        self.titles = (sections, columns)
         return self
 
 

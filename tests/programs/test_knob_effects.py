@@ -156,7 +156,7 @@ def behaviour(
     prediction = program(question=QUESTION, sub_questions=["Which thing is red?"], domain="movie")
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
     searches = [[e.source, e.query, e.k] for e in prediction.trace if isinstance(e, Search)]
-    cuts = [source.cut for source in sources.values()]
+    cuts = [[source.cut, source.titles] for source in sources.values()]
     return json.dumps(
         [sorted(requests), searches, prediction.answer, [p.id for p in prediction.passages], cuts]
     )

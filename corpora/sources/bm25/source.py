@@ -129,14 +129,14 @@ class Bm25Source(ChunkedSource):
             progress=progress,
         )
 
-    def _with_chunks(self, chunk_size: int, overlap: float) -> Bm25Source:
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Bm25Source:
         return Bm25Source(
             self.corpus,
             k1=self.k1,
             b=self.b,
             chunk_size=chunk_size,
             overlap=overlap,
-            chunk_by=self.chunk_by,
+            chunk_by=chunk_by,
             title_boost=self.title_boost,
             home=self.home,
         )

@@ -99,19 +99,21 @@ class DenseSource(ChunkedSource):
 
     def with_embedder(self, embedder: Embedder) -> DenseSource:
         """Returns the same corpus, cut in the same way, searched with `embedder`."""
-        return self._varied(embedder, self.chunk_size, self.overlap)
+        return self._varied(embedder, self.chunk_size, self.overlap, self.chunk_by)
 
-    def _with_chunks(self, chunk_size: int, overlap: float) -> DenseSource:
-        return self._varied(self.embedder, chunk_size, overlap)
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> DenseSource:
+        return self._varied(self.embedder, chunk_size, overlap, chunk_by)
 
-    def _varied(self, embedder: Embedder, chunk_size: int | None, overlap: float) -> DenseSource:
+    def _varied(
+        self, embedder: Embedder, chunk_size: int | None, overlap: float, chunk_by: str
+    ) -> DenseSource:
         return DenseSource(
             self.corpus,
             embedder,
             settings=self.settings,
             chunk_size=chunk_size,
             overlap=overlap,
-            chunk_by=self.chunk_by,
+            chunk_by=chunk_by,
             keep=self._keep,
             home=self._home,
             progress=self._progress,

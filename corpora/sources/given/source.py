@@ -59,8 +59,8 @@ class GivenSource(ChunkedSource):
         order = sorted(range(len(context)), key=lambda at: -scores[at])
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
 
-    def _with_chunks(self, chunk_size: int, overlap: float) -> GivenSource:
-        settings: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": self.chunk_by}
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> GivenSource:
+        settings: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": chunk_by}
         return GivenSource(self.corpus, chunk_size=chunk_size, overlap=overlap, **settings)
 
     def _context_ids(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source, parts_of
+from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
@@ -127,10 +127,17 @@ class HybridSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """Returns the fusion of both sources, each in chunks of at most `chunk_size` tokens."""
+        return self._of(self.dense.rechunk(chunk_size, overlap), self.sparse.rechunk(chunk_size, overlap))
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> HybridSource:
+        """Returns the fusion of both sources with other titles of chunks."""
+        dense, sparse = (with_titles(source, sections, columns) for source in (self.dense, self.sparse))
+        return self._of(dense, sparse)
+
+    def _of(self, dense: Source, sparse: Source) -> HybridSource:
         more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
         more |= {"pool": self.pool, "constant": self.constant}
-        dense = self.dense.rechunk(chunk_size, overlap)
-        return HybridSource(dense, self.sparse.rechunk(chunk_size, overlap), **more)
+        return HybridSource(dense, sparse, **more)
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))

@@ -90,7 +90,7 @@ class LuceneSource(ChunkedSource):
             index = await asyncio.to_thread(self._ready)
         return await index.search(query, k)
 
-    def _with_chunks(self, chunk_size: int, overlap: float) -> LuceneSource:
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> LuceneSource:
         return LuceneSource(
             self.corpus,
             k1=self.k1,
@@ -99,7 +99,7 @@ class LuceneSource(ChunkedSource):
             analyzer=self.analyzer,
             chunk_size=chunk_size,
             overlap=overlap,
-            chunk_by=self.chunk_by,
+            chunk_by=chunk_by,
             home=self.home,
         )
 

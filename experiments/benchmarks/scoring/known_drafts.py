@@ -32,7 +32,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from experiments.benchmarks.scoring.auc import difference, separation
 from experiments.benchmarks.scoring.resumed import Resumed
 from ragc import recipe
 from ragc.core import event_loop
@@ -42,6 +41,7 @@ from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 from ragc.metrics.short_answer import popqa_match
 from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.separation import difference, separation
 from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import METHOD, SlimPLMKnobs

@@ -80,6 +80,7 @@ def evaluate(
     sets: Sequence[str] = (),
     replicates: int = 1,
     judge_again: int = 0,
+    labels: str | Path | None = None,
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
@@ -91,14 +92,15 @@ def evaluate(
     scored, and rows and remark say so. With `replicates` above 1 every question is answered so many times,
     each draw a recording of its own, and `variances` says by metric how much of the variance is the model's
     own; everything else is of the first. With `judge_again` the judge is asked a second time about so many
-    answers, and `second_verdicts` says by metric how often the score changed. The other arguments are those
-    of `load`. Returns an Evaluation with `rows` (a Row per question, in the order of the split), `metrics`
-    (an Interval per metric: mean, low, high, n) and `counters`.
+    answers, and `second_verdicts` says by metric how often the score changed. `labels` is a file of a
+    person's labels (`label_answers`); `agreement` then has Cohen's kappa of every judged metric. The other
+    arguments are those of `load`. Returns an Evaluation with `rows` (a Row per question, in the order of the
+    split), `metrics` (an Interval per metric: mean, low, high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
 
-    Raises UsageError for a split without questions and for replicates that are all equal, Untrusted, and
-    TargetError.
+    Raises UsageError for a split without questions, for replicates that are all equal and for labels of
+    questions that are not asked, Untrusted, and TargetError.
     """
     from ragc.compiled import evaluate as examples
 
@@ -110,6 +112,7 @@ def evaluate(
         include_seen=include_seen,
         replicates=replicates,
         again=judge_again,
+        labels=None if labels is None else Path(labels),
     )
 
 
@@ -152,20 +155,25 @@ def compare(
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed, labels=file)
 
 
-def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:
+def summarize(
+    rows: str | Path, *, by: str = "", worst: int = 3, labels: str | Path | None = None
+) -> RowsSummary:
     """Summarizes a file of rows, written by `ragc eval --out`, and groups its questions by where they failed.
 
-    A question is right with full marks by the metric `by`, by default the first that scores answers. Returns
-    a RowsSummary with `metrics` (an Interval each) and `groups`: "right", "not_retrieved", "not_used",
+    A question is right with full marks by the metric `by`, by default the first that scores answers. `labels`
+    is a file of a person's labels, by default the one that `label_answers` wrote beside the rows; `agreement`
+    has Cohen's kappa of every judged metric with them. Returns a RowsSummary with `metrics` (an Interval
+    each) and `groups`: "right", "not_retrieved", "not_used",
     "wording", "refused", "unreadable", "failed" and "unclear", each with its `rows` and the `worst` of them.
 
         ragc.summarize("rows.jsonl").groups[0].group.title
 
-    Raises DataError for a damaged file, and UnknownName for a metric that the rows do not have.
+    Raises DataError for a damaged file, UnknownName for a metric that the rows do not have, and UsageError
+    for labels of other rows.
     """
     from ragc.reports.rows import summarize as sum_up
 
-    return sum_up(rows, by=by, worst=worst)
+    return sum_up(rows, by=by, worst=worst, labels=labels)
 
 
 def report(
@@ -177,9 +185,10 @@ def report(
     """Writes a report on what was measured as one HTML file that needs no network, and its rows beside it.
 
     `paths` are a study (finished or not) or a compiled directory, files of rows as `ragc eval --out` writes
-    them, or both; of several files of rows the last is compared with the first. Nothing is sent. The rows, a
-    JSON object a line, stand beside `out` with the suffix `.jsonl`: every figure of the page is in one of
-    them. `access` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
+    them, or both; of several files of rows the last is compared with the first. Where a person labelled the
+    answers of a file (`label_answers`), agreement stands beside its judged scores. Nothing is sent. The
+    rows, a JSON object a line, stand beside `out` with the suffix `.jsonl`: every figure of the page is in
+    one of them. `access` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
     and `gaps`, sentences on what is missing.
 
         ragc.report("compiled/mine", out="mine.html").headline

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
     from ragc.doctor.check import Check
     from ragc.exports.write import Exported
+    from ragc.metrics.reports.agreement import LabelAgreement
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.compile import Compiled
@@ -313,7 +314,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     """Prints every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
     lines(
-        f"{name:<{size}}  {_interval(name, value)}  n={value.n_text}"
+        f"{name:<{size}}  {_interval(name, value)}  n={value.n_text}{beside(evaluation.agreement, name)}"
         for name, value in evaluation.metrics.items()
     )
     if any(row.failure for row in evaluation.rows):
@@ -321,6 +322,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     if evaluation.look and evaluation.look.number:
         lines([f"{evaluation.look.text.capitalize()}."])
     lines([evaluation.remark] if evaluation.remark else ())
+    lines(evaluation.agreement.remarks if evaluation.agreement else ())
     for family, backend in evaluation.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in evaluation.decided.get(family, {}).items())
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
@@ -332,6 +334,12 @@ def print_evaluation(evaluation: Evaluation) -> None:
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
     _print_cache_share(cost)
+
+
+def beside(agreement: LabelAgreement | None, metric: str) -> str:
+    """Returns the agreement of `metric` with people as it follows its mean; "" without one."""
+    text = agreement.beside(metric) if agreement else ""
+    return f"  ({text})" if text else ""
 
 
 def _print_cache_share(cost: Mapping[str, float]) -> None:

@@ -16,11 +16,13 @@ def show(summary: RowsSummary) -> None:
     size = max(map(len, summary.metrics), default=0)
     console.lines(
         f"{name:<{size}}  {interval(name, value.mean, value.low, value.high)}  n={value.n_text}"
+        f"{console.beside(summary.agreement, name)}"
         for name, value in summary.metrics.items()
     )
     if summary.failures.n:
         console.lines([summary.failures.text])
     console.lines(summary.run.remarks)
+    console.lines(summary.agreement.remarks if summary.agreement else ())
     console.lines(f"{family}: {backend}" for family, backend in summary.backends.items())
     console.lines(["", f"{summary.headline}."])
     console.lines(screen.grid(summary.table(), screen.width()))

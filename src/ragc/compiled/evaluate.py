@@ -44,6 +44,8 @@ from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.judged.without_gold import unscored
+from ragc.metrics.reports import runs
+from ragc.metrics.reports.agreement import AnswerLabels, LabelAgreement, no_judged_metric
 from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
@@ -166,7 +168,7 @@ class Evaluation:
     `showing` is a look at test questions that is not counted yet. `variances` say by metric how much of the
     scores' variance is the model's own, where the questions were answered several times; the rest is of the
     first answers. `second_verdicts` say by metric how often the judge scored a sample otherwise, where it was
-    asked again.
+    asked again. `agreement` is that of judged metrics with a person's labels, None without labels.
     """
 
     rows: tuple[Row, ...]
@@ -180,6 +182,7 @@ class Evaluation:
     seed: int = 0
     variances: Mapping[str, VarianceShares] = field(default_factory=dict)
     second_verdicts: Mapping[str, SecondVerdicts] = field(default_factory=dict)
+    agreement: LabelAgreement | None = None
     showing: Showing | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -214,6 +217,7 @@ class Evaluation:
                 if self.second_verdicts
                 else {}
             ),
+            **({"agreement": self.agreement.to_json()} if self.agreement else {}),
             **({"replicates": replicates_json(self.variances)} if self.variances else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
@@ -265,6 +269,15 @@ def directory_of(path: str | Path) -> Path:
     return unpacked(where)
 
 
+def program_or_recipe(path: str | Path) -> Path:
+    """Returns `directory_of(path)`. Raises ArtefactError also where nothing is there."""
+    where = directory_of(path)
+    if not where.exists():
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
+    return where
+
+
 def open_program(
     path: str | Path,
     sets: Sequence[str] = (),
@@ -281,13 +294,10 @@ def open_program(
     replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
     that parts of its prompts are lost. Raises UsageError and its subclasses.
     """
-    where = directory_of(path)
+    where = program_or_recipe(path)
     if where.is_dir():
         how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
-    if not where.exists():
-        what = f"the recipe or compiled program {str(where)!r}"
-        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
     base = None if access.base is None else Path(access.base)
     resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
     task = prepare(resolved, store=store, questions=questions, targets=targets)
@@ -361,10 +371,12 @@ def score(
     count: bool = True,
     replicates: int = 1,
     again: int = 0,
+    labels: Path | None = None,
 ) -> Evaluation:
     """Scores the program on `split` with the metrics of its recipe, answering `replicates` times.
 
-    The judge is asked a second time about `again` of the answers.
+    The judge is asked a second time about `again` of the answers. `labels` is the file of a person's labels,
+    with which judged scores are compared.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
     marked. Raises UsageError for an empty split, or if no test question is left.
@@ -377,6 +389,7 @@ def score(
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
+    people = _labels(labels, task, questions)
 
     drawn, second, measured = event_loop.run(
         _draw(opened, task, questions, split, progress, replicates=replicates, again=again)
@@ -398,7 +411,7 @@ def score(
     shown = contamination if split == "test" else CLEAN
     left = None if look else showing
     variances = variances_of(drawn, task) if replicates > 1 else {}
-    return Evaluation(
+    evaluation = Evaluation(
         rows,
         means,
         cost,
@@ -410,8 +423,23 @@ def score(
         task.seed,
         variances,
         second,
-        left,
+        showing=left,
     )
+    if people:
+        run = runs.of_rows(split, evaluation.row_values())
+        evaluation = replace(evaluation, agreement=people.agreement(run))
+    return evaluation
+
+
+def _labels(path: Path | None, task: Task, questions: Sequence[Question]) -> AnswerLabels | None:
+    """Returns the labels in `path`, before anything is sent. Raises UsageError where they cannot apply."""
+    if path is None:
+        return None
+    if not task.scorer.backends:
+        raise no_judged_metric()
+    labels = AnswerLabels.read(path)
+    labels.check_asked(question.question for question in questions)
+    return labels
 
 
 async def _draw(

@@ -70,8 +70,15 @@ def of_evaluation(evaluation: Evaluation) -> str:
         f"{quantity(len(evaluation.rows), 'question')}{scores}",
         ("metric", "mean (95% interval)", "questions"),
         [(name, _interval(value, name), _questions(value)) for name, value in values.items()],
-        [evaluation.failures.text, evaluation.remark, look, *shift],
+        [evaluation.failures.text, evaluation.remark, look, *shift, *_agreement(evaluation)],
     )
+
+
+def _agreement(evaluation: Evaluation) -> Iterable[str]:
+    """Yields the agreement of each judged metric with people, and what is to be said of the labels."""
+    if evaluation.agreement:
+        yield from (f"{name}: {one.text}" for name, one in evaluation.agreement.metrics.items())
+        yield from evaluation.agreement.remarks
 
 
 def _verdict(text: object) -> str:

@@ -15,15 +15,14 @@ from pathlib import Path
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import directory_of
+from ragc.compiled.evaluate import program_or_recipe
 from ragc.compiled.resolve import Opening, resolve
 from ragc.core.kinds.marks import marked
-from ragc.core.paths import missing_file
 from ragc.core.progress import Progress
 from ragc.corpora import SOURCES, embed
 from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
-from ragc.errors import ArtefactError, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.judged.without_gold import EMBEDDED
 from ragc.recipe import Recipe
 from ragc.targets import TARGETS
@@ -52,7 +51,7 @@ def pull(
     Raises Untrusted for a program from elsewhere that names models which `access` does not allow,
     TargetUnavailable and SourceError where one cannot be fetched, and UsageError where a library lacks.
     """
-    recipe = None if path is None else _recipe_at(directory_of(path), tuple(sets), access)
+    recipe = None if path is None else _recipe_at(program_or_recipe(path), tuple(sets), access)
     pulled = []
     for (model, use), fetch in _models(recipe).items():
         progress.note(f"{model} ({use})")
@@ -65,9 +64,6 @@ def _recipe_at(where: Path, sets: tuple[str, ...], access: Access) -> Recipe:
     """Returns the recipe, or that of a compiled directory as far as it needs it, checked for trust."""
     if where.is_dir():
         return resolve(load(where), Opening(sets, access), questions=False)
-    if not where.exists():
-        what = f"the recipe or compiled program {str(where)!r}"
-        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
     base = None if access.base is None else Path(access.base)
     return recipes.load(where, sets, base=base, files=False)
 

@@ -316,7 +316,8 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
 def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence[Trial]) -> Iterator[str]:
     provenance = _provenance(held)
     for one in held.runs:
-        yield from (f"{one.name}: {remark}" for remark in one.run.remarks)
+        labelled = one.agreement.remarks if one.agreement else ()
+        yield from (f"{one.name}: {remark}" for remark in (*one.run.remarks, *labelled))
     if held.runs and any(one.on_dev for one in runs):
         yield verdicts.DEV_ROWS
     if split == "test":

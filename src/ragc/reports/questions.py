@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ragc import metrics
-from ragc.errors import RagcError, UsageError
-from ragc.metrics import Metric
+from ragc.errors import UsageError
+from ragc.metrics.reports.agreement import known_metric
 from ragc.metrics.reports.runs import ScoredRun
 from ragc.metrics.stats.intervals import labels_where, mean_ci
 from ragc.metrics.stats.multiple import Contrast, adjust_family
@@ -82,13 +81,7 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
     return known is None or known.higher_is_better, (min(bounds[0], least), max(bounds[1], greatest))
 
 
-@lru_cache(maxsize=1024)
-def _known(name: str) -> Metric | None:
-    """Returns the metric with that id; None for one of another version, or of a user's own program."""
-    try:
-        return metrics.get(name)
-    except RagcError:
-        return None
+_known = lru_cache(maxsize=1024)(known_metric)
 
 
 def shown_metrics(runs: Sequence[RunRows], first: Iterable[str] = ()) -> tuple[str, ...]:
@@ -124,7 +117,9 @@ def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iter
             values = [score for score in scores if score is not None]
             if values:
                 labels = labels_where(list(one.run.groups.values()), scores)
-                yield score_of(one.name, split, metric, values, one.run.seed, labels)
+                score = score_of(one.name, split, metric, values, one.run.seed, labels)
+                beside = one.agreement.metrics.get(metric) if one.agreement else None
+                yield replace(score, agreement=beside.to_json()) if beside else score
 
 
 def differences_of(

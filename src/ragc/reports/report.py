@@ -66,7 +66,11 @@ class ChangeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The mean of `metric` over the `n` questions of a `run`, with its 95% interval."""
+    """The mean of `metric` over the `n` questions of a `run`, with its 95% interval.
+
+    `agreement` has Cohen's kappa of a judged metric with a person's labels, with its interval; it is empty
+    without labels.
+    """
 
     run: str
     split: str
@@ -75,6 +79,7 @@ class Score:
     low: float
     high: float
     n: int
+    agreement: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from ragc.core import inputs
 from ragc.errors import DataError
 from ragc.metrics.reports import runs as run_files
+from ragc.metrics.reports.agreement import LabelAgreement, agreement_beside
 from ragc.metrics.reports.runs import ScoredRun
 from ragc.reports.failures import deciding_metric, group_of
 
@@ -90,7 +91,8 @@ class RunRows:
 
     `answered` has the ids of the rows with a prediction, null too, and not scores alone. `groups` are the ids
     of the groups of outcomes of those, as `group_metric` decides them. `on_dev` says whether a row has a
-    question of the split dev.
+    question of the split dev. `agreement` is that of judged metrics with the labels beside the file, None
+    without any.
     """
 
     run: ScoredRun
@@ -99,6 +101,7 @@ class RunRows:
     groups: Mapping[str, str] = field(default_factory=dict)
     group_metric: str = ""
     on_dev: bool = False
+    agreement: LabelAgreement | None = None
 
     @property
     def deciding_metric(self) -> str:
@@ -130,7 +133,8 @@ def read_rows(path: Path, name: str) -> RunRows:
 
     run = run_files.scan(path, seen, name=name, largest=MAX_BYTES)
     places = {key: at for at, key in enumerate(run.answered)}
-    return collected.run_rows(run, FiledRows(path, places, offsets, lengths))
+    rows = collected.run_rows(run, FiledRows(path, places, offsets, lengths))
+    return replace(rows, agreement=agreement_beside(path, run))
 
 
 def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:

@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc import metrics
 from ragc.core import notebook
 from ragc.core.display import describe, interval, quantity
 from ragc.core.redact import shorten
-from ragc.errors import RagcError, UnknownName, UsageError
-from ragc.metrics import Metric
+from ragc.errors import UnknownName, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
+from ragc.metrics.reports.agreement import (
+    AnswerLabels,
+    LabelAgreement,
+    agreement_beside,
+    judged_metrics,
+    known_metric,
+    no_judged_metric,
+)
 from ragc.metrics.reports.runs import RunRow, ScoredRun
 from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
@@ -54,13 +60,15 @@ class GroupedQuestions:
 class RowsSummary:
     """A summary of a file of rows: an Interval a metric, and `groups` of questions, none of them empty.
 
-    `by` is the metric that decides what is right; "" when none does.
+    `by` is the metric that decides what is right; "" when none does. `agreement` is that of judged metrics
+    with a person's labels, None without labels.
     """
 
     run: ScoredRun
     metrics: Mapping[str, Interval]
     by: str
     groups: tuple[GroupedQuestions, ...]
+    agreement: LabelAgreement | None = None
 
     def __repr__(self) -> str:
         counts = {group.group.id: len(group.rows) for group in self.groups}
@@ -118,6 +126,7 @@ class RowsSummary:
             "by": self.by,
             "groups": [group.to_json(self.n, self.by) for group in self.groups],
             **({"remark": " ".join(self.run.remarks)} if self.run.remarks else {}),
+            **({"agreement": self.agreement.to_json()} if self.agreement else {}),
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
@@ -143,11 +152,14 @@ class RowsSummary:
         )
 
 
-def summarize(path: str | Path, *, by: str = "", worst: int = WORST_SHOWN) -> RowsSummary:
+def summarize(
+    path: str | Path, *, by: str = "", worst: int = WORST_SHOWN, labels: str | Path | None = None
+) -> RowsSummary:
     """Returns the summary of the file of rows `path`, with the `worst` questions of each group.
 
-    `by` names the metric that decides what is right, by default the first that scores answers. Raises
-    DataError for a damaged file, and UnknownName for a metric that the rows do not have.
+    `by` names the metric that decides what is right, by default the first that scores answers. `labels` is
+    the file of a person's labels, by default the one beside the rows. Raises DataError for a damaged file,
+    UnknownName for a metric that the rows do not have, and UsageError for labels of other rows.
     """
     run, rows = runs.read_whole(path)
     if by and by not in run.metrics:
@@ -161,7 +173,18 @@ def summarize(path: str | Path, *, by: str = "", worst: int = WORST_SHOWN) -> Ro
         for group in GROUPS
         if group.id in grouped
     )
-    return RowsSummary(run, _intervals(run), by, groups)
+    return RowsSummary(run, _intervals(run), by, groups, _agreement(Path(path), run, labels))
+
+
+def _agreement(path: Path, run: ScoredRun, labels: str | Path | None) -> LabelAgreement | None:
+    """Returns the agreement of `run` with `labels`, or those beside its rows; None without any."""
+    if labels is None:
+        return agreement_beside(path, run)
+    if not judged_metrics(run):
+        raise no_judged_metric()
+    held = AnswerLabels.read(labels)
+    held.check_asked(row.question for row in run.answered.values())
+    return held.agreement(run)
 
 
 def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
@@ -186,7 +209,7 @@ def _pooled(
     name: str, scores: Mapping[str, Sequence[float | None]], labels: Sequence[str], seed: int
 ) -> Interval | None:
     """Returns the figure of a metric made of several means; None for others, or if the rows lack one."""
-    metric = _metric(name)
+    metric = known_metric(name)
     columns = [scores.get(part, ()) for part in metric.pools] if metric else []
     if metric is None or metric.combine is None or not all(columns):
         return None
@@ -201,19 +224,11 @@ def _bounds(name: str, values: Sequence[float]) -> tuple[float, float] | None:
     maximum.
     """
     least, greatest = min(values), max(values)
-    metric = _metric(name)
+    metric = known_metric(name)
     bounds = metric.bounds if metric else (0.0, 1.0)
     if bounds is None:
         return None if least >= 0 else (least, greatest)
     return min(bounds[0], least), max(bounds[1], greatest)
-
-
-def _metric(name: str) -> Metric | None:
-    """Returns the metric of that id; None for one of another version, or from elsewhere."""
-    try:
-        return metrics.get(name)
-    except RagcError:
-        return None
 
 
 def _question(row: RunRow, metric: str) -> dict[str, Any]:

@@ -377,7 +377,7 @@ def _target_lines(targets: Mapping[str, Mapping[str, Any]]) -> list[str]:
 _STUDY = (
     "",
     "[search]",
-    'knobs = ["top_k", "chunk_size", "answer_format"]',
+    'knobs = ["top_k", "chunk_size", "sections", "tables", "answer_format"]',
     "ranges.top_k = [1, 5]",
     "ranges.chunk_size = [100, 300]",
     'ranges.answer_format = ["short", "cited"]    # ["cited"] alone keeps the marks [1]',

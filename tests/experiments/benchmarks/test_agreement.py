@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.benchmarks.scoring.agreement import Agreement, JudgedAnswer, agreement, read_judged
+from experiments.benchmarks.scoring.agreement import read_judged
 from ragc.errors import DataError, UsageError
+from ragc.metrics.stats.agreement import Agreement, JudgedAnswer, agreement
 from tests.examples import examples
 from tests.paths import SHARED_DATA
 

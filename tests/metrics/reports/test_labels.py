@@ -148,7 +148,7 @@ def test_files_that_are_no_labels_are_named(
     with pytest.raises(DataError, match="UTF-8"):
         ragc.compare(*paths, labels=tmp_path / "bytes.jsonl")
     assert main(["eval", paths[0], "--labels", "labels.jsonl"]) == 2
-    assert "--labels corrects a comparison of two runs" in capsys.readouterr().err
+    assert "the labels labels.jsonl: there is no such file" in capsys.readouterr().err
 
 
 def test_one_question_cannot_be_corrected(tmp_path: Path) -> None:

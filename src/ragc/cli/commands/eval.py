@@ -30,7 +30,8 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--labels",
         metavar="FILE.jsonl",
-        help="with OTHER: a person's labels of answers of both, which correct the metric of --by",
+        help="a person's labels of answers: agreement stands beside judged scores (of rows the labels beside "
+        "them by default); with OTHER labels of both correct the metric of --by",
     )
     command.add_argument(
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
@@ -63,8 +64,6 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.other:
         return _compare(args)
-    if args.labels:
-        raise UsageError("--labels corrects a comparison of two runs; name the other one, or leave it out.")
     if args.program.endswith(".jsonl"):
         return _summarize(args)
     if args.by:
@@ -82,6 +81,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             split=args.split,
             replicates=args.replicates,
             judge_again=args.judge_again,
+            labels=args.labels,
             progress=progress,
             include_seen=args.include_seen,
             **args.opening,
@@ -99,7 +99,7 @@ def _summarize(args: argparse.Namespace) -> int:
         raise UsageError(
             "Rows are scored already, and --out, --set and --include-seen are for scoring; leave them out."
         )
-    summary = use.summarize(args.program, by=args.by)
+    summary = use.summarize(args.program, by=args.by, labels=args.labels)
     console.print_json(summary.to_json()) if args.json else rows_summary.show(summary)
     return 0
 

@@ -43,7 +43,7 @@ def label(answers: Path, decide: Decide, out: Path) -> dict[str, int]:
     Returns the numbers of "correct", "wrong" and "open" ones. Raises DataError for rows without a question or
     prediction, and UsageError for another verdict.
     """
-    labels, problems = _read(out) if out.exists() else {}, list[str]()
+    labels, problems = read(out) if out.exists() else {}, list[str]()
     pending: list[Mapping[str, Any]] = []
     for row in rows(answers):
         problems += [f"{row.location}: {problem}" for problem in row.problems]
@@ -79,7 +79,7 @@ def label(answers: Path, decide: Decide, out: Path) -> dict[str, int]:
     return {CORRECT: counted.count(CORRECT), WRONG: counted.count(WRONG), "open": skipped}
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def read(path: Path) -> dict[str, dict[str, Any]]:
     """Returns the labels of a file by the digest of their answers. Raises DataError for a row that is
     none.
     """

@@ -10,12 +10,14 @@ claims; the entailment backend of the recipe decides whether a text supports eac
     context_recall       claims of the gold answer that the passages support / claims
     answer_correctness   0.75 F1 of the claims of answer and gold answer + 0.25 cosine of both
 
-Each finding has a `by`. Where it is "unreadable" (a reply of the judge, or a verdict, could not be read),
-"no_claims" or "no_reference" (no gold answer), the metric is None for the question, and `ragc eval` counts
-these beside the backend. A question without an answer ("empty") scores 0 in all but context_recall.
+A claim that the judge repeats counts once. Each finding has a `by`. Where it is "unreadable" (a reply of the
+judge, or a verdict, could not be read), "no_claims" or "no_reference" (no gold answer), the metric is None
+for the question, and `ragc eval` counts these beside the backend. A question without an answer ("empty")
+scores 0 in all but context_recall.
 
 Differs: Ragas has one call classify all claims, we ask about each; the questions of answer_relevancy are
-written in one call; of several gold answers the first is the reference.
+written in one call; of several gold answers the first is the reference; where neither answer states a claim,
+answer_correctness is None, while Ragas takes their F1 as 1.
 """
 
 from __future__ import annotations
@@ -156,8 +158,9 @@ class _Assessor:
         text, gold = prediction_text(outcome), golds(outcome)[0]
         sides = [await self._claims(outcome, text, gold), await self._claims(outcome, gold, text)]
         (cosine,) = await self._cosines(gold, [text])
-        unread = {"by": "unreadable"} if any(side.get("by") == "unreadable" for side in sides) else {}
-        return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | unread
+        reasons = [side.get("by", "") for side in sides]
+        why = "unreadable" if "unreadable" in reasons else "no_claims" if all(reasons) else ""
+        return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | ({"by": why} if why else {})
 
     async def _claims(self, outcome: Outcome, text: str, support: str) -> Found:
         from ragc.signatures.judge import StateFacts
@@ -165,7 +168,7 @@ class _Assessor:
         reply = await _read(self._ask, StateFacts, question=outcome.question, text=text)
         if reply is None:
             return {"by": "unreadable"}
-        claims = [claim.strip() for claim in reply["facts"] if claim.strip()]
+        claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
         known = await entail_pairs(self._entailer, [(support, claim) for claim in claims])
         supported = [known[support, claim] for claim in claims]
         return {"claims": claims, "supported": supported} | (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.benchmarks.scoring.auc import area, difference, separation
 from ragc.errors import UsageError
+from ragc.metrics.stats.separation import area, difference, separation
 from tests.examples import thorough
 
 

@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 
 
 def area(scores: Sequence[float], positive: Sequence[bool]) -> float:
-    """The area, 0 to 1, for `scores`, each with whether its case is positive.
+    """Returns the area, 0 to 1, for `scores`, each with whether its case is positive.
 
     Raises UsageError for cases of one kind alone.
     """
@@ -39,7 +39,7 @@ def area(scores: Sequence[float], positive: Sequence[bool]) -> float:
 
 
 def separation(scores: Sequence[float], positive: Sequence[bool], *, seed: int) -> Interval:
-    """The area with its 95% interval. Raises UsageError for cases of one kind alone."""
+    """Returns the area with its 95% interval. Raises UsageError for cases of one kind alone."""
     import numpy as np
 
     _check(positive)
@@ -61,7 +61,7 @@ def separation(scores: Sequence[float], positive: Sequence[bool], *, seed: int) 
 def difference(
     first: Sequence[float], second: Sequence[float], positive: Sequence[bool], *, seed: int
 ) -> Interval:
-    """The area for `second` less that for `first` on the same cases, -1 to 1, with its 95% interval.
+    """Returns the area for `second` less that for `first` on the same cases, -1 to 1, with its 95% interval.
 
     Both are drawn with the same weights; nothing unseen is added. Raises UsageError for cases of one kind.
     """
@@ -85,7 +85,7 @@ def _check(positive: Sequence[bool]) -> None:
 
 
 def _areas(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Array:
-    """The area under each row of `weights`, one weight a case."""
+    """Returns the area under each row of `weights`, one weight a case."""
     import numpy as np
 
     levels, at = np.unique(scores, return_inverse=True)

@@ -1,0 +1,75 @@
+"""Headings of PDF files: those of the outline, those that it leaves out, and labels of chapters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pypdfium2")
+
+from ragc.corpora.documents import pdf
+
+BODY = "Some running text of the page that is long enough to be what most of it is set in"
+
+
+FONTS = "<< /Font << /F 5 0 R >> >>"
+
+
+def draw(path: Path, lines: Sequence[tuple[str, float]], outline: Sequence[str]) -> None:
+    """Writes a page with `lines`, each of a size, from top to bottom, and an outline of one level."""
+    shown, y = [], 760.0
+    for text, size in lines:
+        shown.append(f"BT /F {size} Tf 60 {y} Td ({text}) Tj ET")
+        y -= 2 * size
+    stream = "\n".join(shown)
+    first, last = 7, 6 + len(outline)
+    objects = [
+        f"<< /Type /Catalog /Pages 2 0 R {'/Outlines 6 0 R' if outline else ''} >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources {FONTS} >>",
+        f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Type /Outlines /First {first} 0 R /Last {last} 0 R /Count {len(outline)} >>",
+    ]
+    for at, name in enumerate(outline, first):
+        after = f"/Next {at + 1} 0 R" if at < last else ""
+        before = f"/Prev {at - 1} 0 R" if at > first else ""
+        objects.append(f"<< /Title ({name}) /Parent 6 0 R /Dest [3 0 R /Fit] {after} {before} >>")
+    content, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(content))
+        content += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    end = f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer << /Size {size} /Root 1 0 R >>\n"
+    path.write_bytes(content + f"{end}startxref\n{len(content)}\n%%EOF\n".encode())
+
+
+def headings(path: Path, lines: Sequence[tuple[str, float]], outline: Sequence[str] = ()) -> list[str]:
+    draw(path, lines, outline)
+    return re.findall(r"^#+ (.+)$", pdf.read(path).pages[0].text, re.MULTILINE)
+
+
+NAMES = ["Setup", "Tuning", "Repair", "Storage", "Prices"]
+TEXT = [line for name in NAMES for line in ((name, 16.0), (BODY, 10.0), (BODY, 10.0))]
+
+
+def test_a_heading_that_the_outline_leaves_out_is_told_by_the_size_of_the_others(tmp_path: Path) -> None:
+    lines = [*TEXT, ("A last word", 16.0), (BODY, 10.0), ("Set apart", 13.0), (BODY, 10.0)]
+    assert headings(tmp_path / "one.pdf", lines, NAMES) == [*NAMES, "A last word"]
+    assert headings(tmp_path / "two.pdf", lines) == [*NAMES, "A last word", "Set apart"]
+
+
+def test_a_size_that_is_mostly_outside_the_outline_makes_no_headings(tmp_path: Path) -> None:
+    others = [line for n in range(8) for line in ((f"Aside number {n} here", 16.0), (BODY, 10.0))]
+    assert headings(tmp_path / "one.pdf", [*TEXT, *others], NAMES) == NAMES
+    assert headings(tmp_path / "two.pdf", [*TEXT[:6], ("A last word", 16.0)], NAMES[:2]) == NAMES[:2]
+
+
+@pytest.mark.parametrize("label", ["Chapter 3", "CHAPTER THREE", "Appendix A"])
+def test_the_label_of_a_chapter_alone_is_no_heading(tmp_path: Path, label: str) -> None:
+    lines = [(label, 16.0), ("Setup", 16.0), (BODY, 10.0), (BODY, 10.0)]
+    assert headings(tmp_path / "one.pdf", lines) == ["Setup"]

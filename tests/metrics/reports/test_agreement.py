@@ -1,0 +1,214 @@
+"""Agreement with a person's labels beside judged scores: of an evaluation, of rows, and in a report."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc.cli.main import main
+from ragc.compiled import evaluate
+from ragc.compiled.evaluate import Evaluation
+from ragc.errors import DataError, UsageError
+from ragc.metrics.judged.labels import beside, digest
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, write_data, written
+from tests.support.rows import read_rows, write_rows
+
+LABELLED = 60
+
+
+def put(folder: Path, **scores: Callable[[int], float | None]) -> Path:
+    """Rows whose answers are right where their number is even, with the judged `scores` of each number."""
+    families = {"judge_acc": "judge", "f1": ""}
+    rows = [
+        {
+            "id": f"q{n}",
+            "question": f"question {n}",
+            "answers": ["x"],
+            "prediction": f"answer {n}",
+            "scores": {name: score(n) for name, score in scores.items()},
+            "backends": {families.get(name, name): "judge model" for name in scores if name != "f1"},
+        }
+        for n in range(LABELLED)
+    ]
+    write_rows(folder / "rows.jsonl", rows)
+    return folder / "rows.jsonl"
+
+
+def even(row: Any) -> str:
+    return "correct" if int(row["question"].split()[-1]) % 2 == 0 else "wrong"
+
+
+def test_kappa_stands_beside_judged_scores_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The judge errs on the answers below 12: 48 of 60 agree, and chance is a half.
+    rows = put(
+        tmp_path,
+        judge_acc=lambda n: float((n % 2 == 0) is (n >= 12)),
+        f1=lambda n: float(n % 2 == 0),
+        faithfulness=lambda n: 0.5 + n / 200 if n % 2 == 0 else n / 200,
+    )
+    assert ragc.summarize(rows).agreement is None
+    ragc.label_answers(rows, even)
+    found = ragc.summarize(rows).agreement
+    assert found is not None
+    assert set(found.metrics) == {"judge_acc", "faithfulness"}
+    one, share = found.metrics["judge_acc"], found.metrics["faithfulness"]
+    assert one.kappa.mean == pytest.approx(0.6)
+    assert one.kappa.low < 0.6 < one.kappa.high
+    assert (one.kappa.n, one.area, found.remarks) == (LABELLED, None, ())
+    assert (share.kappa.mean, share.area and share.area.mean) == (1.0, 1.0)
+
+    assert main(["eval", str(rows)]) == 0
+    shown = capsys.readouterr().out
+    assert "n=60  (kappa 0.60 [" in shown
+    assert "area 1.00 [" in shown
+    assert main(["eval", str(rows), "--json"]) == 0
+    fields = json.loads(capsys.readouterr().out)["agreement"]["metrics"]
+    assert (fields["judge_acc"]["kappa"], fields["judge_acc"]["n"]) == (pytest.approx(0.6), LABELLED)
+    assert fields["faithfulness"]["threshold"] == 0.5
+
+
+def test_a_report_has_it_beside_the_mean(tmp_path: Path) -> None:
+    rows = put(tmp_path, judge_acc=lambda n: float((n % 2 == 0) is (n >= 12)), f1=lambda n: 1.0)
+    ragc.label_answers(rows, even)
+    report = ragc.report(rows, out=tmp_path / "report.html")
+    page = report.page.read_text("utf-8")
+    assert "kappa 0.60, " in page
+    assert "60 labels" in page
+    scores = {one["metric"]: one for one in read_rows(report.rows) if one["row"] == "score"}
+    assert scores["judge_acc"]["agreement"]["kappa"] == pytest.approx(0.6)
+    assert scores["f1"]["agreement"] == {}
+
+
+@pytest.mark.parametrize(("less", "kappa"), [("crag_halluc", 1.0), ("crag_score", -1.0)])
+def test_less_of_a_metric_may_be_better(tmp_path: Path, less: str, kappa: float) -> None:
+    rows = put(tmp_path, **{less: lambda n: float(n % 2)})
+    values = [{**row, "backends": {"crag": "judge model"}} for row in read_rows(rows)]
+    write_rows(rows, values)
+    ragc.label_answers(rows, even)
+    found = ragc.summarize(rows).agreement
+    assert found is not None
+    assert found.metrics[less].kappa.mean == kappa
+
+
+def put_labels(folder: Path, verdicts: dict[int, str], question: str = "question {}") -> Path:
+    labels = []
+    for n, verdict in verdicts.items():
+        row = {"question": question.format(n), "prediction": f"answer {n}"}
+        labels.append({**row, "label": verdict, "answer": digest(row)})
+    write_rows(folder / "labels.jsonl", labels)
+    return folder / "labels.jsonl"
+
+
+def test_where_there_is_no_kappa_a_sentence_says_why(tmp_path: Path) -> None:
+    rows = put(
+        tmp_path,
+        judge_acc=lambda n: float(n % 3 == 0),
+        faithfulness=lambda n: None if n < 10 else 1.0,
+    )
+    few = ragc.summarize(rows, labels=put_labels(tmp_path, dict.fromkeys(range(18), "correct"))).agreement
+    assert few is not None
+    assert few.metrics == {}
+    assert few.remarks[0].startswith("judge_acc: no agreement with people, which needs 30 labels")
+    assert "there are 18, so 12 are lacking" in few.remarks[0]
+    assert "there are 8 (10 of them without a score left out), so 22 are lacking" in few.remarks[1]
+    alike = ragc.summarize(rows, labels=put_labels(tmp_path, dict.fromkeys(range(40), "wrong"))).agreement
+    assert alike is not None
+    assert alike.remarks[0].startswith("judge_acc: kappa is undefined, as all 40 labels say wrong")
+    assert alike.remarks[1].startswith("faithfulness: kappa is undefined, as all 30 labels say wrong")
+
+
+def test_labels_of_other_questions_and_answers_do_not_count(tmp_path: Path) -> None:
+    rows = put(tmp_path, judge_acc=lambda n: float(n % 2 == 0))
+    mixed = put_labels(tmp_path, {n: "correct" if n % 2 == 0 else "wrong" for n in range(70)})
+    values = read_rows(rows)
+    write_rows(rows, [{**row, "prediction": "new"} if n < 5 else row for n, row in enumerate(values)])
+    found = ragc.summarize(rows, labels=mixed).agreement
+    assert found is not None
+    assert (found.labels, found.metrics["judge_acc"].kappa.n) == (55, 55)
+    (remark,) = found.remarks
+    assert remark.startswith(
+        "15 of the 70 labels in labels.jsonl do not count: 10 of questions that were not"
+    )
+    assert remark.endswith("asked, 5 of other answers to the questions.")
+
+
+def test_labels_that_cannot_apply_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = put(tmp_path, judge_acc=lambda n: 1.0)
+    labels = put_labels(tmp_path, dict.fromkeys(range(40), "correct"), "another {}")
+    assert main(["eval", str(rows), "--labels", str(labels)]) == 2
+    assert "None of the 40 labels in" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="there is no such file"):
+        ragc.summarize(rows, labels=tmp_path / "none.jsonl")
+    write_rows(labels, [{"label": "perhaps", "answer": "1"}])
+    with pytest.raises(DataError, match="is no label"):
+        ragc.summarize(rows, labels=labels)
+    labels.write_text("")
+    with pytest.raises(UsageError, match="holds no label"):
+        ragc.summarize(rows, labels=labels)
+    texts = put(tmp_path, f1=lambda n: 1.0)
+    with pytest.raises(UsageError, match="no metric of this run asks a judge"):
+        ragc.summarize(texts, labels=labels)
+    labels.rename(beside(texts))
+    assert ragc.summarize(texts).agreement is None
+
+
+def scored(
+    folder: Path, labels: Path | None, metric: str = "judge_acc"
+) -> tuple[Evaluation, list[ChatRequest]]:
+    """40 test questions, half of them judged right at random, with `labels`."""
+    written(folder, RECIPE + '[targets.judge]\nkind = "embedded"\n')
+    write_data(folder, 75)
+    rng = random.Random(2)
+    judge = ScriptedTarget(lambda _: {"correct": rng.random() < 0.5})
+    main_model = ScriptedTarget(lambda _: {"answer": "no colour"})
+    sets = [f"metrics.report=['{metric}']", f"search.objectives=['{metric}']"]
+    opened = evaluate.open_program(
+        folder / "recipe.toml",
+        sets,
+        store=CallStore(folder / "store"),
+        targets={"main": main_model, "judge": judge},
+    )
+    try:
+        return evaluate.score(opened, "test", labels=labels), main_model.requests
+    finally:
+        opened.close()
+
+
+def test_an_evaluation_has_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ragc.cli import console
+
+    plain, _ = scored(tmp_path, None)
+    rows = tmp_path / "rows.jsonl"
+    write_rows(rows, list(plain.row_values()))
+    verdicts = iter(plain.rows)
+    ragc.label_answers(rows, lambda row: "correct" if next(verdicts).scores["judge_acc"] else "wrong")
+    labelled, _ = scored(tmp_path, beside(rows))
+    assert labelled.agreement is not None
+    assert labelled.agreement.metrics["judge_acc"].kappa.mean == 1.0
+    assert labelled.metrics == plain.metrics
+    assert labelled.to_json()["agreement"]["labels"] == 40
+    assert "agreement" not in plain.to_json()
+    console.print_evaluation(labelled)
+    assert "(kappa 1.00 [" in capsys.readouterr().out
+    assert "judge_acc: kappa 1.00" in labelled._repr_html_()
+
+
+def test_labels_are_checked_before_anything_is_sent(tmp_path: Path) -> None:
+    sent: list[ChatRequest] = []
+    labels = put_labels(tmp_path, dict.fromkeys(range(40), "correct"))
+    with pytest.raises(UsageError, match="None of the 40 labels"):
+        _, sent = scored(tmp_path, labels)
+    with pytest.raises(UsageError, match="no metric of this run asks a judge"):
+        _, sent = scored(tmp_path, labels, metric="em")
+    assert sent == []

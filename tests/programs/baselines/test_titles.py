@@ -1,0 +1,131 @@
+"""The knobs `sections` and `tables`: what titles of chunks say, with an index a setting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.corpora.chunking import chunk
+from ragc.corpora.rerank import make as make_reranker
+from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.sources.base import with_titles
+from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.storage import corpus as corpora
+from ragc.corpora.storage.corpus import DiskCorpus
+from ragc.recipe.load import parse
+from ragc.records import Passage
+from ragc.task.base import prepare
+from tests.examples import examples
+
+ROWS = "".join(f"| part number{n} | {n} euro |\n" for n in range(30))
+MANUAL = Passage(
+    "manual.pdf, page 1",
+    "Manual",
+    f"# Setup\n\n{'Turn the key. ' * 30}\n\n## Prices\n\n| part | price |\n| --- | --- |\n{ROWS}",
+)
+
+
+def titles(by: str, size: int = 60) -> set[str]:
+    return {part.title for part in chunk.chunk_passage(MANUAL, size, by=by)}
+
+
+def test_titles_name_sections_columns_or_both() -> None:
+    assert titles("markdown") == {"Manual"}
+    assert titles("sections") == {"Manual: Setup", "Manual: Setup > Prices"}
+    assert titles("columns") == {"Manual", "Manual (columns: part, price)"}
+    assert titles("both") == {"Manual: Setup", "Manual: Setup > Prices (columns: part, price)"}
+
+
+def test_only_a_chunk_without_the_header_names_the_columns() -> None:
+    for part in chunk.chunk_passage(MANUAL, 60, by="columns"):
+        assert ("(columns:" in part.title) is ("number" in part.text and "| part | price |" not in part.text)
+
+
+@settings(max_examples=examples(40))
+@given(st.integers(5, 200), st.sampled_from([0.0, 0.3]))
+def test_titles_change_no_cut(size: int, overlap: float) -> None:
+    cuts = [
+        [(part.id, part.text, part.start) for part in chunk.chunk_passage(MANUAL, size, overlap, by)]
+        for by in ("markdown", "sections", "columns", "both")
+    ]
+    assert all(cut == cuts[0] for cut in cuts)
+
+
+@pytest.mark.parametrize("by", chunk.METHODS)
+def test_a_method_is_told_by_what_its_titles_name(by: str) -> None:
+    assert chunk.titled(by) == by
+    assert chunk.titled(by, sections=True, columns=True) == "both"
+    assert chunk.titled(by, sections=True, columns=False) == "sections"
+    plain = chunk.titled(by, sections=False, columns=False)
+    assert plain == ("text" if by == "text" else "markdown")
+
+
+RECIPE = """
+program = "vanilla"
+[sources.local]
+kind = "bm25"
+corpus = "corpus.jsonl"
+options.chunk_by = "sections"
+[targets.main]
+kind = "embedded"
+[knobs]
+chunk_size = 50
+"""
+
+
+def source_of(folder: Path, **knobs: Any) -> Any:
+    row = {"id": MANUAL.id, "title": MANUAL.title, "text": MANUAL.text}
+    (folder / "corpus.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    task = prepare(parse(RECIPE, base=folder, files=False), questions=False, answering=False)
+    return task.method.build(task.runtime, task.recipe.fixed(task.method) | knobs).local
+
+
+def test_knobs_of_vanilla_decide_over_the_option_of_the_source(tmp_path: Path) -> None:
+    def found(**knobs: Any) -> set[str]:
+        return {part.title for part in source_of(tmp_path, **knobs).passages}
+
+    assert found() == titles("sections", 50)
+    assert found(sections="untitled") == titles("markdown", 50)
+    assert found(tables="titled") == titles("both", 50)
+    assert found(sections="untitled", tables="titled") == titles("columns", 50)
+
+
+def test_settings_have_fingerprints_and_sources_of_their_own() -> None:
+    whole = Bm25Source([MANUAL], chunk_by="sections")
+    several = {
+        with_titles(whole, sections, columns).rechunk(50, 0.0).fingerprint
+        for sections in (None, True, False)
+        for columns in (None, True, False)
+    }
+    assert len(several) == 4
+    first = whole.with_titles(True, True).rechunk(50, 0.0)
+    assert first is whole.rechunk(50, 0.0).with_titles(None, True)
+    assert with_titles(whole, None, None) is whole
+    reranked = with_titles(RerankedSource(whole, make_reranker("bm25")), False, False).rechunk(50, 0.0)
+    assert isinstance(reranked, RerankedSource)
+    assert reranked.inner is whole.with_titles(False, False).rechunk(50, 0.0)
+
+
+def test_a_corpus_on_disk_keeps_an_index_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "STORED_FROM", 1)
+    row = {"id": MANUAL.id, "title": MANUAL.title, "text": MANUAL.text}
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    whole = Bm25Source(
+        corpora.read(tmp_path / "corpus.jsonl", home=tmp_path / "home"), home=tmp_path / "home"
+    )
+    assert isinstance(whole.corpus, DiskCorpus)
+    folders = set()
+    for columns in (True, False):
+        source = whole.with_titles(True, columns).rechunk(60, 0.0)
+        assert {part.title for part in source.passages} == titles("both" if columns else "sections")
+        built, again = source.build(), source.build()
+        assert built is not None
+        assert again is not None
+        assert (built.built, again.built) == (True, False)
+        folders.add(built.path)
+    assert len(folders) == 2
