@@ -7,8 +7,7 @@ sections    as markdown, and the title of every chunk names its section
 
 from __future__ import annotations
 
-from ragc.corpora.chunking import markdown, text, tokens
-from ragc.corpora.chunking.markdown_blocks import parser_version
+from ragc.corpora.chunking import text, tokens
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 
@@ -28,6 +27,8 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
         return (passage,)
     if by == "text":
         return text.chunk(passage, size, overlap)
+    from ragc.corpora.chunking import markdown
+
     return markdown.chunk_markdown(passage, size, overlap, headed=by == "sections")
 
 
@@ -74,4 +75,6 @@ def version(by: str = "text") -> list[str | int]:
     check(by)
     if by == "text":
         return [text.VERSION]
-    return [by, text.VERSION, markdown.VERSION, parser_version()]
+    from ragc.corpora.chunking import markdown, markdown_blocks
+
+    return [by, text.VERSION, markdown.VERSION, markdown_blocks.parser_version()]

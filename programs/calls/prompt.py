@@ -22,8 +22,9 @@ from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.forgiving import forgiving
-from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
-from ragc.programs.calls.replies import Reading, read_reply, reply_schema
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.replies import Reading, read_reply
+from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 
@@ -359,6 +360,8 @@ class TypedPrompt(dspy.Predict):
         try:
             if again or self.layout in JSON_LAYOUTS:
                 return read_reply(signature, reply.text, truncated=truncated), ""
+            from ragc.programs.calls.mended import read_laid_out
+
             return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:
             cut = f"{CUT}{reply.usage.completion:,} tokens before it could be read. "

@@ -17,13 +17,8 @@ from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
-from ragc.compiled.evaluate import (
-    OPTIMISM_NOTE,
-    Evaluation,
-    measure_score_shift,
-    open_program,
-    score,
-)
+from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, measure_score_shift, score
+from ragc.compiled.opened import open_program
 from ragc.core.digest import add_digest
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, StoreError, UsageError

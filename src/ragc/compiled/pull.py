@@ -15,7 +15,7 @@ from pathlib import Path
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import directory_of
+from ragc.compiled.opened import directory_of
 from ragc.compiled.resolve import Opening, resolve
 from ragc.core.kinds.marks import marked
 from ragc.core.paths import missing_file

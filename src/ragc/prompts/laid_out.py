@@ -15,7 +15,8 @@ from itertools import chain, combinations
 from typing import Any
 
 from ragc.programs.calls.demos import plain
-from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.mended import read_laid_out
 from ragc.programs.calls.prompt import fill_echoes, render
 from ragc.prompts.demos import inputs_in, outputs_in
 from ragc.prompts.model import Input, Kind, Output, Part, Slot

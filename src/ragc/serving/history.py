@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragc.compiled.evaluate import OpenProgram, answer_question
+from ragc.compiled.opened import OpenProgram, answer_question
 from ragc.core.counters import Counters, counting
 from ragc.core.text import escape_markers
 from ragc.programs import trace

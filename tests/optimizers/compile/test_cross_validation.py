@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
