@@ -31,8 +31,7 @@ from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure
 from ragc.programs.calls.layouts import JSON_LAYOUTS
-from ragc.programs.calls.mended import read_laid_out
-from ragc.programs.calls.replies import read_reply
+from ragc.programs.calls.replies import read_laid_out, read_reply
 
 HERE = Path(__file__).parent
 OUTCOMES = ("right", "refused", "wrong", "kept off")
