@@ -71,7 +71,7 @@ lock: env ## write constraints.txt anew: hashes, and newer versions of UPGRADE="
 demo: env ## compile a small program on this machine, from questions to a compiled directory
 	$(BIN)/ragc compile experiments/demo.toml --out compiled/demo
 
-test: env ## run the unit tests, on all cores; `CI=1 make test` runs the slow ones, too
+test: env ## run the unit tests, on all cores; `CI=1 make test` runs the slow ones and every case, too
 	$(BIN)/python -m pytest -n auto
 
 integration: env ## run the tests against real models, servers and consumers

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.examples import THOROUGH, examples
+from tests.examples import QUICK_CASES, THOROUGH, WHOLE_RUN, cases, examples
 
 # Tests start many processes: each would compile all modules anew where the environment forbids bytecode.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
@@ -62,6 +62,19 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves a few cases of each test, where a developer runs the whole suite; a file alone runs in full."""
+    if THOROUGH or len({item.path for item in items}) <= WHOLE_RUN:
+        return
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = {item for listed in by_test.values() for item in cases(listed, QUICK_CASES)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in left])
+    items[:] = [item for item in items if item in left]
 
 
 _DSPY = "dspy.dsp.utils.settings"

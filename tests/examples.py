@@ -12,13 +12,19 @@ T = TypeVar("T")
 
 THOROUGH = bool(os.environ.get("CI"))
 
+WHOLE_RUN = 50
+"""A run over more files is one of the whole suite, which samples the cases of each test."""
+
+QUICK_CASES = 4
+"""The cases of a test in such a run."""
+
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes seconds; runs where CI is set")
 """Marks a slow test: kills and damage at many places, simulations, waits."""
 
 
 def examples(full: int) -> int:
-    """`full` examples of a property, or a fifth of them, at least 2."""
-    return full if THOROUGH else max(2, full // 5)
+    """`full` examples of a property, or a tenth of them, at least 2."""
+    return full if THOROUGH else max(2, full // 10)
 
 
 def cases(every: Iterable[T], quick: int) -> tuple[T, ...]:

@@ -15,7 +15,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled.access import Access
 from ragc.compiled.base import load as load_compiled
-from ragc.compiled.evaluate import open_program
+from ragc.compiled.opened import open_program
 from ragc.core.kinds import Registry
 from ragc.corpora import SOURCES
 from ragc.corpora.embed import EMBEDDERS

@@ -446,8 +446,9 @@ def test_what_a_compile_gives_says_what_it_is(
 
 def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compiled) -> None:
     from ragc.compiled import evaluate
+    from ragc.compiled.opened import open_program
 
-    opened = evaluate.open_program(
+    opened = open_program(
         compiled.path, targets={"main": ScriptedTarget(needs_demos)}, access=ragc.Access(compiled.path.parent)
     )
     scores = evaluate.score(opened, "dev")

@@ -18,6 +18,7 @@ import pytest
 
 import ragc
 from experiments.benchmarks.house.size import PRODUCT, size_of
+from tests.examples import cases, thorough
 from tests.paths import ROOT, SRC
 from tests.recorded.write import write_recipe
 
@@ -213,7 +214,7 @@ USES = {
 """What is done with a compiled program, where nothing is searched."""
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", cases(USES, 1))
 def test_what_runs_a_compiled_program_imports_no_search(use: str, tmp_path: Path) -> None:
     shutil.copytree(COMPILED, tmp_path / "whole")
     write_recipe(tmp_path)
@@ -250,6 +251,7 @@ def test_the_rule_of_imports_itself() -> None:
     assert not is_allowed("ragc.programs.base", "ragc.cli.main")
 
 
+@thorough
 def test_a_long_file_says_why_it_is_one_and_no_function_is_long() -> None:
     size = size_of(PRODUCT)
     unexplained = [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import thorough
 from tests.paths import ROOT
 
 BANNED = frozenset(
@@ -80,6 +81,7 @@ def banned(tree: ast.AST) -> list[tuple[int, str]]:
     return [(line, name) for line, name in bindings(tree) if name.strip("_") in BANNED]
 
 
+@thorough
 def test_no_identifier_is_a_word_that_says_nothing() -> None:
     hits = {
         (path.relative_to(ROOT).as_posix(), name): line

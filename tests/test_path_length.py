@@ -28,6 +28,7 @@ def test_a_question_passes_few_files(program: str, paths: dict[str, PathLength])
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@thorough
 def test_a_command_passes_few_files(program: str, paths: dict[str, PathLength]) -> None:
     files = paths[program].whole_command
     assert len(files) <= WHOLE_COMMAND, "\n".join(files)

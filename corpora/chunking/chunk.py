@@ -9,8 +9,7 @@ both        as sections and columns
 
 from __future__ import annotations
 
-from ragc.corpora.chunking import markdown, text, tokens
-from ragc.corpora.chunking.markdown_blocks import parser_version
+from ragc.corpora.chunking import text, tokens
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 
@@ -33,6 +32,8 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
         return (passage,)
     if by == "text":
         return text.chunk(passage, size, overlap)
+    from ragc.corpora.chunking import markdown
+
     sections, columns = _NAMED.get(by, (False, False))
     return markdown.chunk_markdown(passage, size, overlap, headed=sections, columns=columns)
 
@@ -91,4 +92,6 @@ def version(by: str = "text") -> list[str | int]:
     check(by)
     if by == "text":
         return [text.VERSION]
-    return [by, text.VERSION, markdown.VERSION, parser_version()]
+    from ragc.corpora.chunking import markdown, markdown_blocks
+
+    return [by, text.VERSION, markdown.VERSION, markdown_blocks.parser_version()]

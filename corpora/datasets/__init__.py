@@ -32,6 +32,9 @@ FILES = {
 }
 """The module of each data set that is read from official files, by its id."""
 
+BUILT_IN = frozenset({"pybuiltins", "pydocs"})
+"""Data sets that come with ragc, questions and passages: modules of their id."""
+
 
 def card(id: str) -> Card:
     """Returns the card of a data set. Raises UnknownName."""
@@ -49,6 +52,11 @@ def load(id: str, path: Path) -> Dataset:
         loaded: Dataset = load_folder(path)
         return loaded
     return load_file(module.CARD, module.read, path)
+
+
+def built_in(id: str) -> Any:
+    """Returns the module of a data set of `BUILT_IN`, with `questions` and `passages`; None for any other."""
+    return importlib.import_module(f"{__name__}.{id}") if id in BUILT_IN else None
 
 
 def _module(id: str) -> Any:

@@ -15,7 +15,6 @@ from ragc.corpora import SOURCES, rerank
 from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
-from ragc.corpora.sources.title_rules import TitleSource
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
 from ragc.store.call_store import CallStore
@@ -52,7 +51,10 @@ def build(
         raise UsageError("A source of this kind searches a corpus; name one.")
     inputs = SourceInputs(cast(Corpus, corpus), store, recording, resolve)
     source = _maker(record)(inputs, options)
-    source = TitleSource(source) if titles else source
+    if titles:
+        from ragc.corpora.sources.title_rules import TitleSource
+
+        source = TitleSource(source)
     return source if reranker is None else RerankedSource(source, reranker, pool=pool)
 
 

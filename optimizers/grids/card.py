@@ -13,6 +13,7 @@ from typing import Any
 from ragc.core import inputs
 from ragc.core.digest import digest
 from ragc.corpora import datasets
+from ragc.corpora.datasets import BUILT_IN
 from ragc.corpora.files.records import is_address
 from ragc.errors import UsageError
 from ragc.optimizers.grids.checkout import commit
@@ -20,7 +21,6 @@ from ragc.optimizers.grids.files import FORMAT, mark
 from ragc.optimizers.grids.grid import Grid
 from ragc.targets.base import Target
 from ragc.task.base import Task
-from ragc.task.data import BUILT_IN
 
 _SHA256 = "@sha256:"
 

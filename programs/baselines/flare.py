@@ -30,7 +30,7 @@ from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import FlareKnobs
-from ragc.programs.calls.replies import field_tokens
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together

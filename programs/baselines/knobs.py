@@ -108,6 +108,7 @@ class VanillaKnobs(PassageKnobs):
         "whether the title of a chunk names its section: as the source's option chunk_by says, or always, or "
         "never; chunks then end at headings",
         searched=False,
+        added=True,
         paper="none",
     )
     tables: str = choice(
@@ -116,6 +117,7 @@ class VanillaKnobs(PassageKnobs):
         "whether the title of a chunk that begins inside a table names the table's columns: as the source's "
         "option chunk_by says, or always, or never",
         searched=False,
+        added=True,
         paper="none",
     )
 

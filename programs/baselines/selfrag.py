@@ -24,7 +24,7 @@ from ragc.metrics.short_answer import normalise
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.crag import passages_that_fit_alone
 from ragc.programs.baselines.knobs import SelfRagKnobs
-from ragc.programs.calls.replies import field_tokens, mean_probability
+from ragc.programs.calls.field_logprobs import field_tokens, mean_probability
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, at_least, record, together
 from ragc.records import Passage

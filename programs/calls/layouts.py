@@ -7,7 +7,6 @@ target can enforce. All are read by `ragc.programs.calls.replies` and mended ali
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -17,10 +16,7 @@ import dspy
 import pydantic
 from dspy.adapters.utils import serialize_for_json
 
-from ragc.core.text import repair_value
-from ragc.errors import ParseFailure, UnknownName
-from ragc.programs.calls.reading.tags import MOST_TAGS
-from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed
+from ragc.errors import UnknownName
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.wording import description
 
@@ -140,25 +136,3 @@ def adapter(layout: str) -> Any:
     if layout not in makers:
         raise UnknownName("layout", layout, LAYOUTS)
     return makers[layout]()
-
-
-def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading:
-    """Reads a reply of `layout`, one that is not JSON. Raises ParseFailure."""
-    if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
-        raise _missing(signature, layout)
-    if dspy.settings.callbacks:  # whoever watches DSPy's adapters sees them parse
-        with contextlib.suppress(Exception):
-            adapter(layout).parse(signature, text)
-    reading = read_framed(signature, text, layout, truncated=truncated)
-    if reading is not None:
-        return reading
-    try:  # types that only DSPy knows
-        values = adapter(layout).parse(signature, text)
-        outputs = output_model(signature).model_validate(repair_value(values))
-    except Exception as error:  # the adapter runs parsers and validators, which may raise anything
-        raise _missing(signature, layout) from error
-    return Reading({name: getattr(outputs, name) for name in signature.output_fields}, mended=1)
-
-
-def _missing(signature: Any, layout: str) -> ParseFailure:
-    return ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")

@@ -24,6 +24,7 @@ from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
+from ragc.programs.calls.exact import Reading
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
@@ -36,7 +37,6 @@ from ragc.programs.calls.replay import (
     replay_cache_of,
     to_plain,
 )
-from ragc.programs.calls.replies import Reading
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target
 from ragc.targets.gateway import GatewayReply
 from ragc.targets.openai_wire import is_context_error

@@ -21,9 +21,10 @@ from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
+from ragc.programs.calls.exact import Reading, read_exact
 from ragc.programs.calls.forgiving import forgiving
-from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
-from ragc.programs.calls.replies import Reading, read_reply, reply_schema
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 
@@ -356,8 +357,13 @@ class TypedPrompt(dspy.Predict):
             return None, failure
         truncated = reply.finish == "length"
         signature = forgiving(self._signature) if again else self._signature
+        is_json = again or self.layout in JSON_LAYOUTS
+        if is_json and (exact := read_exact(signature, reply.text)) is not None:
+            return exact, ""
+        from ragc.programs.calls.replies import read_laid_out, read_reply  # few replies need its parsers
+
         try:
-            if again or self.layout in JSON_LAYOUTS:
+            if is_json:
                 return read_reply(signature, reply.text, truncated=truncated), ""
             return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:

@@ -1,8 +1,8 @@
 """Log probabilities of a value in a mended reply: the tokens that spell it, wherever they are.
 
-`ragc.programs.calls.replies.field_tokens` finds a value in the requested layout. A reply in another form
-(bare text, a number, `true` for yes, a list, single quotes, another key) has the value too, with the same
-certainty. `value_tokens` searches there if `field_tokens` finds nothing.
+`ragc.programs.calls.field_logprobs.field_tokens` finds a value in the requested layout. A reply in another
+form (bare text, a number, `true` for yes, a list, single quotes, another key) has the value too, with the
+same certainty. `value_tokens` searches there if `field_tokens` finds nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ragc.programs.calls.replies import field_tokens
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.targets.base import TokenLogprob
 
 _BETWEEN = r"(?:\\[nrt\"\\/]|[\W_])+"

@@ -36,8 +36,8 @@ from ragc.metrics.scoring import Scorer
 from ragc.metrics.short_answer import slim_em
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.demos import forced_values
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import field_tokens
 from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.slimplm import SlimPLMKnobs, references

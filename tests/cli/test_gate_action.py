@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.examples import thorough
 from tests.paths import ROOT
 
 ACTION = ROOT / ".github" / "actions" / "gate"
@@ -64,6 +65,7 @@ def step(folder: Path, new: list[int], old: list[int], **inputs: str) -> tuple[i
     return process.returncode, process.stdout + process.stderr, outputs, summary
 
 
+@thorough
 def test_a_pass_and_a_drop(tmp_path: Path) -> None:
     code, _, outputs, summary = step(tmp_path, [1] * 200, [1] * 200, MINIMUMS="em=0.9\n\n  ")
     assert code == 0
@@ -74,6 +76,7 @@ def test_a_pass_and_a_drop(tmp_path: Path) -> None:
     assert "::error title=ragc gate::A drop is shown" in printed
 
 
+@thorough
 def test_what_cannot_be_told_passes_with_a_warning_unless_it_is_to_fail(tmp_path: Path) -> None:
     code, printed, outputs, _ = step(tmp_path, [1] * 20, [1] * 20)
     assert code == 0
@@ -82,6 +85,7 @@ def test_what_cannot_be_told_passes_with_a_warning_unless_it_is_to_fail(tmp_path
     assert step(tmp_path, [1] * 20, [1] * 20, UNCLEAR="fail")[0] == 11
 
 
+@thorough
 def test_errors_stay_errors_and_no_input_is_run(tmp_path: Path) -> None:
     assert step(tmp_path, [1], [1], UNCLEAR="maybe")[0] == 2
     assert step(tmp_path, [1], [1], ALLOW="much")[0] == 2

@@ -17,13 +17,8 @@ from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
-from ragc.compiled.evaluate import (
-    OPTIMISM_NOTE,
-    Evaluation,
-    measure_score_shift,
-    open_program,
-    score,
-)
+from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, measure_score_shift, score
+from ragc.compiled.opened import open_program
 from ragc.core.digest import add_digest
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, StoreError, UsageError
@@ -36,6 +31,7 @@ from ragc.store.call_store import CallStore
 from ragc.store.question_marks import lookup_keys, marks_to_store
 from ragc.store.uses import ledger_file, read, split_marks
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
 from tests.support.rows import read_rows, write_rows
 
@@ -213,7 +209,7 @@ def test_a_rerun_of_the_same_recipe_is_no_use_against_itself(run: Run, folder: P
     assert len(read(ledger_file()).uses) == rows
 
 
-@pytest.mark.parametrize("after", [5, 40])
+@pytest.mark.parametrize("after", cases([5, 40], 1))
 def test_a_resumed_study_tests_on_what_it_read_when_it_began(run: Run, folder: Path, after: int) -> None:
     run("before", sets=("seed=4",))
     whole = run("whole")

@@ -11,8 +11,8 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
-from ragc.compiled import evaluate as evaluating
 from ragc.compiled import gate_report
+from ragc.compiled.opened import open_program
 from ragc.errors import RagcError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
@@ -177,10 +177,10 @@ def test_junit_skips_what_cannot_be_told() -> None:
 
 def scripted(monkeypatch: pytest.MonkeyPatch, folder: Path, reply: Any) -> ScriptedTarget:
     """Programs that the gate opens answer by `reply`, with a store of their own."""
-    target, opened = ScriptedTarget(reply), evaluating.open_program
+    target = ScriptedTarget(reply)
 
     def open_scripted(*args: Any, **more: Any) -> Any:
-        return opened(*args, **more, store=CallStore(folder / "store"), targets={"main": target})
+        return open_program(*args, **more, store=CallStore(folder / "store"), targets={"main": target})
 
     monkeypatch.setattr("ragc.compiled.gate.open_program", open_scripted)
     return target

@@ -17,7 +17,8 @@ from ragc.cli import console
 from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
-from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import open_program
 from ragc.core.digest import add_digest, digest
 from ragc.core.progress import Silent
 from ragc.corpora.files.splits import normalise

@@ -15,6 +15,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled.pack import WEIGHTS
 from ragc.errors import ArtefactError, RagcError, Untrusted, UsageError
+from tests.examples import thorough
 from tests.security.foreign import (
     QUESTION,
     Recorded,
@@ -218,6 +219,7 @@ def test_other_weights_under_the_name_of_the_default_ones_are_refused(
     assert "are not those of ragc" in refused(bad, tmp_path, monkeypatch)
 
 
+@thorough
 def test_damage_anywhere_is_one_sentence(pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, bad = pack.read_bytes(), tmp_path / "bad.ragc"
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "victim"))

@@ -101,16 +101,16 @@ def test_relative_paths_lead_from_where_it_was_compiled_and_else_from_itself(
 def test_a_loaded_program_answers_threads_and_loops_and_opens_once(
     compiled: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragc.compiled import evaluate, session
+    from ragc.compiled import opened, session
 
     times: list[object] = []
-    real = evaluate.open_compiled
+    real = opened.open_compiled
 
-    def counted(*args: Any, **named: Any) -> evaluate.OpenProgram:
+    def counted(*args: Any, **named: Any) -> opened.OpenProgram:
         times.append(args)
         return real(*args, **named)
 
-    monkeypatch.setattr(evaluate, "open_compiled", counted)
+    monkeypatch.setattr(opened, "open_compiled", counted)
     program = ragc.load(compiled)
     assert program.state.method == "vanilla"
     assert server.paths == []

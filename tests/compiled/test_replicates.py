@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ragc.cli.main import main
 from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
+from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.metrics.stats.replicates import variance_shares
 from ragc.store.call_store import CallStore
@@ -31,7 +32,7 @@ def even(request: ChatRequest) -> bool:
 
 def scored(folder: Path, target: ScriptedTarget, replicates: int, sets: Sequence[str] = WARM) -> Evaluation:
     written(folder, RECIPE)
-    opened = evaluate.open_program(
+    opened = open_program(
         folder / "recipe.toml", sets, store=CallStore(folder / "store"), targets={"main": target}
     )
     try:
@@ -118,7 +119,7 @@ QUESTIONS_JUDGED = 20
 def judged(folder: Path, judge: ScriptedTarget, again: int, recipe: str = JUDGED) -> Evaluation:
     written(folder, recipe)
     wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
-    opened = evaluate.open_program(
+    opened = open_program(
         folder / "recipe.toml",
         ["metrics.report=['judge_acc']", "search.objectives=['judge_acc']"],
         store=CallStore(folder / "store"),
@@ -170,7 +171,7 @@ def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> N
 def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:
     written(tmp_path, RECIPE)
     target = ScriptedTarget(by_question)
-    opened = evaluate.open_program(tmp_path / "recipe.toml", store=CallStore(None), targets={"main": target})
+    opened = open_program(tmp_path / "recipe.toml", store=CallStore(None), targets={"main": target})
     with pytest.raises(UsageError, match="nothing to judge again"):
         evaluate.score(opened, "dev", again=5)
     with pytest.raises(UsageError, match="whole number of 0 or more, found -1"):

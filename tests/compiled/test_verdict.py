@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragc.cli import console
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.metrics.reports import compare_runs, runs
 from ragc.reports.verdicts import compiled_verdict
 from ragc.store.call_store import CallStore

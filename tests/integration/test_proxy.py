@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.errors import TargetError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply

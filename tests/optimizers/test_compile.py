@@ -12,7 +12,8 @@ import pytest
 
 from ragc.cli import console
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget

@@ -17,7 +17,7 @@ import pytest
 import ragc
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
-from ragc.compiled.evaluate import ask, open_program
+from ragc.compiled.opened import ask, open_program
 from ragc.errors import Untrusted
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import CompiledProgram
-from ragc.compiled.evaluate import open_program
+from ragc.compiled.opened import open_program
 from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.compiled.access import Access
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_program
+from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.programs import method
 from ragc.store.call_store import CallStore

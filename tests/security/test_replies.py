@@ -24,8 +24,8 @@ from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
 from ragc.programs import method
-from ragc.programs.calls.layouts import read_laid_out
 from ragc.programs.calls.replies import read_json as read_typed
+from ragc.programs.calls.replies import read_laid_out
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget

@@ -16,7 +16,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled import trust, trust_record
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_compiled, open_program
+from ragc.compiled.opened import open_compiled, open_program
 from ragc.compiled.resolve import Opening
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError

@@ -15,7 +15,8 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.core import user_code
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.testing import SchemaReplies, ScriptedTarget

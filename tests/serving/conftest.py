@@ -8,9 +8,11 @@ import pytest
 
 from tests.optimizers.colours import begun, written
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
-pytest.importorskip("httptools", reason="the extra `serve` is not installed")
+
+def pytest_pycollect_makemodule() -> None:
+    """Skips the folder where the extra is missing; a skip while a conftest is loaded would end pytest."""
+    for library in ("fastapi", "uvicorn", "httptools"):
+        pytest.importorskip(library, reason=f"the extra `serve` is not installed: {library}")
 
 
 @pytest.fixture(scope="session")

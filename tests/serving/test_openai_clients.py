@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.compiled.evaluate import ask, open_program
+from ragc.compiled.opened import ask, open_program
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of

@@ -19,6 +19,7 @@ import ragc
 from ragc.serving.settings import Settings, key_digests
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.serving.server import KEY, OTHER, PartsTarget, Running, running, until
 
 QUESTION = "What colour is thing number7?"
@@ -296,6 +297,7 @@ def test_failed_models_are_errors_of_the_server(colours: Path) -> None:
                 assert refusal(reply, status)["code"] == code
 
 
+@thorough
 def test_sigterm_ends_the_command_with_exit_0(colours: Path, home: Path) -> None:
     options = ["--port", "0", "--json", "--base", str(colours.parent)]
     command = [sys.executable, "-m", "ragc", "serve", str(colours), *options]

@@ -18,6 +18,7 @@ from ragc.serving.spending import DailySpending
 from ragc.targets.charges import Need
 from ragc.targets.token_price import Price
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.serving.server import KEY, OTHER, PartsTarget, running, until
 
 
@@ -73,6 +74,7 @@ def _reserve_many(path: Path, start: Any, results: Any) -> None:
     results.put(fitted)
 
 
+@thorough
 def test_processes_share_one_limit(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     start, results = context.Event(), context.Queue()

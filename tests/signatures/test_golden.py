@@ -17,7 +17,7 @@ import pytest
 
 from ragc import signatures
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import reply_schema
+from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import (

@@ -15,7 +15,8 @@ import pytest
 from ragc import metrics
 from ragc import recipe as recipes
 from ragc.cli.main import main
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.core.counters import Counters
 from ragc.errors import DataError, RecipeError, UsageError
 from ragc.metrics.base import Objective

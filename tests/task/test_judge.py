@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import main
-from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import open_program
 from ragc.errors import RecipeError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

@@ -18,7 +18,7 @@ from ragc.recipe import Budget
 from ragc.targets.charges import Need
 from ragc.task.budget import FileLedger, Spare, Spent, StudyLedger
 from ragc.task.shared_budget import SharedLedger
-from tests.examples import examples
+from tests.examples import examples, thorough
 from tests.optimizers.distributed.redis_server import MISSING, PROGRAM, serving
 from tests.paths import ROOT
 
@@ -163,6 +163,7 @@ def workers(address: str, calls: str, usd: str) -> list[int]:
     return [int(job.communicate()[0]) for job in jobs]
 
 
+@thorough
 def test_dollars_hold_for_several_processes_and_are_spent_but_for_one_reserve(address: str) -> None:
     ledger = begun(address, "study", Budget())
     sent = sum(workers(address, "0", "3.7"))

@@ -14,6 +14,7 @@ from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.compiled import evaluate
 from ragc.compiled.base import load
+from ragc.compiled.opened import open_program
 from ragc.errors import CapabilityMissing, RagcError, UsageError
 from ragc.exports.contents import graph_json
 from ragc.exports.derive import derive_export
@@ -113,10 +114,10 @@ def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, 
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
     assert facts["thinking_tokens"] == 1536
     sent_before = len(server.prompts)
-    evaluate.score(evaluate.open_program(folder / "out"), include_seen=True)
+    evaluate.score(open_program(folder / "out"), include_seen=True)
     assert len(server.prompts) == sent_before, "its room is that with which it was compiled"
     evaluate.score(
-        evaluate.open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
+        open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
         include_seen=True,
     )
     assert len(limits(server)) == 2

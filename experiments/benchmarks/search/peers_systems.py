@@ -24,8 +24,8 @@ import dspy
 from experiments.benchmarks.serving.loopback import MODEL, TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import open_program
 from ragc.compiled.evaluate import score as scored
+from ragc.compiled.opened import open_program
 from ragc.core import event_loop
 from ragc.metrics import score
 from ragc.optimizers import compile as compiling

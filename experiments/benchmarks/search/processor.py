@@ -26,7 +26,7 @@ from pathlib import Path
 from experiments.benchmarks.search.study import machine
 from experiments.benchmarks.serving.loopback_world import reply, write_data
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import open_program
+from ragc.compiled.opened import open_program
 from ragc.core import event_loop
 from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore

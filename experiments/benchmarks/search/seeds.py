@@ -24,7 +24,8 @@ from typing import Any
 
 from experiments.benchmarks.search.study import machine
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.metrics.stats.intervals import mean_ci, paired, verdict
 from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore

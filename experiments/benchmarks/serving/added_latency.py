@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 import dspy
 import uvicorn
 
-from ragc.compiled.evaluate import answer_question
+from ragc.compiled.opened import answer_question
 from ragc.core import event_loop
 from ragc.serving.app import build_app
 from ragc.serving.programs import open_programs

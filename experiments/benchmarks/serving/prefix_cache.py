@@ -26,7 +26,7 @@ from typing import Any
 
 import dspy
 
-from ragc.compiled.evaluate import OpenProgram, open_program
+from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core import event_loop
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.runtime import Runtime

@@ -31,7 +31,8 @@ from typing import Any
 
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.headroom import probe

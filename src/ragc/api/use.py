@@ -65,12 +65,12 @@ def ask(
 
     Raises UsageError, Untrusted and TargetError.
     """
-    from ragc.compiled import evaluate as examples
+    from ragc.compiled import opened
 
-    program = examples.open_program(path, sets, questions=False, access=access, allow_loss=allow_loss)
+    program = opened.open_program(path, sets, questions=False, access=access, allow_loss=allow_loss)
     if again:
         program.ask_anew()
-    return examples.ask(program, question, context=context)
+    return opened.ask(program, question, context=context)
 
 
 def evaluate(
@@ -102,10 +102,11 @@ def evaluate(
     Raises UsageError for a split without questions, for replicates that are all equal and for labels of
     questions that are not asked, Untrusted, and TargetError.
     """
-    from ragc.compiled import evaluate as examples
+    from ragc.compiled.evaluate import score
+    from ragc.compiled.opened import open_program
 
-    program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
-    return examples.score(
+    program = open_program(path, sets, access=access, allow_loss=allow_loss)
+    return score(
         program,
         split,
         progress=progress or SILENT,
@@ -144,12 +145,13 @@ def compare(
     Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
     """
     from ragc.compiled import comparison
-    from ragc.compiled import evaluate as examples
+    from ragc.compiled.evaluate import score as evaluated
+    from ragc.compiled.opened import open_program
 
     def score(path: Path) -> Evaluation:
-        program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
+        program = open_program(path, sets, access=access, allow_loss=allow_loss)
         shown = progress or SILENT
-        return examples.score(program, split, progress=shown, include_seen=include_seen, count=False)
+        return evaluated(program, split, progress=shown, include_seen=include_seen, count=False)
 
     file = None if labels is None else Path(labels)
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed, labels=file)

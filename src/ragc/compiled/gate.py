@@ -23,7 +23,8 @@ from typing import Any, Literal
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import check_evaluation
-from ragc.compiled.evaluate import Evaluation, OpenProgram, open_program, score
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import SILENT, Progress

@@ -15,7 +15,7 @@ from pathlib import Path
 from ragc import recipe as recipes
 from ragc.compiled.access import Access
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import program_or_recipe
+from ragc.compiled.opened import program_or_recipe
 from ragc.compiled.resolve import Opening, resolve
 from ragc.core.kinds.marks import marked
 from ragc.core.progress import Progress

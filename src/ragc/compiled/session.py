@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragc.compiled import evaluate
+from ragc.compiled import opened
 from ragc.compiled.base import CompiledProgram, load
-from ragc.compiled.evaluate import OpenProgram
+from ragc.compiled.opened import OpenProgram
 from ragc.compiled.resolve import Opening, check_access
 from ragc.core import event_loop
 from ragc.task.answering import Row
@@ -22,7 +22,7 @@ def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
     Raises ArtefactError, and Untrusted for access that is not allowed.
     """
     # The program may be called later from another working directory.
-    compiled = load(evaluate.directory_of(path).absolute(), Session(how))
+    compiled = load(opened.directory_of(path).absolute(), Session(how))
     check_access(compiled, how)
     return compiled
 
@@ -40,12 +40,12 @@ class Session:
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Answers `question` with `compiled`. Raises RagcError."""
-        return evaluate.ask(self._ready(compiled), question, context=context)
+        return opened.ask(self._ready(compiled), question, context=context)
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Awaits what `ask` returns. Files are read in a thread, so the caller's loop is not blocked."""
         ready = await asyncio.to_thread(self._ready, compiled)
-        return await event_loop.on_loop(evaluate.answer_question(ready, question, context=context))
+        return await event_loop.on_loop(opened.answer_question(ready, question, context=context))
 
     def close(self) -> None:
         """Frees models, connections and files."""
@@ -57,5 +57,5 @@ class Session:
     def _ready(self, compiled: CompiledProgram) -> OpenProgram:
         with self._lock:
             if self._opened is None:
-                self._opened = evaluate.open_compiled(compiled, self._how, questions=False)
+                self._opened = opened.open_compiled(compiled, self._how, questions=False)
             return self._opened

@@ -21,7 +21,7 @@ from ragc.prompts.render import check_inputs, render
 from ragc.records import Question
 
 if TYPE_CHECKING:
-    from ragc.compiled.evaluate import OpenProgram
+    from ragc.compiled.opened import OpenProgram
     from ragc.compiled.resolve import Opening
     from ragc.core.progress import Progress
     from ragc.task.answering import Row
@@ -115,7 +115,7 @@ def open_for_export(
     program = derive_export(loaded)
     if not questions:
         return program
-    from ragc.compiled.evaluate import open_compiled
+    from ragc.compiled.opened import open_compiled
 
     opened_program = open_compiled(loaded, how or Opening())
     if len(opened_program.task.dev) < questions:

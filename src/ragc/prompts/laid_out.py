@@ -15,8 +15,9 @@ from itertools import chain, combinations
 from typing import Any
 
 from ragc.programs.calls.demos import plain
-from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.prompt import fill_echoes, render
+from ragc.programs.calls.replies import read_laid_out
 from ragc.prompts.demos import inputs_in, outputs_in
 from ragc.prompts.model import Input, Kind, Output, Part, Slot
 from ragc.prompts.sections import split_system

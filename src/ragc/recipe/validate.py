@@ -14,7 +14,6 @@ from typing import Any, cast
 from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.files import hub
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.groups import GROUP
 from ragc.corpora.files.records import is_address
@@ -31,9 +30,6 @@ from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
 from ragc.targets.spec import TargetSpec
-
-BUILT_IN = frozenset({"pybuiltins", "pydocs"})
-"""Data sets with their own questions and passages."""
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 
@@ -179,7 +175,7 @@ class _Reader:
         if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
             text = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
             self.problems.add(("data", "fields"), text)
-        brings = hosted or data.dataset in BUILT_IN or self.problems.inside(("data", "dataset"))
+        brings = hosted or data.dataset in datasets.BUILT_IN or self.problems.inside(("data", "dataset"))
         if not brings and "questions" not in written:
             sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
             if sizes:
@@ -205,7 +201,7 @@ class _Reader:
         return conditions
 
     def _sources(self, data: Data) -> dict[str, SourceSpec]:
-        brings = data.dataset in BUILT_IN or data.dataset in datasets.FILES
+        brings = data.dataset in datasets.BUILT_IN or data.dataset in datasets.FILES
         specs = {}
         for name, table in self.tables.sources.items():
             written = self._written("sources", name)
@@ -319,6 +315,8 @@ class _Reader:
             if not isinstance(value, str) or not value.strip():
                 continue
             if is_address(value) and keys[0] in ("data", "sources"):
+                from ragc.corpora.files import hub
+
                 try:
                     hub.parse(value)
                 except UsageError as error:

@@ -15,7 +15,6 @@ from ragc import corpora, metrics
 from ragc.core.user_code import REFERENCE, is_reference
 from ragc.core.validation import Checked, Choice, Model, Names, Number, Text, sentence, wrong
 from ragc.corpora import datasets
-from ragc.corpora.files import hub
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import NAMES
@@ -137,6 +136,8 @@ class DatasetName(Checked):
         """Returns a known id, or a valid address."""
         ids = _dataset_ids()
         if is_address(str(value)):
+            from ragc.corpora.files import hub
+
             try:
                 hub.parse(str(value))
             except UsageError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragc.compiled.evaluate import OpenProgram, answer_question
+from ragc.compiled.opened import OpenProgram, answer_question
 from ragc.core.counters import Counters, counting
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict

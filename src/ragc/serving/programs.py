@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.compiled.access import Access
-from ragc.compiled.evaluate import OpenProgram, open_program
+from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import UnknownName, UsageError

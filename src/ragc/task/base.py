@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc import metrics
 from ragc.core.digest import digest
@@ -23,8 +23,6 @@ from ragc.errors import UsageError
 from ragc.metrics import Metric, own, scoring
 from ragc.metrics.base import Objective, Scores, families
 from ragc.metrics.scoring import Scorer
-from ragc.metrics.stats.intervals import Interval, summarise
-from ragc.metrics.stats.ratios import pooled_ci
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
@@ -47,6 +45,9 @@ from ragc.task.judge import Judge
 from ragc.task.prices import check_prices, price_notes, reachable_targets
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
+
+if TYPE_CHECKING:
+    from ragc.metrics.stats.intervals import Interval
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
@@ -402,6 +403,9 @@ def _interval(
     metric: Metric, scores: Sequence[Scores], seed: int, groups: Sequence[str] | None
 ) -> Interval | None:
     """Returns the interval of one metric; None if it applies to no question."""
+    from ragc.metrics.stats.intervals import summarise
+    from ragc.metrics.stats.ratios import pooled_ci
+
     if metric.combine is None:
         return summarise(metric, [s[metric.id] for s in scores], seed=seed, groups=groups).interval
     columns = columns_of(metric, scores)

@@ -20,15 +20,14 @@ from __future__ import annotations
 import random
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc import metrics
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.datasets import pybuiltins, pydocs
 from ragc.corpora.datasets.base import Dataset
-from ragc.corpora.files import hub, mapping
+from ragc.corpora.files import mapping
 from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.folds import MAX_QUESTIONS, divide, fold
@@ -45,16 +44,16 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import DataError, UsageError
-from ragc.metrics.stats.clusters import count_groups
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe, SourceSpec
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.task.addresses import storage_address
 
+if TYPE_CHECKING:
+    from ragc.corpora.files.hub import HubRows
+
 SPLITS = ("train", "dev", "test")
-BUILT_IN = {"pybuiltins": pybuiltins, "pydocs": pydocs}
-"""Data sets that come with ragc, questions and passages, by id."""
 
 
 def searching(recipe: Recipe) -> dict[str, SourceSpec]:
@@ -73,6 +72,13 @@ class CorpusIds(Container[str]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and any(c.find(name) is not None for c in self._corpora)
+
+
+def _hub_rows(address: str, recipe: Recipe) -> HubRows:
+    """Returns the rows at an address of the Hub."""
+    from ragc.corpora.files.hub import HubRows
+
+    return HubRows(address, recipe.base)
 
 
 class RecipeData:
@@ -126,7 +132,7 @@ class RecipeData:
         UsageError.
         """
         if is_address(path):
-            read = hub.HubRows(path, self.recipe.base)
+            read = _hub_rows(path, self.recipe)
             passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
             self._commits |= {path: read.revision} if read.revision else {}
             return corpus_of(passages)
@@ -135,7 +141,7 @@ class RecipeData:
             return corpus_of(passages)
         if path:
             return read_corpus(self.recipe.path(path), progress=self._progress)
-        if built_in := BUILT_IN.get(self.data.dataset):
+        if built_in := datasets.built_in(self.data.dataset):
             return corpus_of(built_in.passages())
         if self.data.dataset in datasets.FILES:
             own = {p.id: p for file in self._files() for p in self._read(file).passages}
@@ -238,12 +244,14 @@ class RecipeData:
 
     def _note_groups(self, splits: Mapping[str, tuple[Question, ...]], unfit: Mapping[str, int]) -> None:
         if unfit or any(q.group for questions in splits.values() for q in questions):
+            from ragc.metrics.stats.clusters import count_groups
+
             counts = {name: count_groups(q.group for q in questions) for name, questions in splits.items()}
             self._groups = {"by": self._column or "gold_ids", "n": counts, "unfit": dict(unfit)}
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
         """Returns all questions to draw splits from. Their ids must be in `known` unless it is empty."""
-        if built_in := BUILT_IN.get(self.data.dataset):
+        if built_in := datasets.built_in(self.data.dataset):
             return self._filter(built_in.questions(), self.data.dataset)
         hosted = self.data.dataset if is_address(self.data.dataset) else ""
         path = self.data.questions or hosted
@@ -279,7 +287,7 @@ class RecipeData:
         if not is_address(path):
             questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
             return questions
-        read = hub.HubRows(path, self.recipe.base)
+        read = _hub_rows(path, self.recipe)
         questions, self._skipped[path] = mapping.questions_of(read, path, **how)
         self._commits |= {path: read.revision} if read.revision else {}
         return questions

@@ -242,6 +242,7 @@ def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:
     assert any(problem.startswith("item 1: `question` is missing") for problem in result)
 
 
+@thorough
 def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folder: Path) -> None:
     many = 20_000
     row = EXAMPLES["hotpotqa"]["row"] | {

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragc.corpora.datasets import pybuiltins, pydocs
+from ragc.corpora.datasets import BUILT_IN, pybuiltins, pydocs
 from ragc.errors import DataError
-from ragc.recipe.validate import BUILT_IN
 
 CARD = tomllib.loads(Path(pybuiltins.__file__).with_suffix(".toml").read_text("utf-8"))
 PASSAGES = {passage.id: passage for passage in pybuiltins.passages()}

@@ -16,6 +16,7 @@ import pytest
 from ragc.corpora.documents.base import Document, UnreadableDocument
 from ragc.corpora.documents.reading import DocumentReader
 from ragc.errors import UsageError
+from tests.examples import thorough
 from tests.paths import ROOT
 
 docx = pytest.importorskip("docx", reason="the extra documents is not installed")
@@ -265,6 +266,7 @@ def read(path):
 """
 
 
+@thorough
 def test_a_reader_of_ones_own_costs_no_more_than_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

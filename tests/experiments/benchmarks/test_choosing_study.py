@@ -18,7 +18,7 @@ from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import thorough
+from tests.examples import cases, thorough
 
 MODULE = """
 import dspy
@@ -113,7 +113,7 @@ def agrees(name: str, seed: int, share: float, folder: Path) -> None:
     assert requests <= world.budget
 
 
-@pytest.mark.parametrize(("name", "seed", "share"), [("clusters", 3, 0.1), ("smooth", 4, 0.05)])
+@pytest.mark.parametrize(("name", "seed", "share"), cases([("clusters", 3, 0.1), ("smooth", 4, 0.05)], 1))
 def test_bench_and_compile_pick_the_same(name: str, seed: int, share: float, tmp_path: Path) -> None:
     agrees(name, seed, share, tmp_path)
 
@@ -169,6 +169,7 @@ def test_a_study_of_a_pool_tries_its_settings_alone() -> None:
     assert int(world.seen.any(axis=1).sum()) > 3
 
 
+@thorough
 def test_a_study_repeats_itself() -> None:
     picks = [study_picks(kind_world("ties", 5, 0.1), 7, [0.15, 1.0]) for _ in range(2)]
     assert picks[0] == picks[1]

@@ -14,6 +14,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
+from ragc.compiled.opened import open_program
 from ragc.errors import DataError, UsageError
 from ragc.metrics.judged.labels import beside, digest
 from ragc.store.call_store import CallStore
@@ -173,7 +174,7 @@ def scored(
     judge = ScriptedTarget(lambda _: {"correct": rng.random() < 0.5})
     main_model = ScriptedTarget(lambda _: {"answer": "no colour"})
     sets = [f"metrics.report=['{metric}']", f"search.objectives=['{metric}']"]
-    opened = evaluate.open_program(
+    opened = open_program(
         folder / "recipe.toml",
         sets,
         store=CallStore(folder / "store"),

@@ -25,7 +25,7 @@ from ragc.metrics.stats.multiple import (
     match,
     max_t,
 )
-from tests.examples import examples
+from tests.examples import examples, thorough
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
 tables = st.integers(2, 4).flatmap(
@@ -200,6 +200,7 @@ def test_an_unknown_adjustment_and_a_confidence_out_of_range_are_refused() -> No
         adjust_family([contrast], seed=0, confidence=95)
 
 
+@thorough
 def test_the_family_wise_error_is_kept_where_single_tests_lose_it() -> None:
     """Ten variants, the first really better: 150 families, so the simulation error of .05 is .018."""
     rng = np.random.default_rng(7)

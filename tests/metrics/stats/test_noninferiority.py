@@ -17,6 +17,7 @@ from ragc.metrics.stats.noninferiority import (
     p_mean_above,
     questions_needed,
 )
+from tests.examples import thorough
 
 
 def scores(worse: int, better: int, n: int) -> tuple[list[float], list[float]]:
@@ -96,6 +97,7 @@ def test_a_mean_is_shown_to_lie_above_a_bound() -> None:
         p_mean_above(right, 1.0)
 
 
+@thorough
 def test_what_must_hold_in_simulated_runs() -> None:
     cells = list(gate.rows(1_000))
     assert len(cells) == 8  # a loss of .10 with 5% changed cannot be
@@ -103,6 +105,7 @@ def test_what_must_hold_in_simulated_runs() -> None:
 
 
 @pytest.mark.parametrize("size", [0.3, 0.5])
+@thorough
 def test_a_true_loss_of_the_allowed_one_passes_seldom_with_graded_scores_too(size: float) -> None:
     rng, passed, runs = np.random.default_rng(3), 0, 400
     for _ in range(runs):

@@ -94,6 +94,7 @@ def test_the_best_case_that_the_note_once_took_is_far_from_the_truth() -> None:
 
 
 @pytest.mark.parametrize("n", [30, 100])
+@thorough
 def test_scores_of_several_sizes_have_the_power_of_their_one_size(n: int) -> None:
     rng = np.random.default_rng(n)
     sizes = np.array([0.2, 0.4, 0.667, 1.0])

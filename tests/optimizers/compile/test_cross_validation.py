@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
@@ -18,6 +19,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
 
 
@@ -67,7 +69,7 @@ def test_a_second_compile_is_the_same_look_and_a_changed_one_another(run: Run) -
     assert (changed.number, changed.seen) == (2, 30)
 
 
-@pytest.mark.parametrize("after", [60, 150])
+@pytest.mark.parametrize("after", cases([60, 150], 1))
 def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int) -> None:
     whole = run("whole", store=CallStore(None))
     store = CallStore(tmp_path / "other")

@@ -10,7 +10,8 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.errors import RecipeError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory

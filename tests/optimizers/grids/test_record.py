@@ -15,7 +15,8 @@ from filelock import FileLock
 
 import ragc
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError

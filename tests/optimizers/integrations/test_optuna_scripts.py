@@ -26,7 +26,7 @@ from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
 from ragc.optimizers.status import status
 from tests import processes
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import RECIPE, write_data
 from tests.paths import ROOT
 
@@ -85,6 +85,7 @@ def test_the_script_of_the_guide_runs_and_goes_on(project: Path, capsys: pytest.
     assert re.search(r"trials +39 of 39, and the baseline", capsys.readouterr().out)
 
 
+@thorough
 def test_the_guides_study_with_a_sampler_pruner_and_storage_of_its_own_runs_and_goes_on(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import ragc
 from ragc.programs.base import RagProgram
-from ragc.programs.calls.layouts import adapter, read_laid_out
-from ragc.programs.calls.replies import read_reply
+from ragc.programs.calls.layouts import adapter
+from ragc.programs.calls.replies import read_laid_out, read_reply
 from ragc.programs.calls.streaming import text_so_far
 from ragc.programs.knobs import LAYOUTS
 from ragc.records import Passage

@@ -14,6 +14,7 @@ from ragc.optimizers.plan.headroom.probe import headroom
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
+from tests.examples import thorough
 from tests.optimizers.colours import written
 from tests.optimizers.compile.test_passes import Watched
 from tests.optimizers.priced import PRICE, compiled, priced_recipe, target_of
@@ -47,6 +48,7 @@ def test_what_has_to_stay_unspent_pays_for_nothing() -> None:
     assert (none.share, none.trials) == (0, 0)
 
 
+@thorough
 def test_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     folder = written(tmp_path)

@@ -373,6 +373,7 @@ def test_beside_the_bound_stands_what_average_settings_take(
 
 
 @pytest.mark.timeout(60)
+@thorough
 def test_more_trials_than_anybody_runs_are_planned_as_fast(folder: Path) -> None:
     plans = [
         estimate(recipes.load(folder / "recipe.toml", (f"search.trials={trials}", "budget.lm_calls=300")))

@@ -13,6 +13,7 @@ from dspy import lm15
 import ragc
 from ragc import recipe as recipes
 from ragc.compiled import evaluate
+from ragc.compiled.opened import open_program
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.directory import epoch_of
@@ -64,7 +65,7 @@ def test_again_asks_anew_once_and_what_was_kept_before_stays(folder: Path) -> No
     assert len(target.requests) == 2 * first, "the replies of before are kept, for others"
     compiled(folder, target, again=True)
     assert len(target.requests) == 3 * first
-    opened = evaluate.open_program(folder / "out", SETS[-1:], targets={"main": target})
+    opened = open_program(folder / "out", SETS[-1:], targets={"main": target})
     evaluate.score(opened, "test")
     assert len(target.requests) == 3 * first, "a later evaluation uses the replies that were measured"
 

@@ -10,7 +10,8 @@ import pytest
 
 import ragc
 from ragc.compiled.base import CompiledProgram, load
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.errors import RagcError
 from ragc.optimizers.search import checkpoint
 from ragc.optimizers.search.storage import study_directory

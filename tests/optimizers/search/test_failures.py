@@ -175,6 +175,7 @@ def test_when_the_baseline_is_kept_it_says_so(run: Run) -> None:
     assert result.note.startswith("The baseline is kept")
 
 
+@thorough
 def test_a_study_with_a_failing_program_resumes_to_the_same_bytes(run: Run, folder: Path) -> None:
     sets = (*THREE, 'search.objectives=["em", "-tokens"]', "seed=1")
     run("whole", sets=sets, target=ScriptedTarget(broken("cot")))

@@ -192,6 +192,7 @@ def test_a_budget_alone_says_when_a_study_ends(run: Run, folder: Path) -> None:
     assert search_of(folder / "out")["trials"] == 10
 
 
+@thorough
 def test_a_study_that_ended_by_its_worth_resumes_to_the_same_bytes(run: Run, folder: Path) -> None:
     sets = (*SETS, "search.worth=1000")
     run("whole", sets=sets, target=ScriptedTarget(needs_three), store=CallStore(None))

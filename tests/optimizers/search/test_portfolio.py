@@ -14,7 +14,8 @@ import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import ask, open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import ask, open_program
 from ragc.errors import RagcError, RecipeError, UsageError
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.portfolio import divide_trials

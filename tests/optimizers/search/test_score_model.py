@@ -190,6 +190,7 @@ def test_without_scores_there_is_no_posterior() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+@thorough
 def test_the_bias_of_a_choice_is_that_of_repeated_studies(seed: int) -> None:
     """Fresh answers to the same cells, and the choice among their posterior means, one study after the other.
 

@@ -116,7 +116,7 @@ def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> Non
         )
 
 
-@pytest.mark.parametrize(("objectives", "reply"), KINDS)
+@pytest.mark.parametrize(("objectives", "reply"), cases(KINDS, 1))
 @pytest.mark.parametrize("kill", cases([110, 90, 130], 1))
 def test_killed_and_resumed_it_learns_the_same(
     kill: int, objectives: str, reply: Reply, run: Run, folder: Path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.calls.replies import field_tokens, mean_probability
+from ragc.programs.calls.field_logprobs import field_tokens, mean_probability
 from ragc.targets.base import TokenLogprob
 
 

@@ -18,10 +18,12 @@ from pydantic import BaseModel, Field
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.programs import method, trace
-from ragc.programs.calls import replies
-from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
+from ragc.programs.calls import exact, replies
+from ragc.programs.calls.exact import Reading, flat_fields
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import Reading, output_model, read_reply, reply_schema
+from ragc.programs.calls.replies import read_laid_out, read_reply
+from ragc.programs.calls.schemas import output_model, reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.align import SyntacticParse
@@ -479,7 +481,7 @@ def test_a_reply_that_fits_its_schema_is_left_as_it_is(data: Any) -> None:
 @settings(max_examples=examples(600), deadline=None)
 @given(data=st.data())
 def test_a_reply_in_shape_is_read_as_if_it_were_mended(data: Any) -> None:
-    flat = [signature for _, signature in SIGNATURES if replies._flat_fields(signature) is not None]
+    flat = [signature for _, signature in SIGNATURES if flat_fields(signature) is not None]
     assert len(flat) > 5
     signature = data.draw(st.sampled_from(flat))
     good = json.dumps(data.draw(replies_of(signature)), ensure_ascii=data.draw(st.booleans()))
@@ -492,7 +494,8 @@ def test_a_reply_in_shape_is_read_as_if_it_were_mended(data: Any) -> None:
             return str(error)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replies, "_flat_fields", lambda signature: None)
+        for module in (exact, replies):
+            patch.setattr(module, "flat_fields", lambda signature: None)
         mended = reading()
     assert reading() == mended
 

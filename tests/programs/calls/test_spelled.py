@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.calls.replies import field_tokens
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.spelled import value_tokens
 from ragc.targets.base import TokenLogprob
 

@@ -8,8 +8,8 @@ import pytest
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure
-from ragc.programs.calls.layouts import JSON_LAYOUTS, read_laid_out
-from ragc.programs.calls.replies import read_reply
+from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.replies import read_laid_out, read_reply
 from ragc.signatures.align import AlignComponent, SyntacticParse
 from ragc.signatures.answer import ClosedBookAnswer, KnownAnswer, ShortAnswer, apply_format, with_reasoning
 from ragc.signatures.claims import ClaimSplit, JudgeKnown, QuestionSplit

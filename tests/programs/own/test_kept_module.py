@@ -18,6 +18,7 @@ from ragc.compiled.base import load
 from ragc.errors import Untrusted, UsageError
 from ragc.testing import ScriptedTarget
 from tests import processes
+from tests.examples import thorough
 
 SUPPORT = '''"""A program in a module of its own."""
 
@@ -91,6 +92,7 @@ def ran(words: list[str], cwd: Path, home: Path) -> Any:
     return processes.run(["-m", "ragc", *words], cwd=cwd, environment=environment)
 
 
+@thorough
 def test_the_command_line_opens_it_from_another_folder(folder: Path, tmp_path: Path) -> None:
     compiled(tmp_path / "out")
     elsewhere = tmp_path / "elsewhere"

@@ -17,6 +17,7 @@ from experiments.benchmarks.serving.loopback import Loopback
 from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.compiled import evaluate
+from ragc.compiled.opened import ask, open_program
 from ragc.errors import BudgetExhausted, RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
@@ -144,15 +145,15 @@ def test_declared_values_shape_the_module_and_retrieve_searches_the_source(folde
 def test_what_was_compiled_is_asked_and_scored(folder: Path) -> None:
     compiled_in(folder)
     target = ScriptedTarget(script)
-    opened = evaluate.open_program(folder / "out", questions=False, targets={"main": target})
-    row = evaluate.ask(opened, "What is number 100?")
+    opened = open_program(folder / "out", questions=False, targets={"main": target})
+    row = ask(opened, "What is number 100?")
     assert row.prediction == "a100"
     opened.close()
-    scored = evaluate.open_program(folder / "out", targets={"main": target})
+    scored = open_program(folder / "out", targets={"main": target})
     result = evaluate.score(scored, "test")
     assert result.metrics["em"].mean == 1
     scored.close()
-    plain = evaluate.open_program(folder / "recipe.toml", targets={"main": target})
+    plain = open_program(folder / "recipe.toml", targets={"main": target})
     assert evaluate.score(plain, "dev").metrics["em"].mean < 1
     plain.close()
 

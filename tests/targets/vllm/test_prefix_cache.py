@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ragc.cli import console
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.core import event_loop
 from ragc.store.call_store import CallStore
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens, read

@@ -30,8 +30,8 @@ from typing import Any
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure
-from ragc.programs.calls.layouts import JSON_LAYOUTS, read_laid_out
-from ragc.programs.calls.replies import read_reply
+from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.replies import read_laid_out, read_reply
 
 HERE = Path(__file__).parent
 OUTCOMES = ("right", "refused", "wrong", "kept off")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import output_model, reply_schema
+from ragc.programs.calls.schemas import output_model, reply_schema
 from ragc.targets.base import Reply
 from tests.exports.common import texts
 

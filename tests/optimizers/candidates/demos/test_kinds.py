@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from ragc import recipe as recipes
 from ragc.compiled.base import load
-from ragc.compiled.evaluate import open_program, score
+from ragc.compiled.evaluate import score
+from ragc.compiled.opened import open_program
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError

@@ -22,6 +22,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 BEST = 62
@@ -155,7 +156,7 @@ def test_without_calibration_the_ends_of_the_range_are_not_asked_for(run: Run, f
     assert len(requests) < 3 * 20
 
 
-@pytest.mark.parametrize("after", [45, 55])
+@pytest.mark.parametrize("after", cases([45, 55], 1))
 def test_a_study_cut_off_while_calibrating_resumes_to_the_same_program(
     run: Run, folder: Path, after: int
 ) -> None:

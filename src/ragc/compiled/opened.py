@@ -1,0 +1,159 @@
+"""Opens a compiled program or a recipe on its runtime, and answers single questions with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ragc import recipe
+from ragc.compiled.access import Access
+from ragc.compiled.base import PACKED, CompiledProgram, load
+from ragc.compiled.resolve import Opening, resolve
+from ragc.core import event_loop
+from ragc.core.paths import missing_file
+from ragc.core.progress import SILENT, listening
+from ragc.errors import ArtefactError, UsageError
+from ragc.programs.base import RagProgram
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
+from ragc.task.answering import Row, answer
+from ragc.task.base import Task, prepare, recorded_rooms
+from ragc.task.prompts import give_prompts
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProgram:
+    """A program on its runtime. `compiled` is None if it comes from a recipe alone."""
+
+    task: Task
+    program: RagProgram
+    compiled: CompiledProgram | None
+
+    def repeated(self, number: int) -> RagProgram:
+        """Builds the program anew with replies that are drawn for the `number`th time after the first."""
+        task, runtime = self.task, self.task.runtime.repeated(number)
+        if self.compiled is not None:
+            entry = task.method if task.method.id == self.compiled.state.method else None
+            return self.compiled.build(runtime, entry)
+        program = task.method.build(runtime, task.recipe.fixed(task.method))
+        if task.recipe.prompts:
+            program = give_prompts(program, task.recipe)
+        program.learned = self.program.learned
+        return program
+
+    def ask_anew(self) -> None:
+        """Makes later calls ask the models again instead of using stored replies."""
+        self.task.runtime.gateway.epoch = uuid4().hex[:16]
+
+    def close(self) -> None:
+        """Frees models, connections and files."""
+        event_loop.run(self.task.runtime.aclose())
+        self.task.ledger.close()
+        self.task.runtime.gateway.store.close()
+
+
+def directory_of(path: str | Path) -> Path:
+    """Returns `path`, or the directory of the pack `path`, a `.ragc` file. Raises ArtefactError."""
+    where = Path(path)
+    if where.suffix != PACKED or not where.is_file():
+        return where
+    from ragc.compiled.pack import unpacked
+
+    return unpacked(where)
+
+
+def program_or_recipe(path: str | Path) -> Path:
+    """Returns `directory_of(path)`. Raises ArtefactError also where nothing is there."""
+    where = directory_of(path)
+    if not where.exists():
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
+    return where
+
+
+def open_program(
+    path: str | Path,
+    sets: Sequence[str] = (),
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    access: Access = Access(),
+    allow_loss: bool = False,
+) -> OpenProgram:
+    """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
+
+    A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
+    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
+    that parts of its prompts are lost. Raises UsageError and its subclasses.
+    """
+    where = program_or_recipe(path)
+    if where.is_dir():
+        how = Opening(tuple(sets), access)
+        return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
+    base = None if access.base is None else Path(access.base)
+    resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
+    task = prepare(resolved, store=store, questions=questions, targets=targets)
+    _count_only_for_a_limit(task)
+    program = task.method.build(task.runtime, task.recipe.fixed(task.method))
+    if resolved.prompts:
+        program = give_prompts(program, resolved)
+    return OpenProgram(task, program, None)
+
+
+def open_compiled(
+    compiled: CompiledProgram,
+    how: Opening,
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+) -> OpenProgram:
+    """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
+    resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
+    keys = recipe.set_keys(how.sets)
+    other_data = any(key[0] == "data" for key in keys)
+    changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
+    rooms = recorded_rooms(compiled.provenance)
+    task = prepare(
+        resolved,
+        store=store,
+        questions=questions,
+        targets=targets,
+        grouped=other_data or "groups" in compiled.provenance,
+        rooms={
+            name: thinking
+            for name, thinking in rooms.items()
+            if name not in changed and ("targets",) not in keys
+        },
+    )
+    _count_only_for_a_limit(task)
+    task.runtime.gateway.epoch = compiled.epoch
+    entry = task.method if task.method.id == compiled.state.method else None
+    return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
+
+
+def _count_only_for_a_limit(task: Task) -> None:
+    """Removes the ledger unless the recipe has a budget, as an evaluation is never resumed."""
+    if task.recipe.budget == recipe.Budget():
+        task.runtime.gateway.ledger = None
+
+
+def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """Answers one question."""
+    return event_loop.run(answer_question(opened, question, context=context))
+
+
+async def answer_question(
+    opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
+) -> Row:
+    """Answers as `ask` does, on the process's event loop."""
+    if not question.strip():
+        raise UsageError("The question is empty; write it as one argument, in quotes.")
+    with listening(SILENT.note):  # a question is no measured run; targets that are open stay so
+        await opened.task.runtime.open(SILENT.download)
+    return await answer(opened.program, Question("", question, (), **dict(context or {})))
