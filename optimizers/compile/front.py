@@ -232,16 +232,16 @@ def limits_of(rule: SelectionRule, answers: Sequence[Sequence[Row]]) -> list[dic
 
 def limit_note(limits: Mapping[str, Mapping[str, float]]) -> str:
     """Returns a sentence where the winner exceeds `limits` on dev, as no trial kept to them; "" elsewhere."""
-    over = [
-        f"{name} {held['dev']:.4g} (at most {held['most']:g})"
-        for name, held in limits.items()
-        if held["dev"] > held["most"]
-    ]
-    return (
-        f"No program kept to the limits on dev, and the nearest was chosen: {', '.join(over)}."
-        if over
-        else ""
+    over = [(name, held["dev"], held["most"]) for name, held in limits.items() if held["dev"] > held["most"]]
+    if not over:
+        return ""
+    shown = ", ".join(
+        f"{name} {'not measured' if amount >= UNMEASURED else format(amount, '.4g')} (at most {most:g})"
+        for name, amount, most in over
     )
+    again = any(amount >= UNMEASURED and name.startswith("latency") for name, amount, _ in over)
+    hint = " Replies of older versions do not say how long they took; --again asks anew." if again else ""
+    return f"No program kept to the limits on dev, and the nearest was chosen: {shown}.{hint}"
 
 
 def routing_gain(task: Task, tested: Sequence[TestedMember]) -> tuple[str, RoutingGain] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.core.display import figure, quantity
+from ragc.metrics.base import UNMEASURED
 from ragc.reports.report import FrontProgram
 from ragc.reports.values import amount, entries, mapping, number, text
 
@@ -70,10 +71,15 @@ def limit_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
 def _standings(limits: Any) -> str:
     """Returns how a program stands to `limits`, such as `tokens within (760 on test, at most 800)`."""
     return ", ".join(
-        f"{name} {text(mapping(held).get('standing'))} ({amount(mapping(held).get('test')):.4g} on test, "
-        f"at most {amount(mapping(held).get('most')):g})"
+        f"{name} {text(mapping(held).get('standing'))} ({_on_test(mapping(held))}, at most "
+        f"{amount(mapping(held).get('most')):g})"
         for name, held in mapping(limits).items()
     )
+
+
+def _on_test(limit: Mapping[str, Any]) -> str:
+    cost = number(limit.get("test"))
+    return "not measured on test" if cost is None or cost >= UNMEASURED else f"{cost:.4g} on test"
 
 
 def _dev_lines(search: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ragc.recipe.values import PickRule
 from ragc.reports.front import front_lines, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
 
@@ -129,6 +129,20 @@ def test_limits_that_no_setting_meets_choose_the_nearest_and_say_so(run: Run) ->
     chosen = provenance_of(result.path)["search"]
     assert "No program kept to the limits on dev, and the nearest was chosen: tokens" in result.note
     assert chosen["limits"]["tokens"]["dev"] == pytest.approx(min(means.values()))
+
+
+def test_a_cost_that_was_not_measured_is_within_no_limit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Reply.to_json
+
+    def as_older_versions(reply: Reply) -> dict[str, Any]:
+        return {name: value for name, value in whole(reply).items() if name != "seconds"}
+
+    monkeypatch.setattr(Reply, "to_json", as_older_versions)
+    run("before")
+    result = run("after", sets=("search.limits.latency_p95=5",))
+    assert "latency_p95 not measured (at most 5)" in result.note
+    assert "--again asks anew" in result.note
+    assert provenance_of(result.path)["limits"]["latency_p95"]["standing"] == "unclear"
 
 
 def test_pick_within_takes_the_cheapest_of_those_about_as_good(run: Run) -> None:
