@@ -197,8 +197,8 @@ def _levels_in(
         for at, line in enumerate(page):
             if line.size in sizes:
                 levels[line.size][writer.heading(at)[0]] += 1
-    found = {size: seen.most_common(1)[0] for size, seen in levels.items()}
-    return {size: level for size, (level, n) in found.items() if level and n >= MIN_OF_A_SIZE}
+    common = {size: seen.most_common(1)[0] for size, seen in levels.items()}
+    return {size: level for size, (level, n) in common.items() if level and n >= MIN_OF_A_SIZE}
 
 
 class _PageWriter:

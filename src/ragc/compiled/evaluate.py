@@ -389,7 +389,7 @@ def score(
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
-    people = _labels(labels, task, questions)
+    answer_labels = _labels(labels, task, questions)
 
     drawn, second, measured = event_loop.run(
         _draw(opened, task, questions, split, progress, replicates=replicates, again=again)
@@ -425,9 +425,9 @@ def score(
         second,
         showing=left,
     )
-    if people:
+    if answer_labels:
         run = runs.of_rows(split, evaluation.row_values())
-        evaluation = replace(evaluation, agreement=people.agreement(run))
+        evaluation = replace(evaluation, agreement=answer_labels.agreement(run))
     return evaluation
 
 
