@@ -2,9 +2,8 @@
 
 Headings are the entries of the outline if the file has one, and lines of a size that has mostly such entries:
 outlines leave some headings out. Else a line is a heading if it is larger than the running text; a larger
-size is a higher level. Lines at the top or bottom of many pages with the same words,
-numbers ignored, are page headers and footers. A word that was broken at the end of a line is joined. Tables
-are read as lines of text.
+size is a higher level. Lines at the top or bottom of many pages with the same words, numbers ignored, are
+page headers and footers. A word that was broken at the end of a line is joined. Tables with rules are tables.
 """
 
 from __future__ import annotations
