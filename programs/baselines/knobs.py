@@ -107,7 +107,7 @@ class VanillaKnobs(PassageKnobs):
         "says, or always, or never; chunks then end at headings", searched=False, paper="none",
     )  # fmt: skip
     tables: str = choice(
-        "source", _TITLES, "whether the title of a chunk that begins inside a table names the table's columns",
+        "source", _TITLES, "whether the title of a chunk that begins inside a table names its columns",
         searched=False, paper="none",
     )  # fmt: skip
 

@@ -400,10 +400,7 @@ def score(
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
-    look = showing.count() if showing and count else None
-    warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
-    if warning:
-        progress.note(warning)
+    look = _look(showing, task, split, progress, count=count)
     since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
     if since and split == "test" and contamination.left_out != left_out_in(provenance):
         since = replace(since, same_questions=False)
@@ -425,10 +422,19 @@ def score(
         second,
         showing=left,
     )
-    if answer_labels:
-        run = runs.of_rows(split, evaluation.row_values())
-        evaluation = replace(evaluation, agreement=answer_labels.agreement(run))
-    return evaluation
+    if answer_labels is None:
+        return evaluation
+    run = runs.of_rows(split, evaluation.row_values())
+    return replace(evaluation, agreement=answer_labels.agreement(run))
+
+
+def _look(showing: Showing | None, task: Task, split: str, progress: Progress, *, count: bool) -> Look | None:
+    """Counts the look at test questions, or records the use of others; notes what is to be said of it."""
+    look = showing.count() if showing and count else None
+    warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
+    if warning:
+        progress.note(warning)
+    return look
 
 
 def _labels(path: Path | None, task: Task, questions: Sequence[Question]) -> AnswerLabels | None:
