@@ -401,12 +401,8 @@ def score(
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
     look = _look(showing, task, split, progress, count=count)
-    since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
-    if since and split == "test" and contamination.left_out != left_out_in(provenance):
-        since = replace(since, same_questions=False)
+    since = _shift(provenance, task, split, means, contamination) if provenance else None
     remark = " ".join([*_remarks(opened, split, contamination), *unscored([row.findings for row in rows])])
-    shown = contamination if split == "test" else CLEAN
-    left = None if look else showing
     variances = variances_of(drawn, task) if replicates > 1 else {}
     evaluation = Evaluation(
         rows,
@@ -416,16 +412,30 @@ def score(
         since,
         look,
         remark,
-        shown,
+        contamination if split == "test" else CLEAN,
         task.seed,
         variances,
         second,
-        showing=left,
+        showing=None if look else showing,
     )
     if answer_labels is None:
         return evaluation
     run = runs.of_rows(split, evaluation.row_values())
     return replace(evaluation, agreement=answer_labels.agreement(run))
+
+
+def _shift(
+    provenance: Mapping[str, Any],
+    task: Task,
+    split: str,
+    means: Mapping[str, Interval],
+    contamination: Contamination,
+) -> ScoreShift | None:
+    """Returns the change since the compile; test questions that are left out now make them other questions."""
+    since = measure_score_shift(provenance, task.facts, split, means)
+    if since and split == "test" and contamination.left_out != left_out_in(provenance):
+        return replace(since, same_questions=False)
+    return since
 
 
 def _look(showing: Showing | None, task: Task, split: str, progress: Progress, *, count: bool) -> Look | None:
