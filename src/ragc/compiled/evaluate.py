@@ -431,7 +431,7 @@ def _shift(
     means: Mapping[str, Interval],
     contamination: Contamination,
 ) -> ScoreShift | None:
-    """Returns the change since the compile; test questions that are left out now make them other questions."""
+    """Returns the change since the compile; other test questions left out make the questions others."""
     since = measure_score_shift(provenance, task.facts, split, means)
     if since and split == "test" and contamination.left_out != left_out_in(provenance):
         return replace(since, same_questions=False)
