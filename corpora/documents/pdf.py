@@ -2,9 +2,8 @@
 
 Headings are the entries of the outline if the file has one, and lines of a size that has mostly such entries:
 outlines leave some headings out. Else a line is a heading if it is larger than the running text; a larger
-size is a higher level. Lines at the top or bottom of many pages with the same words,
-numbers ignored, are page headers and footers. A word that was broken at the end of a line is joined. Tables
-are read as lines of text.
+size is a higher level. Lines at the top or bottom of many pages with the same words, numbers ignored, are
+page headers and footers. A word that was broken at the end of a line is joined. Tables with rules are tables.
 """
 
 from __future__ import annotations
@@ -197,8 +196,8 @@ def _levels_in(
         for at, line in enumerate(page):
             if line.size in sizes:
                 levels[line.size][writer.heading(at)[0]] += 1
-    found = {size: seen.most_common(1)[0] for size, seen in levels.items()}
-    return {size: level for size, (level, n) in found.items() if level and n >= MIN_OF_A_SIZE}
+    common = {size: seen.most_common(1)[0] for size, seen in levels.items()}
+    return {size: level for size, (level, n) in common.items() if level and n >= MIN_OF_A_SIZE}
 
 
 class _PageWriter:

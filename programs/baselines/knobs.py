@@ -30,6 +30,7 @@ from ragc.programs.knobs import (
     switch,
 )
 
+_TITLES = ("source", "titled", "untitled")
 _USES_LOCAL = When("sources_used", ("local", "both"))
 _USES_WEB = When("sources_used", ("web", "both"))
 _GREEDY = "SlimPLM samples at 0.01, which is greedy"
@@ -103,23 +104,13 @@ class VanillaKnobs(PassageKnobs):
     """One search, one answer, and what the titles of chunks say."""
 
     sections: str = choice(
-        "source",
-        ("source", "titled", "untitled"),
-        "whether the title of a chunk names its section: as the source's option chunk_by says, or always, or "
-        "never; chunks then end at headings",
-        searched=False,
-        added=True,
-        paper="none",
-    )
+        "source", _TITLES, "whether the title of a chunk names its section: as the source's option chunk_by "
+        "says, or always, or never; chunks then end at headings", searched=False, added=True, paper="none",
+    )  # fmt: skip
     tables: str = choice(
-        "source",
-        ("source", "titled", "untitled"),
-        "whether the title of a chunk that begins inside a table names the table's columns: as the source's "
-        "option chunk_by says, or always, or never",
-        searched=False,
-        added=True,
-        paper="none",
-    )
+        "source", _TITLES, "whether the title of a chunk that begins inside a table names its columns",
+        searched=False, added=True, paper="none",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

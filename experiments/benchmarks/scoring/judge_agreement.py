@@ -128,8 +128,8 @@ async def judge_answers(
         async with free:
             verdict = await judge.assess(outcome)
         fields = {"question": outcome.question, "answers": outcome.answers, "prediction": outcome.prediction}
-        found = replace(outcome, findings={judge.family: Finding(verdict, judge.backend)})
-        score = get(CLAIMS).score(found) if judge.family == CLAIMS else None
+        graded = replace(outcome, findings={judge.family: Finding(verdict, judge.backend)})
+        score = get(CLAIMS).score(graded) if judge.family == CLAIMS else None
         return {**fields, "human": human, "judge": verdict, "score": score}
 
     return await asyncio.gather(*(one(*row) for row in rows))

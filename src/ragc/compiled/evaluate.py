@@ -241,7 +241,7 @@ def score(
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
-    people = _labels(labels, task, questions)
+    answer_labels = _labels(labels, task, questions)
 
     drawn, second, measured = event_loop.run(
         _draw(opened, task, questions, split, progress, replicates=replicates, again=again)
@@ -252,13 +252,8 @@ def score(
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
-    look = showing.count() if showing and count else None
-    warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
-    if warning:
-        progress.note(warning)
-    since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
-    if since and split == "test" and contamination.left_out != left_out_in(provenance):
-        since = replace(since, same_questions=False)
+    look = _look(showing, task, split, progress, count=count)
+    since = _shift(provenance, task, split, means, contamination) if provenance else None
     remark = " ".join([*_remarks(opened, split, contamination), *unscored([row.findings for row in rows])])
     evaluation = Evaluation(
         rows,
@@ -274,10 +269,33 @@ def score(
         second_verdicts=second,
         showing=None if look else showing,
     )
-    if people:
-        run = runs.of_rows(split, evaluation.row_values())
-        evaluation = replace(evaluation, agreement=people.agreement(run))
-    return evaluation
+    if answer_labels is None:
+        return evaluation
+    run = runs.of_rows(split, evaluation.row_values())
+    return replace(evaluation, agreement=answer_labels.agreement(run))
+
+
+def _shift(
+    provenance: Mapping[str, Any],
+    task: Task,
+    split: str,
+    means: Mapping[str, Interval],
+    contamination: Contamination,
+) -> ScoreShift | None:
+    """Returns the change since the compile; other test questions left out make the questions others."""
+    since = measure_score_shift(provenance, task.facts, split, means)
+    if since and split == "test" and contamination.left_out != left_out_in(provenance):
+        return replace(since, same_questions=False)
+    return since
+
+
+def _look(showing: Showing | None, task: Task, split: str, progress: Progress, *, count: bool) -> Look | None:
+    """Counts the look at test questions, or records the use of others; notes what is to be said of it."""
+    look = showing.count() if showing and count else None
+    warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
+    if warning:
+        progress.note(warning)
+    return look
 
 
 def _labels(path: Path | None, task: Task, questions: Sequence[Question]) -> AnswerLabels | None:

@@ -60,13 +60,13 @@ def test_kappa_stands_beside_judged_scores_and_no_others(
     )
     assert ragc.summarize(rows).agreement is None
     ragc.label_answers(rows, even)
-    found = ragc.summarize(rows).agreement
-    assert found is not None
-    assert set(found.metrics) == {"judge_acc", "faithfulness"}
-    one, share = found.metrics["judge_acc"], found.metrics["faithfulness"]
+    result = ragc.summarize(rows).agreement
+    assert result is not None
+    assert set(result.metrics) == {"judge_acc", "faithfulness"}
+    one, share = result.metrics["judge_acc"], result.metrics["faithfulness"]
     assert one.kappa.mean == pytest.approx(0.6)
     assert one.kappa.low < 0.6 < one.kappa.high
-    assert (one.kappa.n, one.area, found.remarks) == (LABELLED, None, ())
+    assert (one.kappa.n, one.area, result.remarks) == (LABELLED, None, ())
     assert (share.kappa.mean, share.area and share.area.mean) == (1.0, 1.0)
 
     assert main(["eval", str(rows)]) == 0
@@ -97,9 +97,9 @@ def test_less_of_a_metric_may_be_better(tmp_path: Path, less: str, kappa: float)
     values = [{**row, "backends": {"crag": "judge model"}} for row in read_rows(rows)]
     write_rows(rows, values)
     ragc.label_answers(rows, even)
-    found = ragc.summarize(rows).agreement
-    assert found is not None
-    assert found.metrics[less].kappa.mean == kappa
+    result = ragc.summarize(rows).agreement
+    assert result is not None
+    assert result.metrics[less].kappa.mean == kappa
 
 
 def put_labels(folder: Path, verdicts: dict[int, str], question: str = "question {}") -> Path:
@@ -134,10 +134,10 @@ def test_labels_of_other_questions_and_answers_do_not_count(tmp_path: Path) -> N
     mixed = put_labels(tmp_path, {n: "correct" if n % 2 == 0 else "wrong" for n in range(70)})
     values = read_rows(rows)
     write_rows(rows, [{**row, "prediction": "new"} if n < 5 else row for n, row in enumerate(values)])
-    found = ragc.summarize(rows, labels=mixed).agreement
-    assert found is not None
-    assert (found.labels, found.metrics["judge_acc"].kappa.n) == (55, 55)
-    (remark,) = found.remarks
+    result = ragc.summarize(rows, labels=mixed).agreement
+    assert result is not None
+    assert (result.labels, result.metrics["judge_acc"].kappa.n) == (55, 55)
+    (remark,) = result.remarks
     assert remark.startswith(
         "15 of the 70 labels in labels.jsonl do not count: 10 of questions that were not"
     )

@@ -86,13 +86,13 @@ def source_of(folder: Path, **knobs: Any) -> Any:
 
 
 def test_knobs_of_vanilla_decide_over_the_option_of_the_source(tmp_path: Path) -> None:
-    def found(**knobs: Any) -> set[str]:
+    def chunk_titles(**knobs: Any) -> set[str]:
         return {part.title for part in source_of(tmp_path, **knobs).passages}
 
-    assert found() == titles("sections", 50)
-    assert found(sections="untitled") == titles("markdown", 50)
-    assert found(tables="titled") == titles("both", 50)
-    assert found(sections="untitled", tables="titled") == titles("columns", 50)
+    assert chunk_titles() == titles("sections", 50)
+    assert chunk_titles(sections="untitled") == titles("markdown", 50)
+    assert chunk_titles(tables="titled") == titles("both", 50)
+    assert chunk_titles(sections="untitled", tables="titled") == titles("columns", 50)
 
 
 def test_settings_have_fingerprints_and_sources_of_their_own() -> None:

@@ -115,22 +115,22 @@ class AnswerLabels:
         """Returns the agreement of each judged metric of `run` with these labels."""
         answers = {key: labelled.digest(_answer(row)) for key, row in run.answered.items()}
         known = {key: self.correct[mark] for key, mark in answers.items() if mark in self.correct}
-        found: dict[str, MetricAgreement] = {}
+        agreements: dict[str, MetricAgreement] = {}
         reasons: dict[str, list[str]] = {}
         for metric in judged_metrics(run):
             outcome = _agreement(run, metric, known)
             if isinstance(outcome, str):
                 reasons.setdefault(outcome, []).append(metric.id)
             else:
-                found[metric.id] = outcome
+                agreements[metric.id] = outcome
         remarks = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        return LabelAgreement(len(known), found, (*remarks, *self._others(run, set(answers.values()))))
+        return LabelAgreement(len(known), agreements, (*remarks, *self._others(run, set(answers.values()))))
 
-    def _others(self, run: ScoredRun, given: set[str]) -> Iterator[str]:
-        """Yields a sentence on labels that are not of answers in `given`."""
-        others = self.questions.keys() - given
-        asked = {row.question for row in run.answered.values()}
-        other_answers = sum(self.questions[key] in asked for key in others)
+    def _others(self, run: ScoredRun, marks: set[str]) -> Iterator[str]:
+        """Yields a sentence on labels that are not of answers with these `marks`."""
+        others = self.questions.keys() - marks
+        questions = {row.question for row in run.answered.values()}
+        other_answers = sum(self.questions[key] in questions for key in others)
         parts = {
             "of questions that were not asked": len(others) - other_answers,
             "of other answers to the questions": other_answers,
@@ -168,7 +168,7 @@ def _agreement(run: ScoredRun, metric: Metric, known: Mapping[str, bool]) -> Met
     """Returns the agreement of `metric` with the labels `known` by question id, or why there is none."""
     scores = run.scores(metric.id)
     held = {key: score for key in known if (score := scores[key]) is not None}
-    people = [known[key] for key in held]
+    verdicts = [known[key] for key in held]
     unscored = len(known) - len(held)
     if len(held) < MIN_LABELS:
         without = f" ({unscored} of them without a score left out)" if unscored else ""
@@ -179,19 +179,19 @@ def _agreement(run: ScoredRun, metric: Metric, known: Mapping[str, bool]) -> Met
     sign = 1 if metric.higher_is_better else -1
     rows = [
         JudgedAnswer(right, (score >= THRESHOLD) is metric.higher_is_better)
-        for right, score in zip(people, held.values(), strict=True)
+        for right, score in zip(verdicts, held.values(), strict=True)
     ]
     groups = [run.answered[key].group for key in held]
     kappa = agreement(rows, seed=run.seed, groups=groups).kappa
-    if kappa is None or len(set(people)) == 1:
-        verdict = labelled.CORRECT if people[0] else labelled.WRONG
+    if kappa is None or len(set(verdicts)) == 1:
+        verdict = labelled.CORRECT if verdicts[0] else labelled.WRONG
         return (
             f"kappa is undefined, as all {len(held)} labels say {verdict}; label answers of the other kind "
             "too."
         )
     several = len(set(held.values())) > 2
     ranked = [sign * score for score in held.values()]
-    return MetricAgreement(kappa, separation(ranked, people, seed=run.seed) if several else None)
+    return MetricAgreement(kappa, separation(ranked, verdicts, seed=run.seed) if several else None)
 
 
 def _answer(row: RunRow) -> dict[str, Any]:
