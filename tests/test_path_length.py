@@ -9,8 +9,8 @@ from tests import processes
 from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
-EACH_QUESTION = 33
-WHOLE_COMMAND = 96
+EACH_QUESTION = 32
+WHOLE_COMMAND = 95
 
 
 @pytest.fixture(scope="module")

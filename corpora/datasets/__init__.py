@@ -55,8 +55,8 @@ def load(id: str, path: Path) -> Dataset:
 
 
 def built_in(id: str) -> Any:
-    """Returns the module of a data set of `BUILT_IN`, with `questions` and `passages`; None for any other."""
-    return importlib.import_module(f"{__name__}.{id}") if id in BUILT_IN else None
+    """Returns the module of a data set of `BUILT_IN`, with its `questions` and `passages`."""
+    return importlib.import_module(f"{__name__}.{id}")
 
 
 def _module(id: str) -> Any:

@@ -24,8 +24,8 @@ from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
-from ragc.programs.calls.exact import Reading
 from ragc.programs.calls.fit_context import cut_to_fit
+from ragc.programs.calls.outputs import Reading
 from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
     ReadReply,

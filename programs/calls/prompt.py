@@ -21,10 +21,9 @@ from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
-from ragc.programs.calls.exact import Reading, read_exact
 from ragc.programs.calls.forgiving import forgiving
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.calls.schemas import reply_schema
+from ragc.programs.calls.outputs import Reading, read_exact, reply_schema
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 

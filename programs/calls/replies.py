@@ -20,7 +20,8 @@ import pydantic_core
 from ragc.core.text import repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.described import descriptions, on_scale
-from ragc.programs.calls.exact import (
+from ragc.programs.calls.layouts import adapter
+from ragc.programs.calls.outputs import (
     DEEPEST,
     LONGEST,
     Reading,
@@ -28,10 +29,11 @@ from ragc.programs.calls.exact import (
     flat_fields,
     has_shape,
     is_too_deep,
+    output_model,
     read_exact,
+    reading_schema,
     unfilled_values,
 )
-from ragc.programs.calls.layouts import adapter
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
@@ -45,7 +47,6 @@ from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.tags import MOST_TAGS
 from ragc.programs.calls.reading.thoughts import answering_part
-from ragc.programs.calls.schemas import output_model, reading_schema
 
 log = logging.getLogger("ragc.programs")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.testing import ScriptedTarget
+from tests.support.rows import read_rows
 
 pytest.importorskip("docx", reason="the extra documents is not installed")
 
@@ -46,7 +46,7 @@ def status_of(arguments: list[str]) -> int:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+    return read_rows(folder / "corpus.jsonl")
 
 
 def questions(path: Path, n: int = 24) -> Path:

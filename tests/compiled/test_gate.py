@@ -17,6 +17,7 @@ from ragc.errors import RagcError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
+from tests.support.rows import write_rows
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +99,7 @@ def test_a_least_mean_is_reached_missed_or_not_told() -> None:
 
 def test_groups_count_and_too_few_cannot_tell() -> None:
     old = [row(n, 1.0, group=f"g{n % 5}") for n in range(200)]
-    Path("grouped.jsonl").write_text("".join(json.dumps(one) + "\n" for one in old), "utf-8")
+    write_rows(Path("grouped.jsonl"), old)
     result = ragc.gate("grouped.jsonl", "grouped.jsonl")
     assert result.margin.groups == 5
     assert result.exit_code == 11

@@ -15,6 +15,7 @@ from ragc.reports.verdicts import compiled_verdict
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
+from tests.support.rows import write_rows
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_no_verdict_rests_on_questions_for_trying(
 ) -> None:
     path = folder / "questions.jsonl"
     written = [{**json.loads(line), "for_trying": True} for line in path.read_text("utf-8").splitlines()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in written), "utf-8")
+    write_rows(path, written)
     result = run()
     assert result.verdict == "none, for trying only"
     console.print_compiled(result)

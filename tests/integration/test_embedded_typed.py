@@ -14,8 +14,8 @@ import pydantic
 import pytest
 
 from ragc.core import event_loop
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_json
-from ragc.programs.calls.schemas import reply_schema
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.paths import SRC

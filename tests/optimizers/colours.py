@@ -15,6 +15,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
 
@@ -39,7 +40,7 @@ def write_data(folder: Path, n: int = 60) -> None:
         for i in range(n)
     ]
     for name, rows in (("corpus", corpus), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
 
 
 RECIPE = """

@@ -11,8 +11,8 @@ from ragc.metrics.alce import METRICS as ALCE
 from ragc.metrics.base import Outcome
 from ragc.metrics.citations import cited_sentences
 from ragc.programs import METHODS, Method, method
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_json
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question

@@ -13,8 +13,8 @@ from ragc.core import event_loop
 from ragc.exports.derive import derive_export
 from ragc.programs import METHODS, Method
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.prompt import TypedPrompt
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call

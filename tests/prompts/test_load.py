@@ -17,7 +17,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
-from ragc.programs.calls.schemas import reply_schema
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.load import ImportedPrompt, import_prompt
 from tests.examples import examples

@@ -31,6 +31,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from ragc.serving.mcp import DATA, build_app
+from tests.support.rows import write_rows
 
 QUESTION = "What colour is thing number7?"
 ERAS = ("legacy", "auto")
@@ -125,7 +126,7 @@ def test_no_passage_breaks_out_of_its_element(tmp_path: Path) -> None:
     ]
     rows = [{"id": f"q{n}", "question": f"Lamp {n}?", "answers": ["x"]} for n in range(20)]
     for name, values in (("corpus", passages), ("questions", rows)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in values), "utf-8")
+        write_rows(tmp_path / f"{name}.jsonl", values)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE.format(model="m", url="http://127.0.0.1:9/v1"), "utf-8")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.calls.schemas import reply_schema
+from ragc.programs.calls.outputs import reply_schema
 from ragc.signatures.answer import ReadingNotes
 from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, UncertainSpans
 from ragc.signatures.grade import (

@@ -16,8 +16,8 @@ import pydantic
 import pytest
 
 from ragc import signatures
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import (

@@ -39,8 +39,8 @@ from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.own.source import PROGRAM_FACTS, KeptModule, kept_module
 from ragc.programs.runtime import Runtime
 from ragc.signatures.values import Trajectory

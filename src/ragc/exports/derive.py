@@ -21,8 +21,8 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.flow import graph_of
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method

@@ -264,7 +264,7 @@ def _parameters(prompt: ImportedPrompt) -> Iterator[tuple[str, Any]]:
 def _other_format(value: Any, call: RagPredict) -> Iterator[str]:
     """Yields how the file's format of replies differs from the one that `call` requests from a target."""
     from ragc.programs.calls.layouts import JSON_LAYOUTS
-    from ragc.programs.calls.schemas import reply_schema
+    from ragc.programs.calls.outputs import reply_schema
     from ragc.programs.own.schemas import is_closed
     from ragc.targets.openai_wire import response_format
 
@@ -307,7 +307,7 @@ def _schema_in(response_format: Any) -> Any:
 
 def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
     """Yields how `schema` differs from that of `call`'s replies, except in titles, order and omissions."""
-    from ragc.programs.calls.schemas import reply_schema
+    from ragc.programs.calls.outputs import reply_schema
 
     sent = reply_schema(call.signature)
     yield from _differing("the schema of replies", _bare(schema), _bare(_closed_as(schema, sent)))

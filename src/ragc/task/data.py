@@ -141,8 +141,8 @@ class RecipeData:
             return corpus_of(passages)
         if path:
             return read_corpus(self.recipe.path(path), progress=self._progress)
-        if built_in := datasets.built_in(self.data.dataset):
-            return corpus_of(built_in.passages())
+        if self.data.dataset in datasets.BUILT_IN:
+            return corpus_of(datasets.built_in(self.data.dataset).passages())
         if self.data.dataset in datasets.FILES:
             own = {p.id: p for file in self._files() for p in self._read(file).passages}
             if own:
@@ -251,8 +251,8 @@ class RecipeData:
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
         """Returns all questions to draw splits from. Their ids must be in `known` unless it is empty."""
-        if built_in := datasets.built_in(self.data.dataset):
-            return self._filter(built_in.questions(), self.data.dataset)
+        if self.data.dataset in datasets.BUILT_IN:
+            return self._filter(datasets.built_in(self.data.dataset).questions(), self.data.dataset)
         hosted = self.data.dataset if is_address(self.data.dataset) else ""
         path = self.data.questions or hosted
         return self._questions(path, known) if path else ()

@@ -19,6 +19,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
+from tests.support.rows import write_rows
 
 MODULE = """
 import dspy
@@ -75,7 +76,7 @@ def compiled(world: World, seed: int, folder: Path, *sets: str) -> tuple[int, fl
     questions = [
         {"id": f"q{at}", "question": f"Question {at}?", "answers": ["yes"]} for at in range(world.shape[1])
     ]
-    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions), "utf-8")
+    write_rows(folder / "dev.jsonl", questions)
     (folder / "recipe.toml").write_text(
         RECIPE.format(
             module=module, seed=seed, names=json.dumps(names), trials=len(world.settings) - 1,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,17 +19,18 @@ from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+from tests.support.rows import read_rows, write_rows
 
 
 def small(folder: Path, questions: int = 30, documents: int = 8) -> Run:
     """A recipe over so few questions that it names no splits, in groups by document; 0 is no group."""
     write_data(folder, questions)
     path = folder / "questions.jsonl"
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = read_rows(path)
     for at, row in enumerate(rows):
         del row["split"]
         row["document"] = f"doc{at % documents}" if documents else f"doc{at}"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(path, rows)
     text = RECIPE + '[data.fields]\ngroup = "document"\n'
     (folder / "recipe.toml").write_text(text.replace("trials = 6", "trials = 4"), "utf-8")
     return begun(folder)
@@ -86,15 +85,11 @@ def scored(folder: Path, *sets: str) -> Evaluation:
     return score(open_program(folder / "out", sets, store=CallStore(None), targets=targets))
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
 def test_all_questions_are_used_and_new_ones_test_what_was_chosen(run: Run, tmp_path: Path) -> None:
     run()
     with pytest.raises(UsageError, match=r"chooses a program by all of its questions .* data.test=FILE"):
         scored(tmp_path)
-    old = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text("utf-8").splitlines()]
+    old = read_rows(tmp_path / "questions.jsonl")
     write_rows(tmp_path / "all.jsonl", [{**row, "id": f"new {row['id']}"} for row in old])
     write_rows(tmp_path / "dev.jsonl", [{**old[0], "id": "d", "question": "What is blue?", "document": ""}])
     with pytest.raises(UsageError, match="All 30 test questions were used as train or dev before"):

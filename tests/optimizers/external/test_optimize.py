@@ -32,6 +32,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
 RECIPE = """
@@ -79,7 +80,7 @@ def maker(folder: Path) -> Make:
         for i in range(40)
     ]
     for name, rows in (("corpus", corpus), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
     store = CallStore(folder / "store")
 

@@ -28,6 +28,7 @@ from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record
 from tests.support.progress import Notes
+from tests.support.rows import read_rows, write_rows
 
 AXES = {"top_k": range(1, 21), "noise_n": range(11), "icl_n": range(17), "chunk_size": range(50, 550, 50)}
 HUGE = f"product = {{ {', '.join(f'{knob} = {list(values)}' for knob, values in AXES.items())} }}"
@@ -328,10 +329,10 @@ def test_constant_scores_and_a_single_setting_are_remarked(record: Record) -> No
 
 
 def test_a_metric_that_does_not_apply_is_nan_in_a_complete_grid(record: Record, folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     for row in rows[::2]:
         del row["gold_ids"]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(folder / "questions.jsonl", rows)
     grid = record().grid
     assert grid.complete
     undefined = np.isnan(grid.scores("recall@5"))
@@ -393,10 +394,10 @@ def test_a_sample_may_be_the_whole_space(record: Record) -> None:
 
 
 def test_a_first_metric_that_applies_to_no_question_is_shown_as_unknown(record: Record, folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     for row in rows:
         del row["gold_ids"]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(folder / "questions.jsonl", rows)
     progress = Notes()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -31,6 +31,7 @@ from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, examples, thorough
 from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos
+from tests.support.rows import write_rows
 
 SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
 OTHERS = ('sources.web.kind="bm25"', 'targets.proxy.kind="embedded"')
@@ -57,7 +58,7 @@ def small(folder: Path, train: int, dev: int, test: int) -> None:
             {"id": f"q{i}", "question": question, "answers": [colour], "gold_ids": [f"d{i}"], "split": split}
         )
     for name, rows in (("corpus", passages), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     (folder / "recipe.toml").write_text(SMALL, "utf-8")
 
 

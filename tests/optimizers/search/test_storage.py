@@ -21,6 +21,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.colours import Run, Unbroken, identical, needs_demos
+from tests.support.rows import read_rows
 
 
 def cut_off(run: Run, after: int = 60) -> None:
@@ -67,7 +68,7 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
 )
 def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path, signed: bool, message: str) -> None:
     cut_off(run)
-    lines = [json.loads(line) for line in journal(folder).read_text("utf-8").splitlines()]
+    lines = read_rows(journal(folder))
     batches = [line["user_attr"] for line in lines if any("batch:" in k for k in line.get("user_attr", ()))]
     assert batches
     for batch in batches:

@@ -18,12 +18,11 @@ from pydantic import BaseModel, Field
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.programs import method, trace
-from ragc.programs.calls import exact, replies
-from ragc.programs.calls.exact import Reading, flat_fields
+from ragc.programs.calls import outputs, replies
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.outputs import Reading, flat_fields, output_model, reply_schema
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import read_laid_out, read_reply
-from ragc.programs.calls.schemas import output_model, reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.align import SyntacticParse
@@ -494,7 +493,7 @@ def test_a_reply_in_shape_is_read_as_if_it_were_mended(data: Any) -> None:
             return str(error)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (exact, replies):
+        for module in (outputs, replies):
             patch.setattr(module, "flat_fields", lambda signature: None)
         mended = reading()
     assert reading() == mended

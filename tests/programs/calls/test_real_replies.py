@@ -16,8 +16,8 @@ import ragc.signatures.grade as grades
 import ragc.signatures.select as select
 import ragc.signatures.step as steps
 from ragc.errors import ParseFailure
-from ragc.programs.calls.exact import Reading
 from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.outputs import Reading
 from ragc.programs.calls.replies import read_laid_out, read_reply
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.judge import AnswerMatches

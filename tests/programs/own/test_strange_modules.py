@@ -589,7 +589,7 @@ def test_dspys_optimizers_take_it() -> None:
 
 
 def test_schemas_of_any_type_are_judged_open_or_closed() -> None:
-    from ragc.programs.calls.schemas import reply_schema
+    from ragc.programs.calls.outputs import reply_schema
     from ragc.programs.own.schemas import is_closed
 
     def schema(kind: str, **types: Any) -> Any:

@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragc.programs import METHODS
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_reply
-from ragc.programs.calls.schemas import reply_schema
 from ragc.programs.knobs import WORDINGS
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.hosted.schemas import REFUSED, accepted_schema

@@ -11,7 +11,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
-from ragc.programs.calls.schemas import reply_schema
+from ragc.programs.calls.outputs import reply_schema
 from ragc.signatures.claims import JudgeKnown
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

@@ -22,6 +22,7 @@ from ragc.records import Passage, Question
 from ragc.task.answering import Row
 from tests.examples import thorough
 from tests.paths import ROOT
+from tests.support.rows import read_rows
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def data_folder() -> Path:
 
 def train_questions(name: str) -> list[Question]:
     path = data_folder() / name
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = read_rows(path)
     return [Question(row["id"], row["question"], tuple(row["answers"])) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Reads replies that are exactly as requested; what others need of the same rules stands here too."""
+"""The outputs of a signature: their model and JSON schemas, and replies that are exactly as requested."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import pydantic
+from pydantic.fields import FieldInfo
+
 from ragc.core.text import repair_surrogates
 from ragc.programs.calls.reading.meaning import is_option
-from ragc.programs.calls.schemas import output_model, reading_schema
 from ragc.signatures.wording import output_texts
 
 LONGEST = 100_000
@@ -22,6 +24,62 @@ DEEPEST = 100
 """Brackets that may stand open in a reply at once."""
 
 _BRACKET = re.compile(r"[\[\](){}]")
+_NOISE = ("title", "description", "default", "desc", "prefix", "__dspy_field_type")
+
+
+@lru_cache(maxsize=512)
+def output_model(signature: Any) -> type[pydantic.BaseModel]:
+    """Returns a pydantic model of the output fields, constraints and defaults included."""
+    fields: dict[str, Any] = {}
+    for name, info in signature.output_fields.items():
+        plain = FieldInfo(
+            annotation=info.annotation, default=info.default, default_factory=info.default_factory
+        )
+        plain.metadata = list(info.metadata)
+        fields[name] = (info.annotation, plain)
+    return pydantic.create_model(
+        "Reply", __config__=pydantic.ConfigDict(extra="ignore", allow_inf_nan=False), **fields
+    )
+
+
+@lru_cache(maxsize=512)
+def reply_schema(signature: Any) -> dict[str, Any]:
+    """Returns the strict JSON schema of a reply: every property required, none added, bounds kept."""
+    strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
+    # The order in which pydantic has them where some output lacks a default: requests, and their keys in
+    # the store, are the same whether outputs have one.
+    last: dict[str, Any] = {
+        name: strict.pop(name) for name in ("required", "type", "additionalProperties") if name in strict
+    }
+    return {**strict, **last}
+
+
+@lru_cache(maxsize=512)
+def reading_schema(signature: Any) -> dict[str, Any]:
+    """Returns the schema that replies are read by: `reply_schema`, but defaults are not required."""
+    loose: dict[str, Any] = _strict(output_model(signature).model_json_schema(), require=False)
+    return loose
+
+
+def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
+    """Returns `node` without prose; `named` says that its keys are our names, not schema keywords.
+
+    With `require` every property is required, and no other is allowed.
+    """
+    if isinstance(node, list):
+        return [_strict(item, require=require) for item in node]
+    if not isinstance(node, dict):
+        return node
+    out = {
+        key: _strict(value, named=key in ("properties", "$defs") and not named, require=require)
+        for key, value in node.items()
+        if named or key not in _NOISE
+    }
+    if not named and out.get("type") == "object" and "properties" in out:
+        out["required"] = list(out["properties"]) if require else out.get("required", [])
+        if require:
+            out["additionalProperties"] = False
+    return out
 
 
 @dataclass(frozen=True, slots=True)
