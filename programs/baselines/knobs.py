@@ -4,8 +4,7 @@ ReAct, Self-Ask, ITER-RETGEN, CoT and Vanilla over several sources: what a share
 from it, so that it means the same. `ReactKnobs` and `SourcesKnobs` have PrefRAG's sampling, which that paper
 gave to every baseline (PrefRAG, section 4.3), the others SlimPLM's, which is greedy.
 Corrective RAG, Self-RAG, FLARE and Chain-of-Note: where a knob names a paper its default is from there;
-ranges, and the other defaults, are ours.
-LLatrieval: GGatrieval builds on it (GGatrieval, section 3.4).
+ranges, and the other defaults, are ours. LLatrieval: GGatrieval builds on it (GGatrieval, section 3.4).
 The baseline of CRAG: numbers are those of RAG-X's copy of it.
 RankGPT: the knobs of its pool serve every method that narrows a pool of passages to a few.
 SKR-KNN: knobs of its gate.
