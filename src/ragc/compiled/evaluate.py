@@ -276,15 +276,11 @@ def score(
 
 
 def _shift(
-    provenance: Mapping[str, Any],
-    task: Task,
-    split: str,
-    means: Mapping[str, Interval],
-    contamination: Contamination,
+    provenance: Mapping[str, Any], task: Task, split: str, means: Mapping[str, Interval], seen: Contamination
 ) -> ScoreShift | None:
     """Returns the change since the compile; other test questions left out make the questions others."""
     since = measure_score_shift(provenance, task.facts, split, means)
-    if since and split == "test" and contamination.left_out != left_out_in(provenance):
+    if since and split == "test" and seen.left_out != left_out_in(provenance):
         return replace(since, same_questions=False)
     return since
 
