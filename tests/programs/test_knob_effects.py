@@ -153,7 +153,9 @@ def behaviour(
         program.learned = {"labels": LABELS + (alike if knob.name == "encoder" else [])}
     if knob.name in ("judge_demos", "known_theta"):
         asyncio.run(program.fit(TRAIN, Scorer.of(metrics.get("f1"))))
-    prediction = program(question=QUESTION, sub_questions=["Which thing is red?"], domain="movie")
+    turns = [{"role": "user", "content": "Which things are red?"}]
+    context = {"sub_questions": ["Which thing is red?"], "domain": "movie", "history": turns}
+    prediction = program(question=QUESTION, **context)
     requests = [[role, repr(r)] for role, t in {"main": target, **roles}.items() for r in t.requests]
     searches = [[e.source, e.query, e.k] for e in prediction.trace if isinstance(e, Search)]
     cuts = [[source.cut, source.titles] for source in sources.values()]

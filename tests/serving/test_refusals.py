@@ -241,7 +241,7 @@ def test_a_host_beyond_loopback_needs_keys(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"history": "all"}, "history must be one of last, rewrite, refuse, found 'all'"),
+        ({"history": "all"}, "history must be one of compiled, last, rewrite, refuse, found 'all'"),
         ({"port": 70_000}, "port must be 0 to 65535"),
         ({"in_flight": 0}, "in_flight must be above 0, found 0"),
         ({"time_out": float("nan")}, "time_out must be above 0"),
