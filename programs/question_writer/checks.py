@@ -45,10 +45,16 @@ def well_formed(draft: DraftQuestion) -> bool:
 
 def self_contained(draft: DraftQuestion) -> bool:
     """Returns whether the question can be understood by somebody who has not seen the passage."""
-    if _POINTS.search(draft.question):
+    if _POINTS.search(draft.question) or not _names_its_subject(draft):
         return False
     pronoun = _PRONOUN.search(draft.question)
     return pronoun is None or _NAME.search(draft.question[: pronoun.start()]) is not None
+
+
+def _names_its_subject(draft: DraftQuestion) -> bool:
+    """Returns whether the question has a name or a number, or a content word of a passage's title."""
+    titles = {word for one in draft.candidate.excerpts for word in query_terms(one.title)}
+    return bool(_NAME.search(draft.question)) or not titles.isdisjoint(query_terms(draft.question))
 
 
 def hides_answer(draft: DraftQuestion) -> bool:

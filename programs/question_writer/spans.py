@@ -18,14 +18,17 @@ _NUMBER = re.compile(
     r"(?<![\w.,])[$\u20ac\u00a3]?\d[\d.,:/\u2013-]*(?:\s?(?:%|\u20ac|\u00b0C|[a-z]{1,12}))?(?![\w])"
 )
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
-_JOINED = r"(?:\s(?:of|the|de|la|von|van|der|and|&|for|in)){0,2}"
+_JOINED = r"(?:\s(?:of|the|de|la|von|van|der|and|&|for)){0,2}"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:{_JOINED}\s(?:{_CAPITAL}|\d[\w.]*))|,\s\d{{4}})*")
 _OPENERS = """
 a an the he she it they this that these those in on at of for by from to his her its their there when where
 after before during since while as if but and or however also both one each most some we you i no not
 """
 _NEVER_FIRST = frozenset(_OPENERS.split())
-_NEVER_LAST = re.compile(r"(?<=\d)\s(?:and|or|as|was|were|is|to|in|on|at|by|with|it|he|she|they|the)$")
+_NEVER_LAST = re.compile(
+    r"(?<=\d)\s(?:and|or|as|was|were|is|to|in|on|at|by|with|it|he|she|they|the)$"
+    r"|(?<=\b1[0-9]\d\d)\s[a-z]+$|(?<=\b20\d\d)\s[a-z]+$"  # a year has no unit
+)
 
 
 def spans(sentence: str, title: str = "") -> tuple[str, ...]:

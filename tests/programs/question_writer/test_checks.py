@@ -58,6 +58,12 @@ def test_the_author_of_a_named_book_is_no_pointer_to_the_passage() -> None:
     assert checks.self_contained(draft("Did Ada Lovelace publish her notes?"))
 
 
+def test_a_question_names_its_subject() -> None:
+    assert not checks.self_contained(draft("What is the title of the book?"))
+    assert checks.self_contained(draft("which museum holds the most model ships?"))  # a word of the title
+    assert checks.self_contained(draft("Which novel won the prize in 1974?"))
+
+
 def test_a_linked_answer_stands_in_the_second_passage_alone() -> None:
     other = excerpt("quay.md", "The old quay of Tarnsey was built in 1820.")
     assert checks.stated(draft("When was it built?", "1820", "two_passage", excerpt(), other))
@@ -99,6 +105,8 @@ def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None
     assert spans(sentence) == ("2008", "New York", "1,200 copies", "Late Light", "3.50 euros")
     assert spans(sentence, "New York") == ("2008", "1,200 copies", "Late Light", "3.50 euros")
     assert spans("it rains a lot here") == ()
+    assert spans("A 2008 television film of 90 minutes.") == ("2008", "90 minutes")  # a year has no unit
+    assert spans("The PEN American Center in New York City.") == ("PEN American Center", "New York City")
 
 
 ROWS = [
