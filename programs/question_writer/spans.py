@@ -7,6 +7,7 @@ one that stands in the passage.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ragc.metrics.short_answer import normalise
 
@@ -20,6 +21,7 @@ _NUMBER = re.compile(
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
 _JOINED = r"(?:\s(?:of|the|de|la|von|van|der|and|&|for)){0,2}"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:{_JOINED}\s(?:{_CAPITAL}|\d[\w.]*))|,\s\d{{4}})*")
+_COMMAS = frozenset((",", "and", "or", "&", ", and", ", or"))
 _OPENERS = """
 a an the he she it they this that these those in on at of for by from to his her its their there when where
 after before during since while as if but and or however also both one each most some we you i no not
@@ -38,7 +40,9 @@ def spans(sentence: str, title: str = "") -> tuple[str, ...]:
         (match.start(), _NEVER_LAST.sub("", match[0].strip(" ,.;:/-")))
         for match in _NUMBER.finditer(sentence)
     ]
-    matches += [(match.start(), _name(match[0])) for match in _NAME.finditer(sentence)]
+    names = list(_NAME.finditer(sentence))
+    listed = _listed(sentence, names)
+    matches += [(match.start(), _name(match[0])) for match in names if match.start() not in listed]
     known, options = normalise(title), list[str]()
     for _, text in sorted(matches, key=lambda pair: (pair[0], -len(pair[1]))):
         plain = normalise(text)
@@ -46,6 +50,26 @@ def spans(sentence: str, title: str = "") -> tuple[str, ...]:
             continue
         options.append(text)
     return tuple(options[:MAX_SPANS])
+
+
+def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
+    """Returns the starts of `names` in lists such as "A, B and C": one of several is no sure answer.
+
+    Names with commas alone between them, such as a town and its country, are no list.
+    """
+    chains: list[list[re.Match[str]]] = []
+    for name in names:
+        gap = sentence[chains[-1][-1].end() : name.start()].strip() if chains else "none"
+        if gap in _COMMAS:
+            chains[-1].append(name)
+        else:
+            chains.append([name])
+    starts = set[int]()
+    for chain in chains:
+        text = sentence[chain[0].start() : chain[-1].end()]
+        joined = len(chain) > 1 and re.search(r"\s(?:and|or|&)\s", text) is not None
+        starts |= {name.start() for name in chain} if joined else set()
+    return starts
 
 
 def _name(text: str) -> str:

@@ -105,6 +105,9 @@ def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None
     assert spans(sentence) == ("2008", "New York", "1,200 copies", "Late Light", "3.50 euros")
     assert spans(sentence, "New York") == ("2008", "1,200 copies", "Late Light", "3.50 euros")
     assert spans("it rains a lot here") == ()
+    assert spans("On the bill were Pink Floyd, Roy Harper and Jethro Tull.") == ()  # one of several
+    assert spans("Carole Gray was born in Bulawayo, Rhodesia.") == ("Carole Gray", "Bulawayo", "Rhodesia")
+    assert spans("It features Kanye West and Roscoe Dash.") == ("Kanye West and Roscoe Dash",)
     assert spans("A 2008 television film of 90 minutes.") == ("2008", "90 minutes")  # a year has no unit
     assert spans("The PEN American Center in New York City.") == ("PEN American Center", "New York City")
 
