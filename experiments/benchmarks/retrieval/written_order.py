@@ -45,28 +45,28 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def written(project: Path, by_title: dict[str, str]) -> list[Asked]:
     """Returns the kept questions about single passages whose title stands in the corpus."""
     titles = {row["id"]: row["title"] for row in rows(project / "corpus.jsonl")}
-    asked = []
+    questions = []
     for row in rows(project / "questions.jsonl"):
         gold = {by_title.get(titles.get(one, ""), "") for one in row["passages"]} - {""}
         if row["kind"] == "single" and gold:
-            asked.append(Asked(row["question"], frozenset(gold)))
-    return asked
+            questions.append(Asked(row["question"], frozenset(gold)))
+    return questions
 
 
-def scores(source: Any, asked: Sequence[Asked]) -> tuple[list[float], list[float]]:
+def scores(source: Any, questions: Sequence[Asked]) -> tuple[list[float], list[float]]:
     """Returns recall among the first and the reciprocal rank, by question."""
 
     async def search() -> list[list[str]]:
-        found = []
-        for one in asked:
+        ranked = []
+        for one in questions:
             hits = await source.search(one.question, DEPTH)
-            found.append(list(dict.fromkeys(hit.passage.parent for hit in hits)))
-        return found
+            ranked.append(list(dict.fromkeys(hit.passage.parent for hit in hits)))
+        return ranked
 
     recall, ranks = [], []
-    for one, found in zip(asked, event_loop.run(search()), strict=True):
-        recall.append(len(one.gold.intersection(found[:FIRST])) / len(one.gold))
-        rank = next((at for at, name in enumerate(found, start=1) if name in one.gold), 0)
+    for one, ranked in zip(questions, event_loop.run(search()), strict=True):
+        recall.append(len(one.gold.intersection(ranked[:FIRST])) / len(one.gold))
+        rank = next((at for at, name in enumerate(ranked, start=1) if name in one.gold), 0)
         ranks.append(1 / rank if rank else 0.0)
     return recall, ranks
 
@@ -85,15 +85,15 @@ def main() -> None:
         "people's": [Asked(row["question"], frozenset(row["gold_ids"])) for row in rows(args.questions)],
         "written": written(args.project, by_title),
     }
-    needed = {one for asked in sets.values() for question in asked for one in question.gold}
+    needed = {one for questions in sets.values() for question in questions for one in question.gold}
     passages = sorted(corpus, key=lambda row: row["id"] not in needed)[: max(len(needed), args.passages)]
     passages = [{name: row[name] for name in ("id", "title", "text")} for row in passages]
     print(f"{len(passages)} passages")
-    for name, asked in sets.items():
-        print(f"\n{name} questions ({len(asked)}): recall@{FIRST}, MRR, difference of recall from bm25")
+    for name, questions in sets.items():
+        print(f"\n{name} questions ({len(questions)}): recall@{FIRST}, MRR, difference of recall from bm25")
         first: list[float] = []
         for system in SYSTEMS:
-            recall, ranks = scores(ragc.source(system, corpus=passages, store=False), asked)
+            recall, ranks = scores(ragc.source(system, corpus=passages, store=False), questions)
             cells = [mean_ci(column, seed=0) for column in (recall, ranks)]
             text = "  ".join(f"{one.mean:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in cells)
             gap = paired(first, recall, seed=0) if first else None

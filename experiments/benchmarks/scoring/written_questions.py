@@ -40,11 +40,11 @@ def key_of(out: Path) -> Path:
     return out.with_name(f"{out.name}-key.jsonl")
 
 
-def blind(project: Path, out: Path, kept: int, rejected: int) -> None:
+def blind(project: Path, out: Path, passing: int, rejected: int) -> None:
     """Draws and writes the questions for readers."""
     draw = random.Random(SEED)
     passages = {row["id"]: row for row in read(project / "corpus.jsonl")}
-    files = {True: (project / "questions.jsonl", kept), False: (project / "set_aside.jsonl", rejected)}
+    files = {True: (project / "questions.jsonl", passing), False: (project / "set_aside.jsonl", rejected)}
     chosen: list[tuple[bool, dict[str, Any]]] = []
     for passed, (path, most) in files.items():
         rows = [row for row in read(path) if row["kind"] in KINDS and row.get("question")]

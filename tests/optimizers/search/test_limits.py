@@ -108,8 +108,8 @@ def test_optuna_knows_by_how_much_each_trial_exceeds_each_limit() -> None:
     limits = (CostLimit("tokens", 200), CostLimit("usd_per_1000", 3))
     results = [trial(n, [0.5] * 4, [100.0 + 200 * n] * 4) for n in range(2)]
     for result in results:
-        asked = study.ask()
-        finish(study, asked.number, result, limits)
+        pending = study.ask()
+        finish(study, pending.number, result, limits)
     tokens = [one.constraints["tokens"] for one in study.trials]
     assert tokens == pytest.approx([-0.5, 0.5])
     assert all(one.constraints["usd_per_1000"] == 1e9 for one in study.trials)  # not measured
