@@ -1,8 +1,9 @@
 """Time that `ragc serve` adds to an answer, and its throughput beside that of the program itself.
 
-    python experiments/benchmarks/serving/added_latency.py [--seconds 5] [--rounds 5]
+    python -m experiments.benchmarks.serving.added_latency [--seconds 5] [--rounds 5] [--over-http]
 
-The model is scripted and answers at once, so all that is measured is ours. The client is a process of its own
+The model is scripted and answers at once, so all that is measured is ours: in this process, or `--over-http`
+on a server in a process of its own, as hosted models and vLLM are asked. The client is a process of its own
 and writes HTTP by hand; where other work fills the processors, look at the processor time of an answer, which
 is the server's alone. Arrivals are an open loop: a question comes at its time, however long others take, at
 half of the rate that the server reached. Rounds alternate between the program itself, the server, and a bare
@@ -32,6 +33,8 @@ from urllib.parse import urlsplit
 import dspy
 import uvicorn
 
+import ragc
+from experiments.benchmarks.serving.throughput_server import MODEL
 from ragc.compiled.opened import answer_question
 from ragc.core import event_loop
 from ragc.serving.app import build_app
@@ -138,7 +141,7 @@ async def as_client(address: str, rate: float, seconds: float) -> None:
 def from_outside(address: str, rate: float, seconds: float) -> Any:
     """What `as_client` prints in a process of its own."""
     options = ["--client", address, "--rate", str(rate), "--seconds", str(seconds)]
-    command = [sys.executable, __file__, *options]
+    command = [sys.executable, "-m", "experiments.benchmarks.serving.added_latency", *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=10 * seconds + 60)
     return json.loads(done.stdout)
 
@@ -179,6 +182,20 @@ def bare_server() -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def scripted_target(*, over_http: bool) -> Iterator[Any]:
+    """Yields a model that answers at once, in this process or on a server of its own."""
+    if not over_http:
+        yield ScriptedTarget(lambda request: {"answer": "A number."})
+        return
+    command = [sys.executable, "-m", "experiments.benchmarks.serving.throughput_server", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        url = server.stdout.readline().strip() if server.stdout else ""
+        options = {"base_url": url, "concurrency": CLIENTS, "context_tokens": 8000}
+        yield ragc.target("hosted", model=f"openai/{MODEL}", api_key_env="RAGC_BENCH_KEY", **options)
+        server.kill()
 
 
 def one_round(address: str, bare: str, here: Ask, name: str, seconds: float) -> dict[str, float]:
@@ -226,15 +243,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--over-http", action="store_true")
     parser.add_argument("--client", default="", help=argparse.SUPPRESS)
     parser.add_argument("--rate", type=float, default=0.0, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.client:
         asyncio.run(as_client(args.client, args.rate, args.seconds))
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, scripted_target(over_http=args.over_http) as target:
         settings = Settings(port=0, in_flight=2 * CLIENTS)
-        target = ScriptedTarget(lambda request: {"answer": "A number."})
         programs = open_programs([write(Path(folder))], settings, targets={"main": target})
         opened = programs["recipe"].opened
         addresses: list[str] = []
