@@ -193,7 +193,7 @@ def scripted_target(*, over_http: bool) -> Iterator[Any]:
     command = [sys.executable, "-m", "experiments.benchmarks.serving.throughput_server", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         url = server.stdout.readline().strip() if server.stdout else ""
-        options = {"base_url": url, "concurrency": CLIENTS, "context_tokens": 8000}
+        options: dict[str, Any] = {"base_url": url, "concurrency": CLIENTS, "context_tokens": 8000}
         yield ragc.target("hosted", model=f"openai/{MODEL}", api_key_env="RAGC_BENCH_KEY", **options)
         server.kill()
 
