@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ragc.metrics.stats.resampling import Array
 
 PRICES = 200
@@ -67,13 +70,13 @@ def cross_fitted_gain(scores: Array, costs: Array, one: int, *, seed: int = 0) -
     )
 
 
-def _choices(scores: Array, costs: Array, price: float) -> Array:
+def _choices(scores: Array, costs: Array, price: float) -> NDArray[np.intp]:
     """Returns the program of each question; of equal ones the cheapest."""
     import numpy as np
 
     worth = scores - price * costs
     best = worth >= worth.max(axis=0) - 1e-12
-    cheapest: Array = np.where(best, costs, np.inf).argmin(axis=0)
+    cheapest: NDArray[np.intp] = np.where(best, costs, np.inf).argmin(axis=0)
     return cheapest
 
 
