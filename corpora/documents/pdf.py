@@ -2,16 +2,18 @@
 
 Headings are the entries of the outline if the file has one, and lines of a size that has mostly such entries:
 outlines leave some headings out. Else a line is a heading if it is larger than the running text; a larger
-size is a higher level. Lines at the top or bottom of many pages with the same words, numbers ignored, are
+size is a higher level. Where no lines are larger, bold ones are headings, first of all those that stand out
+to the left. Lines at the top or bottom of many pages with the same words, numbers ignored, are
 page headers and footers. A word that was broken at the end of a line is joined. Tables with rules are tables.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -32,6 +34,16 @@ EDGE_LINES = 3
 MIN_OF_A_SIZE = 5
 """The fewest entries of the outline that make other lines of their size headings."""
 
+MIN_BOLD = 3
+"""The fewest bold lines of a file that are headings."""
+
+MAX_BOLD_SHARE = 0.35
+"""The greatest share of a file's lines that are headings because they are bold."""
+
+MIN_MARGIN_SHARE = 0.1
+"""The least share of the letters that begin where the running text does, and not in a margin."""
+
+_BOLD = re.compile(r"bold|black|heavy|demi|(?:cm|sf|ec)bx", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(?:(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*\.?|(?:Chapter|Appendix|Part)\s+\w+[.:]?)\s+\S")
 _LABEL = re.compile(r"^(?:chapter|appendix|part)\s+[\w.]+$", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d*\s*$")
@@ -43,7 +55,7 @@ _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a page: its text, the size of its letters, its top and bottom in points.
+    """A line of a page: its text, the size of its letters, its top, bottom and left edge in points.
 
     A table is one line, whose text is Markdown.
     """
@@ -53,6 +65,8 @@ class _Line:
     top: float
     bottom: float
     is_table: bool = False
+    left: float = 0.0
+    is_bold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,8 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     if not any(lines):
         raise UnreadableDocument(f"has no text on its {len(lines)} pages; they may be scans")
     outline = outline if outlined else []
-    pages = _without_edges(lines)
+    pages: Sequence[Sequence[_Line]] = _without_edges(lines)
+    pages = pages if outline else _with_bold_headings(pages)
     levels = _levels(pages)
     if outline:
         levels = _levels_in(outline, pages, levels)
@@ -128,11 +143,29 @@ def _lines(page: Any) -> list[_Line]:
                     written.add(inside)
                     lines.append(_Line(inside.markdown, 0, inside.area.top, inside.area.bottom, True))
                 continue
-            lines.append(_Line(words, round(size if size > 2 else height, 1), box[3], box[1]))
+            is_bold = _is_bold(text_page, first, first + len(words) - 1)
+            size = round(size if size > 2 else height, 1)
+            lines.append(_Line(words, size, box[3], box[1], left=box[0], is_bold=is_bold))
         return lines
     finally:
         text_page.close()
         page.close()
+
+
+def _is_bold(text_page: Any, first: int, last: int) -> bool:
+    """Returns whether the letters from `first` to `last` are bold, by three of them."""
+    return all(_BOLD.search(_font(text_page, at)) for at in dict.fromkeys((first, last, (first + last) // 2)))
+
+
+def _font(text_page: Any, at: int) -> str:
+    """Returns the name of the font of a letter."""
+    import ctypes
+
+    import pypdfium2.raw as raw
+
+    name = ctypes.create_string_buffer(128)
+    raw.FPDFText_GetFontInfo(text_page.raw, at, name, len(name), None)
+    return name.value.decode("utf-8", "replace")
 
 
 def outline_words(text: str) -> str:
@@ -169,6 +202,37 @@ def _edges(page: Sequence[_Line]) -> list[_Line]:
 def _shape(line: _Line) -> tuple[str, int]:
     """Returns the key that equal page headers share: the words without numbers, and the height."""
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.top / 6)
+
+
+def _with_bold_headings(pages: Sequence[Sequence[_Line]]) -> Sequence[Sequence[_Line]]:
+    """Returns the lines; where few headings are larger than the text, bold lines count as larger."""
+    lines = [line for page in pages for line in page if not line.is_table]
+    sizes = _levels(pages)
+    if not lines or sum(line.size in sizes and _may_be_heading(line) for line in lines) >= MIN_OF_A_SIZE:
+        return pages
+    weights, places = Counter[float](), Counter[int]()
+    for line in lines:
+        weights[line.size] += len(line.text)
+        places[round(line.left)] += 0 if line.is_bold else len(line.text)
+    body = weights.most_common(1)[0][0]
+    left = min(place for place, n in places.items() if n >= MIN_MARGIN_SHARE * places.total())
+    bold = [line for line in lines if line.is_bold and line.size >= 0.95 * body and _may_be_heading(line)]
+    out = [line for line in bold if line.left < left - body / 2 or line.size > 1.04 * body]
+    chosen = out if len(out) >= MIN_BOLD else [line for line in bold if line.left <= left + 1]
+    if not MIN_BOLD <= len(chosen) <= MAX_BOLD_SHARE * len(lines):
+        return pages
+    lefts = sorted({line.left for line in chosen})
+    steps = [after for before, after in pairwise([-body, *lefts]) if after - before > body / 3]
+    styles = {id(line): (-line.size, bisect_right(steps, line.left)) for line in chosen}
+    ranks = {style: rank for rank, style in enumerate(sorted(set(styles.values())))}
+    larger = {one: body * (2 - ranks[style] / (2 * len(ranks))) for one, style in styles.items()}
+    return [[replace(line, size=larger.get(id(line), line.size)) for line in page] for page in pages]
+
+
+def _may_be_heading(line: _Line) -> bool:
+    """Returns whether the words of a line are those of a heading."""
+    named = re.search(r"[^\W\d_]{2}", line.text) and not _LABEL.match(line.text)
+    return bool(named) and not line.text.endswith((".", ",", ";")) and len(line.text) <= MAX_HEADING
 
 
 def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
@@ -248,8 +312,7 @@ class _PageWriter:
                 self.entries.remove(entry)
                 return entry.level, taken
         level = self.levels.get(line.size, 0)
-        named = re.search(r"[^\W\d_]{2}", line.text) and not _LABEL.match(line.text)
-        if not level or not named or line.text.endswith((".", ",", ";")):
+        if not level or not _may_be_heading(line):
             return 0, 1
         taken = 1
         while taken < 3 and at + taken < len(self.lines) and self._continues(at + taken - 1):

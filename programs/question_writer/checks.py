@@ -29,7 +29,21 @@ _POINTS = re.compile(
 _PRONOUN = re.compile(
     r"\b(?:he|she|him|his|her|hers|they|them|their|it|its|this|these|those)\b", re.IGNORECASE
 )
-_NAME = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?(?:[^\W\d_a-z]|\d)")
+_NAME = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?[^\W\d_a-z]")
+_NAMES = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?([^\W\d_a-z][\w-]*)")
+_BRACKETS = re.compile(r"\([^()]*\)")
+_SOME = re.compile(
+    r"\bthe (?:\d+(?:th|st|nd|rd|s)? )?(?:film|movie|series|show|play|book|novel|story|album|song|single|band"
+    r"|group|game|match|event|concert|team|club|company|organi[sz]ation|person|man|woman|actor|author|singer"
+    r"|player|village|town|city|place|building|school|product|tool|program|dog|character)\b"
+    r"(?! (?:of|that|who|which|[^\W\d_a-z\"']))"
+)
+"""Something that the reader cannot know, unless the question names it elsewhere."""
+_TWO = re.compile(
+    r"\b(?:and|or),? (?:(?:by|in|on|at|for|to|from|with) )?"
+    r"(?:who|whom|whose|when|where|which|what|why|how)\b",
+    re.IGNORECASE,
+)
 _WORDS = (4, 35)
 _ANSWER_WORDS = 12
 
@@ -40,7 +54,8 @@ def well_formed(draft: DraftQuestion) -> bool:
     marks = question.count("?") + question.count("\uff1f")
     short = draft.candidate.kind == "unanswerable" or 0 < len(analyze(draft.answer)) <= _ANSWER_WORDS
     ends = question.endswith(("?", "\uff1f"))
-    return ends and marks == 1 and "\n" not in question and _WORDS[0] <= len(terms) <= _WORDS[1] and short
+    one = marks == 1 and "\n" not in question and not _TWO.search(question)
+    return ends and one and _WORDS[0] <= len(terms) <= _WORDS[1] and short
 
 
 def self_contained(draft: DraftQuestion) -> bool:
@@ -52,9 +67,22 @@ def self_contained(draft: DraftQuestion) -> bool:
 
 
 def _names_its_subject(draft: DraftQuestion) -> bool:
-    """Returns whether the question has a name or a number, or a content word of a passage's title."""
-    titles = {word for one in draft.candidate.excerpts for word in query_terms(one.title)}
-    return bool(_NAME.search(draft.question)) or not titles.isdisjoint(query_terms(draft.question))
+    """Returns whether the question has a content word of a passage's title, or a name and nothing like "the
+    film".
+    """
+    titles = [_BRACKETS.sub(" ", one.title) for one in draft.candidate.excerpts]
+    if not {word for title in titles for word in query_terms(title)}.isdisjoint(query_terms(draft.question)):
+        return True
+    return bool(_NAME.search(draft.question)) and not _SOME.search(draft.question)
+
+
+def knows_names(draft: DraftQuestion) -> bool:
+    """Returns whether the names in an unanswerable question are those of its passage, not made up ones."""
+    if draft.candidate.kind != "unanswerable":
+        return True
+    known = {word for one in draft.candidate.excerpts for word in analyze(f"{one.title} {one.whole}")}
+    names = _NAMES.findall(draft.question)
+    return all(word in known for name in names for word in query_terms(name))
 
 
 def hides_answer(draft: DraftQuestion) -> bool:
@@ -97,6 +125,7 @@ def own_words(draft: DraftQuestion) -> bool:
 CHECKS: Mapping[str, Callable[[DraftQuestion], bool]] = {
     "well_formed": well_formed,
     "self_contained": self_contained,
+    "knows_names": knows_names,
     "hides_answer": hides_answer,
     "stated": stated,
     "own_words": own_words,

@@ -17,6 +17,7 @@ from typing import Any
 
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.programs.question_writer.base import WEIGHTS, Excerpt, Topic
+from ragc.programs.question_writer.spans import spans
 from ragc.programs.sentences import all_sentences
 
 Rows = Callable[[], Iterable[Mapping[str, Any]]]
@@ -43,18 +44,22 @@ def digests(rows: Rows, ids: Iterable[str]) -> dict[str, str]:
 def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Topic]:
     """Returns the first `n` sentences to ask about, each with the kind of its question.
 
-    The first sentence of every document comes first, in an order drawn from the ids, then every second one.
+    The first sentence of every document comes first, in an order drawn from the ids, then every second one;
+    in a document, sentences with a name or number to ask for come first.
     """
     chosen: list[tuple[int, str, Topic]] = []
     for _, passages in groupby(rows(), key=_document):
         in_document = heapq.nsmallest(
-            n,
-            ((one.id, one) for row in passages for one in _of_passage(row, kinds)),
-            key=lambda pair: pair[0],
+            n, (one for row in passages for one in _of_passage(row, kinds)), key=_rank
         )
-        turns = ((turn, name, one) for turn, (name, one) in enumerate(in_document))
+        turns = ((turn, one.id, one) for turn, one in enumerate(in_document))
         chosen = heapq.nsmallest(n, [*chosen, *turns], key=lambda entry: entry[:2])
     return [one for _, _, one in chosen]
+
+
+def _rank(one: Topic) -> tuple[bool, str]:
+    first = one.excerpts[0]
+    return one.kind == "single" and not spans(first.sentence, first.title), one.id
 
 
 def _document(row: Mapping[str, Any]) -> str:

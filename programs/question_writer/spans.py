@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragc.corpora.sources.terms import STOP_WORDS
 from ragc.metrics.short_answer import normalise
 
 MAX_SPANS = 8
@@ -16,10 +17,18 @@ MAX_SPANS = 8
 
 _QUOTED = re.compile(r"[\"\u201c\u201e]([^\"\u201c\u201d\u201e]{2,60})[\"\u201d\u201c]")
 _NUMBER = re.compile(
-    r"(?<![\w.,])[$\u20ac\u00a3]?\d[\d.,:/\u2013-]*(?:\s?(?:%|\u20ac|\u00b0C|[a-z]{1,12}))?(?![\w])"
+    r"(?<![\w.,])(?:\d{1,2}(?:st|nd|rd|th)?\.?\s[^\W\d_a-z][a-z]+\s\d{4}"  # 23 April 1420
+    r"|\d+(?:st|nd|rd|th)\s[a-z]{1,12}"  # 19th century
+    r"|[$\u20ac\u00a3]?\d(?:[\d.,:/\u2013-]*\d)?(?:\s?(?:%|\u20ac|\u00b0C|[a-z]{1,12}))?)(?![\w])"
 )
+_UNITS = frozenset(
+    ("mm", "cm", "m", "km", "mi", "ft", "in", "kg", "g", "mg", "lb", "mph", "kb", "mb", "gb", "am", "pm")
+)
+_WORD = re.compile(r"\s([a-z]+)(?![\w-])")
+_RANGE = re.compile(r"\b(\d{4})\s?[\u2013-]\s?\d{2,4}$")
+_OWNER = re.compile(r"['\u2019]s?$")
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
-_JOINED = r"(?:\s(?:of|the|de|la|von|van|der|and|&|for)){0,2}"
+_JOINED = r"(?:\s(?:of|the|de|la|von|van|der|&|for)){0,2}"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:{_JOINED}\s(?:{_CAPITAL}|\d[\w.]*))|,\s\d{{4}})*")
 _COMMAS = frozenset((",", "and", "or", "&", ", and", ", or"))
 _OPENERS = """
@@ -27,6 +36,11 @@ a an the he she it they this that these those in on at of for by from to his her
 after before during since while as if but and or however also both one each most some we you i no not
 """
 _NEVER_FIRST = frozenset(_OPENERS.split())
+_CONNECTING = """
+about above across against along among around below between beyond down near off out over past per than
+through throughout under until up upon via within without together
+"""
+_NEVER_COUNTED = _NEVER_FIRST | STOP_WORDS | frozenset(_CONNECTING.split())
 _NEVER_LAST = re.compile(
     r"(?<=\d)\s(?:and|or|as|was|were|is|to|in|on|at|by|with|it|he|she|they|the)$"
     r"|(?<=\b1[0-9]\d\d)\s[a-z]+$|(?<=\b20\d\d)\s[a-z]+$"  # a year has no unit
@@ -37,19 +51,25 @@ def spans(sentence: str, title: str = "") -> tuple[str, ...]:
     """Returns the possible answers in `sentence`, in order, without those that the `title` gives."""
     matches = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
     matches += [
-        (match.start(), _NEVER_LAST.sub("", match[0].strip(" ,.;:/-")))
-        for match in _NUMBER.finditer(sentence)
+        (match.start(), _with_unit(match, sentence).strip(" ,.;:/-")) for match in _NUMBER.finditer(sentence)
     ]
     names = list(_NAME.finditer(sentence))
     listed = _listed(sentence, names)
-    matches += [(match.start(), _name(match[0])) for match in names if match.start() not in listed]
+    matches += [
+        (match.start(), _name(match[0]))
+        for match in names
+        if match.start() not in listed and not _only_opens(match)
+    ]
     known, options = normalise(title), list[str]()
     for _, text in sorted(matches, key=lambda pair: (pair[0], -len(pair[1]))):
         plain = normalise(text)
         if not plain or len(text) > 60 or plain in known or any(plain in normalise(o) for o in options):
             continue
+        if _RANGE.search(text):  # years of a life: no question asks for both
+            continue
         options.append(text)
-    return tuple(options[:MAX_SPANS])
+    whole = [one for one in options if not any(one != o and normalise(one) in normalise(o) for o in options)]
+    return tuple(whole[:MAX_SPANS])
 
 
 def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
@@ -72,9 +92,33 @@ def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
     return starts
 
 
+def _with_unit(number: re.Match[str], sentence: str) -> str:
+    """Returns a number with the words of what it counts: one or two, or none where there are more."""
+    text = _NEVER_LAST.sub("", number[0])
+    after = _WORD.match(sentence, number.end())
+    unit = text.rpartition(" ")[2] if " " in text else ""
+    if (
+        text != number[0]
+        or not unit.islower()
+        or unit in _UNITS
+        or after is None
+        or after[1] in _NEVER_COUNTED
+    ):
+        return text
+    third = _WORD.match(sentence, after.end())
+    if third is None or third[1] in _NEVER_COUNTED:
+        return f"{text} {after[1]}"
+    return text.partition(" ")[0]
+
+
+def _only_opens(name: re.Match[str]) -> bool:
+    """Returns whether a name is one word at the start of its sentence, where any word has a capital."""
+    return name.start() == 0 and len(name[0].split()) == 1
+
+
 def _name(text: str) -> str:
     """Returns a name without words in front of it that only begin a sentence."""
     words = text.strip(" ,.;:").split()
     while words and words[0].casefold() in _NEVER_FIRST:
         words = words[1:]
-    return " ".join(words)
+    return _OWNER.sub("", " ".join(words))

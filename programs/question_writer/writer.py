@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragc.corpora.embed.base import Embedder
@@ -23,10 +24,11 @@ from ragc.programs.question_writer.base import (
 )
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
+from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, NO_KIND, open_details
 from ragc.programs.question_writer.spans import spans
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
-from ragc.signatures.question import AskComparison, AskLinked, AskMissing, AskSentence
+from ragc.signatures.question import AskAgain, AskComparison, AskLinked, AskMissing, AskSentence, NameKind
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 
@@ -51,26 +53,58 @@ _ASK_EXAMPLE = {
     "answer": "1974",
     "question": "In which year did the museum in the harbour of Tarnsey open?",
 }
+_KIND_EXAMPLES = (
+    {
+        "title": "Lena Orbeck",
+        "passage": "Lena Orbeck is a Norwegian novelist. Her first novel won the Brevik Prize.",
+        "kind": "a real person",
+    },
+    {
+        "title": "List of lighthouses in Tarnsey",
+        "passage": "Tarnsey has nine lighthouses, of which four are still lit.",
+        "kind": NO_KIND,
+    },
+    {"title": "Harbour Museum", "passage": _MUSEUM, "kind": "a company, school, club or other organisation"},
+)
 _MISSING_EXAMPLE = {
-    "title": "Harbour Museum",
+    "subject": "Harbour Museum",
     "passage": _MUSEUM,
-    "missing": "who built it",
-    "question": "Which architect designed the Harbour Museum in Tarnsey?",
+    "missing": "the number of people who work there",
+    "question": "How many people does the Harbour Museum in Tarnsey employ?",
 }
-"""A demonstration of each call that is on by default; small models repeat themselves without one."""
+_AGAIN_EXAMPLES = (
+    {
+        "title": "Harbour Museum",
+        "sentence": "It opened in 1974 and holds 312 model ships.",
+        "answer": "1974",
+        "draft": "In which year did it open?",
+        "question": "When did the Harbour Museum of Tarnsey welcome its first visitors?",
+    },
+    {
+        "title": "Lena Orbeck",
+        "sentence": "Orbeck wrote her first novel in a lighthouse on Senja.",
+        "answer": "Senja",
+        "draft": "On which island did Lena Orbeck write her first novel?",
+        "question": "Which island was home to Lena Orbeck while she worked on her debut book?",
+    },
+)
+"""Demonstrations of the calls that write by default; small models repeat themselves without one."""
+
+MENDED = ("self_contained", "own_words")
+"""The checks whose failure has the question written once more."""
 
 T = TypeVar("T")
 
 
 def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
-    """Returns the most that `tries` questions of `kinds` take: one call writes, two check, each repaired
-    once.
+    """Returns the most that `tries` questions of `kinds` take: one call writes, one may write again, and two
+    check; or one names the subject's kind, two write, and one checks.
     """
     share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
     excerpts = 1 + share
     most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (excerpts + max(excerpts, NEIGHBOURS))
-    prompt = int(tries * (3 * _INSTRUCTION_TOKENS + most_shown))
-    return WritingCost(tries, 3 * tries, prompt, tries * (_WRITE.max_tokens + 2 * _ANSWER.max_tokens))
+    prompt = int(tries * (4 * _INSTRUCTION_TOKENS + most_shown))
+    return WritingCost(tries, 4 * tries, prompt, tries * 2 * (_WRITE.max_tokens + _ANSWER.max_tokens))
 
 
 class QuestionWriter:
@@ -87,17 +121,16 @@ class QuestionWriter:
         self._runtime, self._wording = runtime, wording
         call = self._call
         self._single = call(AskSentence, _WRITE, _ASK_EXAMPLE)
-        self._missing = call(AskMissing, _WRITE, _MISSING_EXAMPLE)
+        self._again = call(AskAgain, _WRITE, *_AGAIN_EXAMPLES)
+        self._kind = call(limit_options(NameKind, "kind", KINDS_OF_SUBJECT), _ANSWER, *_KIND_EXAMPLES)
         self._linked, self._comparison = call(AskLinked, _WRITE), call(AskComparison, _WRITE)
         self._answer = call(abstaining(ShortAnswer), _ANSWER)
         self._alone = call(ClosedBookAnswer, _ANSWER)
 
-    def _call(
-        self, signature: Any, sampling: Sampling, example: Mapping[str, str] | None = None
-    ) -> RagPredict:
+    def _call(self, signature: Any, sampling: Sampling, *examples: Mapping[str, str]) -> RagPredict:
         own = worded(signature, self._wording)
         call = RagPredict(own, self._runtime, role=self.role, sampling=sampling)
-        call.demos = [example] if example else []
+        call.demos = list(examples)
         return call
 
     async def write(
@@ -113,7 +146,7 @@ class QuestionWriter:
         TargetError where the target fails.
         """
         drafts = await self._each(self._draft, _with_partners(candidates, rows))
-        checked = [_first_checks(draft) for draft in drafts]
+        checked = await self._each(self._mend, [_first_checks(draft) for draft in drafts])
         open_ones = {
             one.draft.candidate.id: one.draft
             for one in checked
@@ -147,12 +180,13 @@ class QuestionWriter:
             return DraftQuestion(candidate, problem="no_second_passage")
         first = candidate.excerpts[0]
         pair = {"first": first.shown, "second": candidate.excerpts[-1].shown}
+        if candidate.kind == "unanswerable":
+            return await self._draft_missing(candidate)
         inputs: dict[str, tuple[RagPredict, dict[str, str]]] = {
             "single": (
                 self._single,
                 {"title": first.title, "passage": first.text, "sentence": first.sentence},
             ),
-            "unanswerable": (self._missing, {"title": first.title, "passage": first.text}),
             "two_passage": (self._linked, pair),
             "comparison": (self._comparison, pair),
         }
@@ -164,8 +198,41 @@ class QuestionWriter:
                 reply = await call.acall(**values)
         except ParseFailure:
             return DraftQuestion(candidate, problem="unreadable")
-        answer = "" if candidate.kind == "unanswerable" else str(reply.answer).strip().rstrip(".")
-        return DraftQuestion(candidate, " ".join(str(reply.question).split()), answer)
+        return DraftQuestion(candidate, _line(reply.question), str(reply.answer).strip().rstrip("."))
+
+    async def _draft_missing(self, candidate: Topic) -> DraftQuestion:
+        """Writes a question for a detail of which the passage has no word."""
+        first = candidate.excerpts[0]
+        try:
+            async with self._limit:
+                kind = (await self._kind.acall(title=first.title, passage=first.text)).kind
+            options = open_details(str(kind), f"{first.title}\n{first.whole}", candidate.id)
+            if not options:
+                return DraftQuestion(candidate, problem="no_open_detail")
+            ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, _MISSING_EXAMPLE)
+            async with self._limit:
+                reply = await ask.acall(subject=first.title, passage=first.text)
+        except ParseFailure:
+            return DraftQuestion(candidate, problem="unreadable")
+        return DraftQuestion(candidate, _line(reply.question))
+
+    async def _mend(self, one: CheckedQuestion) -> CheckedQuestion:
+        """Has a question that does not name its subject, or repeats its passage, written once more.
+
+        What comes of it takes the place of the draft if it passes the checks without a model.
+        """
+        draft, excerpts = one.draft, one.draft.candidate.excerpts
+        if one.failed not in MENDED or len(excerpts) > 1 or not _rest_passes(draft):
+            return one
+        first = excerpts[0]
+        values = {"title": first.title, "sentence": first.sentence, "answer": draft.answer}
+        try:
+            async with self._limit:
+                reply = await self._again.acall(**values, draft=draft.question)
+        except ParseFailure:
+            return one
+        again = _first_checks(replace(draft, question=_line(reply.question)))
+        return one if again.failed else again
 
     async def _ask_model(self, one: CheckedQuestion, neighbours: Sequence[Excerpt]) -> CheckedQuestion:
         """Checks a question against what the model answers with its passages, and without any."""
@@ -249,6 +316,15 @@ def _first_checks(draft: DraftQuestion) -> CheckedQuestion:
             return CheckedQuestion(draft, tuple(passed), name, share)
         passed.append(name)
     return CheckedQuestion(draft, tuple(passed), "", share)
+
+
+def _line(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def _rest_passes(draft: DraftQuestion) -> bool:
+    """Returns whether a draft passes the checks that writing it again does not help with."""
+    return all(check(draft) for name, check in CHECKS.items() if name not in MENDED)
 
 
 def _with_check(one: CheckedQuestion, name: str, *, passed: bool) -> CheckedQuestion:

@@ -1,4 +1,4 @@
-"""Headings of PDF files: those of the outline, those that it leaves out, and labels of chapters."""
+"""Headings of PDF files: of the outline, those that it leaves out, bold ones, and labels of chapters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from ragc.corpora.documents import pdf
 BODY = "Some running text of the page that is long enough to be what most of it is set in"
 
 
-FONTS = "<< /Font << /F 5 0 R >> >>"
+FONTS = "<< /Font << /F 5 0 R /B << /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >> >> >>"
 
 
 def draw(path: Path, lines: Sequence[tuple[str, float]], outline: Sequence[str]) -> None:
-    """Writes a page with `lines`, each of a size, from top to bottom, and an outline of one level."""
-    shown, y = [], 760.0
+    """Writes a page with `lines`, each of a size, from top to bottom, and an outline of one level.
+
+    A line that begins with `*` is bold; one that begins with `>` stands 30 points further right.
+    """
+    shown, y = [], 820.0
     for text, size in lines:
-        shown.append(f"BT /F {size} Tf 60 {y} Td ({text}) Tj ET")
+        font, left = "B" if "*" in text[:2] else "F", 90 if ">" in text[:2] else 60
+        shown.append(f"BT /{font} {size} Tf {left} {y} Td ({text.lstrip('*>')}) Tj ET")
         y -= 2 * size
     stream = "\n".join(shown)
     first, last = 7, 6 + len(outline)
@@ -67,6 +71,21 @@ def test_a_size_that_is_mostly_outside_the_outline_makes_no_headings(tmp_path: P
     others = [line for n in range(8) for line in ((f"Aside number {n} here", 16.0), (BODY, 10.0))]
     assert headings(tmp_path / "one.pdf", [*TEXT, *others], NAMES) == NAMES
     assert headings(tmp_path / "two.pdf", [*TEXT[:6], ("A last word", 16.0)], NAMES[:2]) == NAMES[:2]
+
+
+def test_bold_lines_are_headings_where_no_line_is_larger(tmp_path: Path) -> None:
+    bold = [line for name in NAMES for line in ((f"*{name}", 10.0), (BODY, 10.0), (BODY, 10.0))]
+    assert headings(tmp_path / "one.pdf", bold) == NAMES
+    assert headings(tmp_path / "two.pdf", [*bold, ("*A last sentence.", 10.0)]) == NAMES
+    mostly_bold = [line for name in NAMES for line in ((f"*{name}", 10.0), (BODY, 10.0))]
+    assert headings(tmp_path / "three.pdf", mostly_bold) == []  # a list of terms
+    assert headings(tmp_path / "four.pdf", [*TEXT, ("*Warning", 10.0), (BODY, 10.0)]) == NAMES  # larger ones
+
+
+def test_of_bold_lines_those_that_stand_out_to_the_left_are_headings(tmp_path: Path) -> None:
+    text = [(f">{BODY}", 10.0)] * 2
+    page = [line for name in NAMES for line in ((f"*{name}", 10.0), *text, (f"*>{name} term", 10.0), *text)]
+    assert headings(tmp_path / "one.pdf", page) == NAMES
 
 
 @pytest.mark.parametrize("label", ["Chapter 3", "CHAPTER THREE", "Appendix A"])

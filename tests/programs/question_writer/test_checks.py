@@ -11,6 +11,7 @@ from ragc.programs.question_writer import checks
 from ragc.programs.question_writer.base import DraftQuestion, Excerpt, Topic
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import candidates, digest_of, nearest
+from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, open_details
 from ragc.programs.question_writer.spans import spans
 
 TEXT = "The Harbour Museum opened in 1974. It holds 312 model ships. Entry is free on Sundays."
@@ -41,7 +42,7 @@ def failed(one: DraftQuestion) -> str:
         ("What year does the passage give for the inauguration?", "1974", "single", "self_contained"),
         ("What is the year mentioned in this article?", "1974", "single", "self_contained"),
         ("How many ships does it own in all?", "312", "single", "self_contained"),
-        ("Which year, 1974 or later, saw the inauguration?", "1974", "single", "hides_answer"),
+        ("Which year, 1974 or later, saw the museum inaugurated?", "1974", "single", "hides_answer"),
         ("When was the building at the harbour demolished?", "1988", "single", "stated"),
         ("The Harbour Museum opened in what, on Sundays free?", "1974", "single", "own_words"),
     ],
@@ -61,7 +62,20 @@ def test_the_author_of_a_named_book_is_no_pointer_to_the_passage() -> None:
 def test_a_question_names_its_subject() -> None:
     assert not checks.self_contained(draft("What is the title of the book?"))
     assert checks.self_contained(draft("which museum holds the most model ships?"))  # a word of the title
-    assert checks.self_contained(draft("Which novel won the prize in 1974?"))
+    assert checks.self_contained(draft("Which novel won the Brevik Prize?"))
+    assert not checks.self_contained(draft("Which novel won the prize in 1974?"))
+    assert not checks.self_contained(draft("In which language was the 1920 film directed in Oslo?"))
+    assert checks.self_contained(draft("Who directed the film Heat?"))
+
+
+def test_a_question_asks_one_thing() -> None:
+    assert failed(draft("When and by whom was the Harbour Museum inaugurated?")) == "well_formed"
+    assert failed(draft("In what year did the Harbour Museum and what else open?")) == "well_formed"
+
+
+def test_an_unanswerable_question_has_no_names_of_its_own() -> None:
+    assert not failed(draft("Who paid for the Harbour Museum?", "", "unanswerable"))
+    assert failed(draft("Who paid for the Lena Orbeck Museum?", "", "unanswerable")) == "knows_names"
 
 
 def test_a_linked_answer_stands_in_the_second_passage_alone() -> None:
@@ -107,7 +121,15 @@ def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None
     assert spans("it rains a lot here") == ()
     assert spans("On the bill were Pink Floyd, Roy Harper and Jethro Tull.") == ()  # one of several
     assert spans("Carole Gray was born in Bulawayo, Rhodesia.") == ("Carole Gray", "Bulawayo", "Rhodesia")
-    assert spans("It features Kanye West and Roscoe Dash.") == ("Kanye West and Roscoe Dash",)
+    assert spans("It features Kanye West and Roscoe Dash.") == ()
+    assert spans("Participating in it were Guiteau's men, on 23 April 1420.") == ("Guiteau", "23 April 1420")
+    assert spans("It ran from 1881, until 1883.") == ("1881", "1883")
+    assert spans("Margaret Roper (1505\u201344) was a writer of the 16th century.") == (
+        "Margaret Roper", "16th century"
+    )  # fmt: skip
+    assert spans("It holds 20 fluid ounces and 312 large wooden model ships, 5 km away.") == (
+        "20 fluid ounces", "312", "5 km"
+    )  # fmt: skip
     assert spans("A 2008 television film of 90 minutes.") == ("2008", "90 minutes")  # a year has no unit
     assert spans("The PEN American Center in New York City.") == ("PEN American Center", "New York City")
 
@@ -121,6 +143,28 @@ ROWS = [
 
 def rows() -> Iterable[Mapping[str, Any]]:
     return ROWS
+
+
+def test_sentences_with_a_name_or_number_are_asked_about_first() -> None:
+    text = (
+        "The shelf by the door holds many old books. The shelf holds 40 maps. All of them are worn and torn."
+    )
+    only = [{"id": "d.md", "title": "Shelves", "text": text}]
+    assert [one.excerpts[0].sentence for one in candidates(lambda: only, 1, ("single",))] == [
+        "The shelf holds 40 maps."
+    ]
+
+
+def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None:
+    person = "a real person"
+    assert set(DETAILS[person]) > set(open_details(person, "She was born in Oslo.")) != set()
+    for name in map(str, range(20)):
+        offered = open_details(person, "He was born in Oslo, the son of a teacher.", name)
+        assert len(offered) == OFFERED
+        assert not {"the place of birth", "the year of birth", "the names of the parents"} & {*offered}
+    assert open_details(NO_KIND, "A list.") == ()
+    everything = "born at a school, son of a tall mother"
+    assert open_details(person, everything) == ()
 
 
 def test_documents_take_turns_and_the_choice_does_not_depend_on_others() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ragc.core import event_loop
 from ragc.programs.question_writer.base import CheckedQuestion
 from ragc.programs.question_writer.checks import KnownQuestions
 from ragc.programs.question_writer.choose import candidates
+from ragc.programs.question_writer.details import NO_KIND
 from ragc.programs.question_writer.file import row_of
 from ragc.programs.question_writer.writer import QuestionWriter, bound
 from ragc.programs.runtime import Runtime
@@ -26,17 +28,20 @@ ROWS = [
 class Teacher:
     """Asks who founded a plant; answers it with the passage, and without one as `alone` says."""
 
+    kind = "a company, school, club or other organisation"
+
     def __init__(self, alone: str = "somebody", shown_answer: str = "") -> None:
         self.alone, self.shown_answer = alone, shown_answer
 
     def __call__(self, request: ChatRequest) -> str | Reply:
         shown = request.messages[-1].content
         properties: Mapping[str, Any] = (request.schema or {})["properties"]
-        number = "".join(char for char in shown.partition("Northtown")[2].split()[0] if char.isdigit())
+        number = "".join(re.findall(r"Northtown(\d+)", shown)[:1])
+        if "kind" in properties:
+            return json.dumps({"kind": self.kind})
         if "missing" in properties:
-            return json.dumps(
-                {"missing": "price", "question": f"What do boats of Ada{number} cost per year?"}
-            )
+            detail = properties["missing"]["enum"][0]
+            return json.dumps({"missing": detail, "question": f"What do boats of Ada{number} cost per year?"})
         if list(properties) == ["answer", "question"]:
             assert f"Ada{number} Quill" in properties["answer"]["enum"]
             question = f"Which person created the factory of Northtown{number}?"
@@ -94,6 +99,35 @@ def test_a_reply_that_cannot_be_read_rejects_its_question_alone() -> None:
 
     failures = [one.failed for one in write(reply, ("single",))]
     assert sorted(failures) == [""] * 11 + ["unreadable"]
+
+
+def test_a_subject_of_no_kind_gets_no_unanswerable_question() -> None:
+    teacher = Teacher()
+    teacher.kind = NO_KIND
+    assert {one.failed for one in write(teacher, ("unanswerable",))} == {"no_open_detail"}
+
+
+def test_a_question_without_its_subject_is_written_once_more() -> None:
+    drafts: list[str] = []
+
+    def reply(again: str) -> Callable[[ChatRequest], str | Reply]:
+        teacher = Teacher()
+
+        def answer(request: ChatRequest) -> str | Reply:
+            if list((request.schema or {})["properties"]) == ["question"]:
+                drafts.append(request.messages[-1].content)
+                return json.dumps({"question": again})
+            return str(teacher(request)).replace("factory of Northtown", "factory of them in ")
+
+        return answer
+
+    mended = write(reply("Who set up the Plant works?"), ("single",))
+    assert {one.draft.question for one in mended if not one.failed} == {"Who set up the Plant works?"}
+    assert len(drafts) == 12
+    assert all("factory of them" in shown and "Quill" in shown for shown in drafts)
+    same = write(reply("Who set it up there for them?"), ("single",))
+    assert {one.failed for one in same} == {"self_contained"}
+    assert all("factory of them" in one.draft.question for one in same)  # the draft stays
 
 
 def test_two_passages_are_those_nearest_to_each_other() -> None:
