@@ -67,13 +67,19 @@ def self_contained(draft: DraftQuestion) -> bool:
 
 
 def _names_its_subject(draft: DraftQuestion) -> bool:
-    """Returns whether the question has a content word of a passage's title, or a name and nothing like "the
-    film".
+    """Returns whether the question has a name and nothing like "the film", or the words of a passage's title.
+
+    Of a title that is a name, such as "Lake Hope", two words are needed; of another one any.
     """
+    terms = set(query_terms(draft.question))
     titles = [_BRACKETS.sub(" ", one.title) for one in draft.candidate.excerpts]
-    if not {word for title in titles for word in query_terms(title)}.isdisjoint(query_terms(draft.question)):
+    shared = [(title, terms.intersection(query_terms(title))) for title in titles]
+    if any(words and not _NAME.search(title) for title, words in shared):
         return True
-    return bool(_NAME.search(draft.question)) and not _SOME.search(draft.question)
+    if any(len(words) >= min(2, len(set(query_terms(title)))) for title, words in shared):
+        return True
+    named = _NAME.search(draft.question) is not None
+    return named and (any(words for _, words in shared) or not _SOME.search(draft.question))
 
 
 def knows_names(draft: DraftQuestion) -> bool:
