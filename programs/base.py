@@ -28,7 +28,6 @@ from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
 from ragc.programs.calls.prompt import setting
-from ragc.programs.calls.standalone import rewriter, standalone
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
@@ -330,6 +329,8 @@ class RagProgram(dspy.Module):
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 if earlier:
+                    from ragc.programs.calls.standalone import rewriter, standalone
+
                     call = rewriter(self.runtime, self.knobs)
                     inputs["question"] = await standalone(call, earlier, inputs["question"])
                     del inputs[HISTORY]

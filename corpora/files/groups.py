@@ -12,9 +12,6 @@ from collections.abc import Iterable, Mapping
 from ragc.corpora.files.values import NOWHERE, as_list, as_text, is_nothing, value_at
 from ragc.records import Question
 
-GROUP = "group"
-"""The key of a map of fields that names the column of groups; "" turns groups off."""
-
 _CHUNK = re.compile(r"(.+)#\d+")
 
 

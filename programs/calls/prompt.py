@@ -21,7 +21,6 @@ from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
-from ragc.programs.calls.forgiving import forgiving
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.outputs import Reading, read_exact, reply_schema
 from ragc.programs.runtime import Runtime
@@ -355,7 +354,11 @@ class TypedPrompt(dspy.Predict):
         if failure := why_unanswered(reply):
             return None, failure
         truncated = reply.finish == "length"
-        signature = forgiving(self._signature) if again else self._signature
+        signature = self._signature
+        if again:
+            from ragc.programs.calls.forgiving import forgiving
+
+            signature = forgiving(signature)
         is_json = again or self.layout in JSON_LAYOUTS
         if is_json and (exact := read_exact(signature, reply.text)) is not None:
             return exact, ""

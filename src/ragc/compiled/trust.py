@@ -22,7 +22,6 @@ from ragc.core.kinds import Registry
 from ragc.core.kinds.marks import RequestedAccess, marked
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
-from ragc.corpora.embed.model_files import has_onnx
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
 from ragc.errors import Untrusted
@@ -250,6 +249,8 @@ def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
         if not real.is_relative_to(home):
             return False
         if folder:
+            from ragc.corpora.embed.model_files import has_onnx
+
             return (has_onnx(real) or not onnx) and _is_self_contained(real, home)
         return real.is_file() or real.is_dir() or not real.exists()
     except (OSError, RuntimeError, ValueError):

@@ -14,8 +14,7 @@ from typing import Any, cast
 from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.files.filters import Where, flat
-from ragc.corpora.files.groups import GROUP
+from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.settings import GraderSettings
@@ -188,6 +187,8 @@ class _Reader:
 
     def _where(self) -> dict[str, tuple[Value, ...]]:
         """Returns one or several values for every path; nested tables are paths too."""
+        from ragc.corpora.files.filters import Where, flat
+
         conditions: dict[str, tuple[Value, ...]] = {}
         for path, value in flat(self.tables.data.where).items():
             values = tuple(value) if isinstance(value, list) else (value,)
