@@ -43,7 +43,6 @@ from ragc.signatures.answer import (
 )
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
-from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
     from ragc.corpora.sources.base import Source
@@ -267,6 +266,8 @@ class RagProgram(dspy.Module):
         Raises UsageError if `lm` is no LM, or has no model.
         """
         if lm is not None:
+            from ragc.targets.dspy_lm import target_of
+
             target_of(lm)
         super().set_lm(lm)
 

@@ -23,10 +23,10 @@ from ragc.corpora.files.field_maps import (
     QUESTION_OPTIONS,
 )
 from ragc.corpora.files.filters import Conditions, Where
-from ragc.corpora.files.groups import group_values
 from ragc.corpora.files.records import data_error, is_table
 from ragc.corpora.files.row import FileRow, kind, no_columns
 from ragc.corpora.files.rows import rows
+from ragc.corpora.files.splits import group_values
 from ragc.corpora.files.values import (
     NOWHERE,
     as_json,

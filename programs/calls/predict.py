@@ -38,7 +38,6 @@ from ragc.programs.calls.replay import (
 )
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
 from ragc.targets.gateway import GatewayReply
-from ragc.targets.openai_wire import is_context_error
 
 if TYPE_CHECKING:
     from ragc.programs.calls.streaming import ReplyStream
@@ -264,6 +263,8 @@ class RagPredict(TypedPrompt):
         try:
             return await self.runtime.gateway.ask(target, request)
         except TargetError as error:
+            from ragc.targets.openai_wire import is_context_error
+
             if not is_context_error(
                 str(error)
             ):  # the size is an estimate, and the server's tokenizer decides

@@ -42,7 +42,6 @@ from ragc.programs.base import RagProgram
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.signatures.values import Trajectory
 from ragc.signatures.wording import described, description, with_fields
 
 if TYPE_CHECKING:
@@ -523,7 +522,7 @@ def present_demo(demo: Mapping[str, Any], present: Mapping[str, FieldInfo]) -> d
     values = {present_name(name, present): value for name, value in demo.items()}
     types = {name: field.annotation for name, field in present.items()}
     match values:
-        case {"trajectory": str(text)} if types.get("trajectory") == Trajectory:
+        case {"trajectory": str(text)} if types.get("trajectory") == list[str]:
             values["trajectory"] = [] if text in ("", NOTHING) else [text]
         case {"need": {"percent": percent}} if types.get("need") is int:
             values["need"] = percent

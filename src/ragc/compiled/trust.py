@@ -19,17 +19,16 @@ from typing import Any
 from ragc import metrics
 from ragc.compiled.access import Access
 from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import RequestedAccess, marked
+from ragc.core.kinds.marks import Keys, RequestedAccess, marked
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
-from ragc.recipe.lines import Keys
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 RECIPE_PLAIN = frozenset(
     {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}

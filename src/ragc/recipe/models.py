@@ -55,8 +55,7 @@ from ragc.recipe.values import (
 )
 from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
-from ragc.targets.options import EFFORTS, check_effort
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import EFFORTS, TargetSpec, check_effort
 
 if TYPE_CHECKING:
     from ragc.metrics.limits import CostLimit

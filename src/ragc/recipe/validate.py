@@ -28,7 +28,7 @@ from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 

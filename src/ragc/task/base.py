@@ -34,19 +34,17 @@ from ragc.store.call_store import CallStore, open_store
 from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger, StudyLedger
-from ragc.task.passages import CorpusIds, RecipePassages, searching
-from ragc.task.prices import check_prices, price_notes, reachable_targets
+from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
 if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
     from ragc.recipe.selection_rule import SelectionRule
-    from ragc.task.data import OtherDomain
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
@@ -235,11 +233,12 @@ def prepare(
     store = store or open_store(recipe.study.store, keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
-    data = RecipePassages(recipe, progress)
     if questions:
-        from ragc.task.data import RecipeData, other_domain
+        from ragc.task.data import RecipeData
 
-        data = RecipeData(recipe, progress, grouped=grouped)
+        data: RecipePassages = RecipeData(recipe, progress, grouped=grouped)
+    else:
+        data = RecipePassages(recipe, progress)
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
     splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
@@ -252,7 +251,7 @@ def prepare(
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = _scored_metrics(recipe, objectives) if questions else ()
     scorer = scorer_of([metrics.get(name, load=True) for name in ids], recipe, runtime, store)
-    other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
+    other = data.other_domain(runtime, splits, store)
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
@@ -285,6 +284,8 @@ def with_prices(task: Task) -> Task:
     recipe, runtime = task.recipe, task.runtime
     if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
         return task
+    from ragc.task.prices import check_prices, price_notes, reachable_targets
+
     targets = reachable_targets(recipe, runtime, tuple(task.baseline_knobs.values()))
     if recipe.budget.usd is not None:
         targets |= _own_lms(task, targets)

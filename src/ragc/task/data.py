@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ragc import metrics
@@ -29,17 +29,26 @@ from ragc.corpora.files import mapping
 from ragc.corpora.files.field_maps import GROUP, PassageFields
 from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.folds import MAX_QUESTIONS, divide, fold
-from ragc.corpora.files.groups import connected, gold_documents, group_values, question_values
 from ragc.corpora.files.records import is_address, is_table, read_questions
-from ragc.corpora.files.splits import check_disjoint, draw_groups
+from ragc.corpora.files.splits import (
+    check_disjoint,
+    connected,
+    draw_groups,
+    gold_documents,
+    group_values,
+    question_values,
+)
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
-from ragc.task.passages import SPLITS, CorpusIds, RecipePassages, hub_rows, searching
+from ragc.task.passages import SPLITS, CorpusIds, OtherDomain, RecipePassages, hub_rows, searching
 from ragc.task.study_address import storage_address
+
+MOST = 60
+"""The number of questions drawn from the other domain if the recipe draws no train questions."""
 
 
 class RecipeData(RecipePassages):
@@ -211,6 +220,35 @@ class RecipeData(RecipePassages):
     def _filter(self, questions: tuple[Question, ...], name: str) -> tuple[Question, ...]:
         return filter_questions(questions, self.data.where, name) if self.data.where else questions
 
+    def other_domain(
+        self, runtime: Runtime, splits: Mapping[str, tuple[Question, ...]], store: CallStore
+    ) -> OtherDomain | None:
+        """Returns the data of `data.cross_domain`, with as many questions as there are train questions.
+
+        None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds
+        over `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a
+        question with `splits`.
+        """
+        path, corpus = self.data.cross_domain, self.data.cross_domain_corpus
+        if not path:
+            return None
+        own = replace(self.recipe, data=Data().replace(questions=path, corpus=corpus))
+        data = RecipeData(own, self._progress)
+        specs = searching(self.recipe) if corpus else {}
+        bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}
+        corpora = {name: data.corpus(spec) for name, spec in bare.items()}
+        questions = list(data.pool(CorpusIds(corpora.values())))
+        if not questions:
+            raise DataError(path, ["it holds no question of another domain"])
+        random.Random(f"cross-domain {self.recipe.seed}").shuffle(questions)
+        sample = tuple(questions[: len(splits.get("train", ())) or MOST])
+        check_disjoint({**splits, "cross_domain": sample})
+        sources = {
+            name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
+            for name, spec in bare.items()
+        }
+        return OtherDomain(sample, runtime.with_sources(sources))
+
 
 def searched_data(recipe: Recipe) -> tuple[dict[str, tuple[Question, ...]], Iterable[Passage]]:
     """Returns the splits of a recipe, and the passages of its first source that searches passages.
@@ -237,51 +275,3 @@ def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
     gold = tuple(name for name in question.gold_ids if name in known)
     context = tuple(name for name in question.context_ids if name in known)
     return replace(question, gold_ids=gold, context_ids=context)
-
-
-MOST = 60
-"""The number of questions drawn from the other domain if the recipe draws no train questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherDomain:
-    """The questions of another domain, and a runtime whose sources hold their passages."""
-
-    questions: tuple[Question, ...]
-    runtime: Runtime
-
-
-def other_domain(
-    recipe: Recipe,
-    runtime: Runtime,
-    splits: dict[str, tuple[Question, ...]],
-    *,
-    store: CallStore,
-    progress: Progress | None = None,
-) -> OtherDomain | None:
-    """Returns the data of `data.cross_domain` in `recipe`, with as many questions as there are train
-    questions.
-
-    None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds over
-    `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a question
-    with `splits`.
-    """
-    path, corpus = recipe.data.cross_domain, recipe.data.cross_domain_corpus
-    if not path:
-        return None
-    own = replace(recipe, data=Data().replace(questions=path, corpus=corpus))
-    data = RecipeData(own, progress)
-    specs = searching(recipe) if corpus else {}
-    bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}
-    corpora = {name: data.corpus(spec) for name, spec in bare.items()}
-    questions = list(data.pool(CorpusIds(corpora.values())))
-    if not questions:
-        raise DataError(path, ["it holds no question of another domain"])
-    random.Random(f"cross-domain {recipe.seed}").shuffle(questions)
-    sample = tuple(questions[: len(splits.get("train", ())) or MOST])
-    check_disjoint({**splits, "cross_domain": sample})
-    sources = {
-        name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
-        for name, spec in bare.items()
-    }
-    return OtherDomain(sample, runtime.with_sources(sources))

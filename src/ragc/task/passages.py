@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files.records import is_address
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import UsageError
+from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
 from ragc.records import Question
+from ragc.store.call_store import CallStore
 
 if TYPE_CHECKING:
+    from ragc.corpora.datasets.base import Dataset
     from ragc.corpora.files.hub import HubRows
 
 SPLITS = ("train", "dev", "test")
@@ -47,6 +50,14 @@ def hub_rows(address: str, recipe: Recipe) -> HubRows:
     return HubRows(address, recipe.base)
 
 
+@dataclass(frozen=True, slots=True)
+class OtherDomain:
+    """The questions of another domain, and a runtime whose sources hold their passages."""
+
+    questions: tuple[Question, ...]
+    runtime: Runtime
+
+
 class RecipePassages:
     """Reads the passages that the table `[data]` of `recipe` names, each file once, on demand."""
 
@@ -72,6 +83,12 @@ class RecipePassages:
     def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
         """Returns no questions; `RecipeData` reads them."""
         return {}
+
+    def other_domain(
+        self, runtime: Runtime, splits: Mapping[str, tuple[Question, ...]], store: CallStore
+    ) -> OtherDomain | None:
+        """Returns no data of another domain; `RecipeData` reads it."""
+        return None
 
     def corpus(self, spec: SourceSpec) -> Corpus:
         """Returns the passages of a source. Raises UsageError if source and data set have none."""

@@ -20,7 +20,7 @@ from ragc.metrics.scoring import grader_kinds
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 _ONNX = ("onnxruntime", "tokenizers")
 
