@@ -255,17 +255,8 @@ def prepare(
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
-    task = Task(
-        recipe,
-        runtime,
-        ledger,
-        splits,
-        scorer,
-        objectives,
-        facts=facts,
-        other=other,
-        folds=data.folds,
-    )
+    folds = data.folds
+    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other, folds=folds)
     _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
