@@ -1,32 +1,36 @@
 """Programs: one file per method and baseline, and the table that lists them all.
 
-Importing this package is quick: DSPy is imported only when a method is built.
+Importing this package is quick: DSPy is imported only when a method is built, and the package of a paper when
+it is named.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ragc.errors import UnknownName
 from ragc.programs.baselines import BASELINES
-from ragc.programs.ggatrieval import METHOD as GGATRIEVAL
 from ragc.programs.method import Method
-from ragc.programs.prefrag import METHOD as PREFRAG
-from ragc.programs.ragx import METHOD as RAGX
-from ragc.programs.rqrag import METHOD as RQRAG
-from ragc.programs.slimplm import METHOD as SLIMPLM
 
-METHODS: tuple[Method, ...] = (*BASELINES[:2], PREFRAG, RAGX, GGATRIEVAL, RQRAG, SLIMPLM, *BASELINES[2:])
+PAPERS = ("prefrag", "ragx", "ggatrieval", "rqrag", "slimplm")
+"""The methods of a paper each, whose packages have their names."""
+
+METHODS: tuple[Method, ...]
 """Every program, in the order of all listings: two plain baselines, the five methods, the other baselines."""
 
-NAMES: tuple[str, ...] = tuple(name for entry in METHODS for name in (entry.id, *entry.also))
+_BASELINES = {name: entry for entry in BASELINES for name in (entry.id, *entry.also)}
+_PLAIN, _OTHER = tuple(_BASELINES)[:2], tuple(_BASELINES)[2:]
+
+NAMES: tuple[str, ...] = (*_PLAIN, *PAPERS, *_OTHER)
 """Every name that a program answers to."""
 
 
 def table() -> str:
     """Returns the programs as a Markdown table, as the documentation lists them."""
     rows = ["| program | what it does | from | sources | roles |", "| --- | --- | --- | --- | --- |"]
-    for entry in METHODS:
+    for entry in _methods():
         names = ", ".join((*entry.sources, *(f"({name})" for name in entry.optional_sources))) or "-"
         roles = ", ".join((*entry.roles, *(f"({name})" for name in entry.optional_roles)))
         rows.append(f"| `{entry.id}` | {entry.about} | {entry.paper} | {names} | {roles} |")
@@ -39,14 +43,31 @@ def method(id: str, base: Path | None = None) -> Method:
     A user's own program, from the folder `base`, is found if it was imported before; nothing is imported for
     it.
     """
-    for entry in METHODS:
-        if id in (entry.id, *entry.also):
-            return entry
+    if id in _BASELINES:
+        return _BASELINES[id]
+    if id in PAPERS:
+        return _of_paper(id)
     if ":" in id:
         from ragc.programs.own import registered
 
         return registered(id, base)
     raise UnknownName("program", id, NAMES)
+
+
+def _of_paper(id: str) -> Method:
+    entry: Method = import_module(f"{__name__}.{id}").METHOD
+    return entry
+
+
+def _methods() -> tuple[Method, ...]:
+    return (*BASELINES[:2], *map(_of_paper, PAPERS), *BASELINES[2:])
+
+
+def __getattr__(name: str) -> Any:
+    """Returns `METHODS`, for which the packages of all papers are imported."""
+    if name == "METHODS":
+        return _methods()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["METHODS", "NAMES", "Method", "method", "table"]

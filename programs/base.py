@@ -28,7 +28,6 @@ from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
 from ragc.programs.calls.prompt import setting
-from ragc.programs.calls.standalone import rewriter, standalone
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
@@ -44,7 +43,6 @@ from ragc.signatures.answer import (
 )
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
-from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
     from ragc.corpora.sources.base import Source
@@ -268,6 +266,8 @@ class RagProgram(dspy.Module):
         Raises UsageError if `lm` is no LM, or has no model.
         """
         if lm is not None:
+            from ragc.targets.dspy_lm import target_of
+
             target_of(lm)
         super().set_lm(lm)
 
@@ -330,6 +330,8 @@ class RagProgram(dspy.Module):
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 if earlier:
+                    from ragc.programs.calls.standalone import rewriter, standalone
+
                     call = rewriter(self.runtime, self.knobs)
                     inputs["question"] = await standalone(call, earlier, inputs["question"])
                     del inputs[HISTORY]

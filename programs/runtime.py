@@ -13,7 +13,6 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.charges import Ledger
 from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
-from ragc.targets.repeated import RepeatedTarget
 from ragc.targets.thinking import check_rooms
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ class Runtime:
         With `judge` only those of the judge, else all others: a judge that is not repeated judges equal
         answers equally.
         """
+        from ragc.targets.repeated import RepeatedTarget
+
         other = copy.copy(self)
         other.targets = {
             role: RepeatedTarget(target, number) if (role == "judge") == judge else target

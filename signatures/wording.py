@@ -116,7 +116,7 @@ def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
     """Returns an output that is added to a signature, with both of its texts; `more` are its marks.
 
     With a `default` a reply may lack it. `unread` is its value if it is unreadable in two replies
-    (`ragc.programs.calls.forgiving`).
+    (`ragc.programs.calls.outputs.forgiving`).
     """
     default = {"default": more.pop("default")} if "default" in more else {}
     return _field(dspy.OutputField(desc=desc, **default), brief, more)

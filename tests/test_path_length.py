@@ -1,16 +1,21 @@
-"""How many files of ragc a question passes through, and the command around it."""
+"""How many files of ragc a question and its command pass through, and how many modules it imports."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from experiments.benchmarks.serving.path_length import PathLength, measure
+from experiments.benchmarks.house.warm import QUESTION
+from experiments.benchmarks.serving.path_length import PathLength, compile_in, measure, profiled
 from tests import processes
 from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
 EACH_QUESTION = 32
-WHOLE_COMMAND = 95
+WHOLE_COMMAND = 93
+WARM_ASK = 130
+"""Modules that `ragc ask` imports where the reply is in the store."""
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +38,11 @@ def test_a_command_passes_few_files(program: str, paths: dict[str, PathLength]) 
     files = paths[program].whole_command
     assert len(files) <= WHOLE_COMMAND, "\n".join(files)
     assert "src/ragc/cli/main.py" in files
+
+
+@thorough
+def test_a_warm_question_imports_few_modules(tmp_path: Path) -> None:
+    compile_in(processes.run, tmp_path)
+    for _ in range(2):
+        modules = profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)["modules"]
+    assert len(modules) <= WARM_ASK, "\n".join(modules)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragc.corpora.datasets.base import Card, Dataset
-from ragc.corpora.datasets.base import load as load_file
 from ragc.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ragc.corpora.datasets.base import Card, Dataset
 
 FILES = {
     "hotpotqa": "hotpotqa",
@@ -51,6 +52,8 @@ def load(id: str, path: Path) -> Dataset:
     if (load_folder := getattr(module, "load", None)) is not None:
         loaded: Dataset = load_folder(path)
         return loaded
+    from ragc.corpora.datasets.base import load as load_file
+
     return load_file(module.CARD, module.read, path)
 
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO
 
-from ragc.corpora.files.row import Stop, problem_row
+from ragc.corpora.files.row import BOM, Stop, problem_row, unreadable
 
 log = logging.getLogger("ragc.corpora")
 
-BOM = b"\xef\xbb\xbf"
 MARKS = (
     (BOM, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix
@@ -43,12 +42,6 @@ _SIGNS = re.compile(r"[A-Za-z][¹³¿¥£¯±¼½¾¢¶][A-Za-z]")
 _RETURN = re.compile(r"\r(?!\n)")
 _RUN = re.compile(r"[^\x00-\x7f]{4}")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-
-
-def unreadable(error: UnicodeDecodeError, offset: int) -> str:
-    """Returns the problem of bytes that are not UTF-8; they begin at `offset` of the file."""
-    at = error.start
-    return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
 
 def decode_lines(

@@ -8,8 +8,22 @@ from pydantic import Field
 from pydantic_core import CoreSchema, core_schema
 
 from ragc.core.validation import Checked, Model, Text, sentence, wrong
-from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.errors import UsageError
+
+GROUP = "group"
+"""The key of a map of fields that names the column of groups; "" turns groups off."""
+
+QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
+PASSAGE_FIELDS = ("id", "title", "text")
+
+PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
+QUESTION_OPTIONS = ("split_answers", "split_ids", GROUP, *PASSAGE_OPTIONS)
+"""Keys of a map that are no fields of a record.
+
+The path of the group of a question, which may be that of a field too, the separators of texts ("json": texts
+that spell a list), the key of the list in a JSON file, and for tables the delimiter ("tab" for a tab) and the
+encoding, if they cannot be detected.
+"""
 
 
 class _Delimiter(Checked):

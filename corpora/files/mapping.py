@@ -15,11 +15,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ragc.corpora.files.field_maps import (
+    GROUP,
+    PASSAGE_FIELDS,
+    PASSAGE_OPTIONS,
+    QUESTION_FIELDS,
+    QUESTION_OPTIONS,
+)
 from ragc.corpora.files.filters import Conditions, Where
-from ragc.corpora.files.groups import GROUP, group_values
 from ragc.corpora.files.records import data_error, is_table
 from ragc.corpora.files.row import FileRow, kind, no_columns
 from ragc.corpora.files.rows import rows
+from ragc.corpora.files.splits import group_values
 from ragc.corpora.files.values import (
     NOWHERE,
     as_json,
@@ -151,18 +158,6 @@ class FieldReader:
         path = self._paths[name]
         return f"`{name}`" if path == name else f"`{name}`, read from `{path}`,"
 
-
-QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
-PASSAGE_FIELDS = ("id", "title", "text")
-
-PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
-QUESTION_OPTIONS = ("split_answers", "split_ids", GROUP, *PASSAGE_OPTIONS)
-"""Keys of a map that are no fields of a record.
-
-The path of the group of a question, which may be that of a field too, the separators of texts ("json": texts
-that spell a list), the key of the list in a JSON file, and for tables the delimiter ("tab" for a tab) and the
-encoding, if they cannot be detected.
-"""
 
 MOST_PROBLEMS = 1000
 """The number of problems after which reading stops."""

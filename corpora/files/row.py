@@ -10,6 +10,9 @@ from typing import Any
 
 from ragc.errors import nearest
 
+BOM = b"\xef\xbb\xbf"
+"""The byte-order mark of UTF-8."""
+
 MOST_PROBLEMS = 20
 """The number of problems of one row, or object in it, after which the items of its lists are not read."""
 
@@ -162,3 +165,9 @@ def is_flat(value: object) -> bool:
         if not level:
             return True
     return False
+
+
+def unreadable(error: UnicodeDecodeError, offset: int) -> str:
+    """Returns the problem of bytes that are not UTF-8; they begin at `offset` of the file."""
+    at = error.start
+    return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"

@@ -4,143 +4,36 @@ row.
 A row is one object a line, an item of a list, or a record of a table. Tables are CSV and TSV files with a
 header, and Parquet files. The file name decides the format. The first bytes decide whether it is gzip or
 bzip2, and whether a file of JSON lines is a JSON list. A leading byte-order mark and blank lines are skipped.
-All text is UTF-8, except in tables (`decoding`).
-
-One file, as all formats say in the same way where a problem stands.
+All text is UTF-8, except in tables (`tables`).
 """
 
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import json
 import math
 import os
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from datetime import date, time
-from decimal import Decimal
+from collections.abc import Iterator
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
 from ragc.core import inputs
-from ragc.core.text import first_line
-from ragc.corpora.files import decoding
-from ragc.corpora.files.decoding import detect_delimiter, lines_of
-from ragc.corpora.files.row import DEEPEST, FileRow, Stop, is_flat, kind, problem_row, short_repr
-from ragc.corpora.files.values import as_text
+from ragc.corpora.files.row import (
+    BOM,
+    DEEPEST,
+    FileRow,
+    Stop,
+    is_flat,
+    kind,
+    problem_row,
+    short_repr,
+    unreadable,
+)
 from ragc.errors import nearest
-
-_BATCH = 1000
-_NULL = r"\N"
-
-
-def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[FileRow]:
-    """Yields one row a record of a table with a header, no value longer than `longest` characters.
-
-    Values are strings; a backslash and an N, as databases export null, are null. Values are separated by
-    `delimiter`; "" detects it, with `usual` as the default. Trailing empty columns, which spreadsheets write,
-    and blank records are skipped. A duplicate column is a problem of the file, a record of another width one
-    of the row.
-    """
-    csv.field_size_limit(longest)
-    if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
-        raise Stop(
-            problem_row(f"delimiter = {short_repr(delimiter)} cannot separate columns; give one character")
-        )
-    lines, delimiter, before = detect_delimiter(lines_of(lines), delimiter, usual)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    try:
-        header = _trim_empty([name.strip() for name in next(filter(_has_content, reader), [])], 0)
-        if (twice := _first_duplicate(header)) is not None:
-            raise Stop(problem_row(f"the header names the column {short_repr(twice)} twice; rename one"))
-        columns = tuple(header)
-        for written in filter(_has_content, reader):
-            location = f"line {reader.line_num + before}"
-            record = _trim_empty(written, len(header))
-            if len(record) == len(header):
-                values = [None if value == _NULL else value for value in record]
-                yield FileRow(location, dict(zip(header, values, strict=True)), columns=columns)
-            else:
-                yield problem_row(f"has another number of values than the header, {len(header)}", location)
-    except csv.Error as error:
-        raise Stop(problem_row(f"is no table: {error}", f"line {reader.line_num + before}")) from error
-
-
-def _has_content(values: list[str]) -> bool:
-    """Returns whether one of `values` is not blank."""
-    return any(map(str.strip, values))
-
-
-def _first_duplicate(names: Iterable[str]) -> str | None:
-    """Returns the first duplicate of `names`; None if there is none."""
-    return next((name for name, times in Counter(names).items() if times > 1), None)
-
-
-def _trim_empty(values: list[str], least: int) -> list[str]:
-    """Returns `values` without trailing empty ones, but at least `least` values."""
-    end = len(values)
-    while end > least and not values[end - 1]:
-        end -= 1
-    return values[:end]
-
-
-def parquet(stream: BinaryIO) -> Iterator[FileRow]:
-    """Yields one row a record of a Parquet file, read in batches.
-
-    NaN becomes null; a date or a decimal becomes text.
-    """
-    try:
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        needed = "is a Parquet file, which needs pyarrow; install it, or give JSON lines"
-        raise Stop(problem_row(needed)) from error
-    number = 0
-    try:
-        # Parquet is read from its end, so a compressed stream is buffered.
-        file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
-        names = file.schema_arrow.names
-        if (twice := _first_duplicate(names)) is not None:
-            raise Stop(problem_row(f"has the column {short_repr(twice)} twice; rename one"))
-        for batch in file.iter_batches(batch_size=_BATCH):
-            for value in batch.to_pylist():
-                number += 1
-                yield _record(f"item {number}", value)
-    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, RecursionError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise Stop(
-            problem_row(f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}")
-        ) from error
-
-
-def _record(location: str, value: dict[str, Any]) -> FileRow:
-    try:
-        values = {name: _plain(name, item) for name, item in value.items()}
-        return FileRow(location, values, columns=tuple(values))
-    except TypeError as error:
-        return problem_row(str(error), location)
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Returns `value` of the column `name` as JSON. Raises TypeError if JSON has no such value."""
-    if isinstance(value, dict):
-        return {key: _plain(name, item) for key, item in value.items()}
-    if isinstance(value, Decimal | date | time):
-        return as_text(value)
-    if isinstance(value, list | tuple):  # an entry of a map is a pair
-        return [_plain(name, item) for item in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if not isinstance(value, str | int | float | None) or value in (math.inf, -math.inf):
-        raise TypeError(f"`{name}` holds {kind(value)} ({short_repr(value)}), which JSON does not have")
-    return value
-
 
 LONGEST_LINE = 64 * 2**20
 """The most bytes of a line; at a longer one reading stops with a problem."""
@@ -226,16 +119,21 @@ def _read(
     stream: BufferedReader, suffix: str, under: str, delimiter: str, encoding: str, label: str
 ) -> Iterator[FileRow]:
     if suffix == ".parquet":
+        from ragc.corpora.files.tables import parquet
+
         return parquet(stream)
     start = stream.peek(4)
     if suffix in (".csv", ".tsv") and not (encoding == UTF_8 and start[:2] in _UTF_16):
-        lines = decoding.decode_lines(
+        from ragc.corpora.files.decoding import decode_lines
+        from ragc.corpora.files.tables import records
+
+        lines = decode_lines(
             _numbered_lines(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
         )
         return records(lines, delimiter, LONGEST_LINE, usual="\t" if suffix == ".tsv" else ",")
     if start[:2] in _UTF_16:
         raise Stop(problem_row("is UTF-16, and UTF-8 is needed; save it in that encoding"))
-    first = start.removeprefix(decoding.BOM).lstrip()[:1]
+    first = start.removeprefix(BOM).lstrip()[:1]
     if suffix in _PROSE and first not in (b"{", b"["):
         raise Stop(problem_row(f"is {_PROSE[suffix]}; {_ROW_FILES}"))
     if suffix == ".json":
@@ -287,7 +185,7 @@ def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
         location = f"line {number}"
         if len(line) > LONGEST_LINE:
             raise Stop(problem_row(f"is longer than {LONGEST_LINE // 2**20} MiB", location))
-        skipped = len(decoding.BOM) if number == 1 and line.startswith(decoding.BOM) else 0
+        skipped = len(BOM) if number == 1 and line.startswith(BOM) else 0
         yield location, offset + skipped, line[skipped:]
         offset += len(line)
 
@@ -323,7 +221,7 @@ def _list(stream: BinaryIO, under: str) -> Iterator[FileRow]:
     A damaged list of objects has one problem, not one for each of its lines.
     """
     whole = stream.read(LARGEST_DOCUMENT + 1)
-    text = whole.removeprefix(decoding.BOM).strip()
+    text = whole.removeprefix(BOM).strip()
     if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _ParseProblem):
         begins_list = text[1 : 1 + _SNIFFED_BYTES].lstrip()[:1] == b"{"
         if not begins_list or _has_json_lines(text):
@@ -343,7 +241,7 @@ def _document(stream: BinaryIO, under: str) -> Iterator[FileRow]:
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
         raise Stop(problem_row(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
-    text = whole.removeprefix(decoding.BOM).strip()
+    text = whole.removeprefix(BOM).strip()
     if not text:
         return
     first, _, rest = text.partition(b"\n")
@@ -403,7 +301,7 @@ def _decode(text: bytes, offset: int) -> Any:
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return _ParseProblem(decoding.unreadable(error, offset))
+        return _ParseProblem(unreadable(error, offset))
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         return _ParseProblem(f"not JSON: {error.msg} at {at}")

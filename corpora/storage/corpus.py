@@ -18,7 +18,6 @@ from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import content_fingerprint, data_error, passages_of
-from ragc.corpora.storage.index_cache import open_or_build
 from ragc.corpora.storage.passages import FORMAT, CutPassages, StoredPassages, write, write_cut
 from ragc.errors import DataError
 from ragc.records import Passage
@@ -80,6 +79,8 @@ def read(path: str | Path, *, home: Path | None = None, progress: Progress | Non
             raise data_error(str(corpus_path), problems or error.problems) from None
         if problems:
             raise data_error(str(corpus_path), problems)
+
+    from ragc.corpora.storage.index_cache import open_or_build
 
     index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
     return DiskCorpus(index.path, home=home)
@@ -149,6 +150,8 @@ class DiskCorpus:
         with self._lock:
             if (chunk_size, overlap, by) not in self._cuts:
                 part = partial(chunk.chunk_passage, size=chunk_size, overlap=overlap, by=by)
+                from ragc.corpora.storage.index_cache import open_or_build
+
                 index = open_or_build(
                     "chunks",
                     self.fingerprint,

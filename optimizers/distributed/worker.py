@@ -34,10 +34,9 @@ from ragc.optimizers.search.run_trial import LocalRunner
 from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
 from ragc.recipe import parse
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
-from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.study_address import facts_differ, read_address
+from ragc.task.study_address import facts_differ, read_address, storage_address, store_address
 
 _POLL_S = 0.2
 _KINDS: Mapping[str, type[RagcError]] = {

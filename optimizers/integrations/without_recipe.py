@@ -37,9 +37,9 @@ from ragc.records import Passage
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
-from ragc.targets.spec import TargetSpec
-from ragc.task.addresses import store_address
+from ragc.targets.options import TargetSpec
 from ragc.task.data import RecipeData
+from ragc.task.study_address import store_address
 
 ADVICE = "pass {name}=ragc.{kind}(...)"
 """What to do about a target or source that is missing, where there is no recipe to add it to."""

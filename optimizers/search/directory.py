@@ -19,10 +19,16 @@ from ragc.optimizers.search.portfolio import PROGRESS
 from ragc.optimizers.search.storage import delete, difference, study_directory
 from ragc.recipe import Budget, Recipe
 from ragc.store.call_store import refuse_shared
-from ragc.task.addresses import storage_address, store_address
 from ragc.task.run import keeping_state, lock_state
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.study_address import MARK, read_address, recipe_in, write_address
+from ragc.task.study_address import (
+    MARK,
+    read_address,
+    recipe_in,
+    storage_address,
+    store_address,
+    write_address,
+)
 
 PROGRAMS = ".best"
 """The folder of compiled programs in the study's directory."""

@@ -22,8 +22,7 @@ from ragc.core.text import first_line
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE, DamagedJournal, journal
 from ragc.recipe.models import StudySpec
-from ragc.task.addresses import storage_address
-from ragc.task.study_address import study_name
+from ragc.task.study_address import storage_address, study_name
 
 NAME = "ragc"
 """The name of the one study in a directory's storage."""

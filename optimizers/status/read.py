@@ -42,11 +42,10 @@ from ragc.optimizers.status.record import (
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.selection_rule import SelectionRule
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger, StudyLedger
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.study_address import read_address, recipe_in
+from ragc.task.study_address import read_address, recipe_in, storage_address, store_address
 
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",

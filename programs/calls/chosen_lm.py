@@ -19,8 +19,6 @@ from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from ragc.errors import UsageError
 from ragc.targets.base import Target
-from ragc.targets.dspy_engine import RagLM, as_lm
-from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
     from ragc.programs.runtime import Runtime
@@ -29,10 +27,6 @@ _ROLLOUT = ("rollout_id", "temperature")
 
 call_lm: ContextVar[tuple[object, Any] | None] = ContextVar("ragc_named_lm", default=None)
 """A call and the LM that its argument `lm` names, in this context."""
-
-
-class OwnLM(RagLM):
-    """The targets of a program as one LM, so that DSPy can copy it and number draws; it chooses no target."""
 
 
 @contextmanager
@@ -86,11 +80,20 @@ def lm_of(call: Any) -> Any:
 
 def target_for(call: Any, lm: Any) -> Target:
     """Returns the target that answers `call`, for which `lm` was chosen; None means that of its role."""
-    if lm is None or isinstance(lm, OwnLM):
+    if lm is None or is_own(lm):
         target: Target = call.runtime.target(call.role)
     else:
+        from ragc.targets.dspy_lm import target_of
+
         target = target_of(lm)
     return target
+
+
+def is_own(lm: Any) -> bool:
+    """Returns whether `lm` represents the targets of a program (`own_lm`)."""
+    from ragc.targets.dspy_engine import OwnLM
+
+    return isinstance(lm, OwnLM)
 
 
 def rollout_of(lm: Any) -> dict[str, Any]:
@@ -105,6 +108,8 @@ def rollout_of(lm: Any) -> dict[str, Any]:
 
 def own_lm(runtime: Runtime) -> dspy.LM:
     """Returns the targets of `runtime` as an LM; called directly, it is the target of the role main."""
+    from ragc.targets.dspy_engine import OwnLM, as_lm
+
     target = runtime.target("main")
     return as_lm(lambda request: runtime.gateway.complete(target, request), target, kind=OwnLM)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
+import dspy
 import pydantic
+from pydantic import ValidationError, WrapValidator
 from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates
@@ -181,3 +183,30 @@ def read_exact(signature: Any, text: str) -> Reading | None:
     with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
         return Reading(dict(vars(output_model(signature).model_validate_json(text))))
     return None
+
+
+@lru_cache(maxsize=512)
+def forgiving(signature: Any) -> Any:
+    """Returns `signature` whose marked outputs default to their mark if they are missing or do not fit.
+
+    An output marked `unread=value` (`ragc.signatures.wording.output_field`) is requested again like any
+    other. If the second reply lacks it too, it becomes that value, and the other outputs are kept.
+    """
+    forgiven = signature
+    for position, (name, info) in enumerate(signature.output_fields.items()):
+        extra = info.json_schema_extra or {}
+        if "unread" in extra:
+            kind: Any = Annotated[(info.annotation, *info.metadata, WrapValidator(_read_or(extra["unread"])))]
+            field = dspy.OutputField(desc=extra.get("desc"), default=extra["unread"])
+            forgiven = forgiven.delete(name).insert(position, name, field, kind)
+    return forgiven
+
+
+def _read_or(unread: Any) -> Callable[[Any, Callable[[Any], Any]], Any]:
+    def read_or_unread(value: Any, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(value)
+        except ValidationError:
+            return unread
+
+    return read_or_unread

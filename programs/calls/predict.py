@@ -24,7 +24,6 @@ from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
-from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.outputs import Reading
 from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
@@ -37,9 +36,8 @@ from ragc.programs.calls.replay import (
     replay_cache_of,
     to_plain,
 )
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
 from ragc.targets.gateway import GatewayReply
-from ragc.targets.openai_wire import is_context_error
 
 if TYPE_CHECKING:
     from ragc.programs.calls.streaming import ReplyStream
@@ -187,7 +185,7 @@ class RagPredict(TypedPrompt):
                 return self._replay(invocation, cached_outcome)
         inputs, messages = invocation.inputs, self.messages(**invocation.inputs)
         if not self.surely_fits(messages):
-            inputs, messages = cut_to_fit(self, inputs)
+            inputs, messages = self._cut_to_fit(inputs)
         request = self.chat_request(messages, invocation.sampling, invocation.sample)
         outcome = await self._send(request, cut=inputs != invocation.inputs)
         # What a fallback answered stands under the fallback's name only.
@@ -265,6 +263,8 @@ class RagPredict(TypedPrompt):
         try:
             return await self.runtime.gateway.ask(target, request)
         except TargetError as error:
+            from ragc.targets.openai_wire import is_context_error
+
             if not is_context_error(
                 str(error)
             ):  # the size is an estimate, and the server's tokenizer decides
@@ -290,9 +290,16 @@ class RagPredict(TypedPrompt):
             recording, read.outputs, shown, failure, self.template.fields, read.mended, read.dropped
         )
 
+    def _cut_to_fit(self, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
+        from ragc.programs.calls.fit_context import cut_to_fit
+
+        return cut_to_fit(self, inputs)
+
     def _replay(self, invocation: Invocation, outcome: ReadReply) -> dspy.Prediction:
         """Returns the prediction of a replayed call with this `outcome`, which is charged already."""
-        inputs = cut_to_fit(self, invocation.inputs)[0] if outcome.recording.cut else invocation.inputs
+        inputs = invocation.inputs
+        if outcome.recording.cut:
+            inputs, _ = self._cut_to_fit(inputs)
         counters.count(memo=1, repairs=len(outcome.recording.answers) - 1)
         return self._to_prediction(invocation, inputs, outcome)
 

@@ -19,11 +19,10 @@ from ragc.core.digest import digest
 from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
-from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
+from ragc.programs.calls.chosen_lm import call_lm, is_own, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
-from ragc.programs.calls.forgiving import forgiving
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.calls.outputs import Reading, read_exact, reply_schema
+from ragc.programs.calls.outputs import Reading, forgiving, read_exact, reply_schema
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 
@@ -282,7 +281,7 @@ class TypedPrompt(dspy.Predict):
     def _dump_with_lm(self, *args: Any, **more: Any) -> dict[str, Any]:
         """Returns DSPy's state without an LM that represents the program's own targets."""
         plain_call = copy.copy(self)
-        if isinstance(self.lm, OwnLM):
+        if is_own(self.lm):
             plain_call.lm = None
         state: dict[str, Any] = dspy.Predict.dump_state(plain_call, *args, **more)
         return state

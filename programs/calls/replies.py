@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -19,7 +21,6 @@ import pydantic_core
 
 from ragc.core.text import repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.described import descriptions, on_scale
 from ragc.programs.calls.layouts import adapter
 from ragc.programs.calls.outputs import (
     DEEPEST,
@@ -47,8 +48,12 @@ from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.tags import MOST_TAGS
 from ragc.programs.calls.reading.thoughts import answering_part
+from ragc.signatures.wording import output_texts
 
 log = logging.getLogger("ragc.programs")
+
+_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
+"""A point of a scale, and the words for it."""
 
 
 def read_json(signature: Any, text: str, *, truncated: bool = False) -> dict[str, Any]:
@@ -343,3 +348,22 @@ def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = F
 
 def _missing(signature: Any, layout: str) -> ParseFailure:
     return ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
+
+
+@lru_cache(maxsize=512)
+def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
+    """Returns the descriptions of each text output in prompts, in both wordings, without blanks and marks."""
+    return {name: frozenset(map(fold, texts)) for name, texts in output_texts(signature).items()}
+
+
+def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
+    """Returns the points of the only output if `text` is the prompt's description of them on a scale."""
+    if len(signature.output_fields) != 1 or len(text) > 200:
+        return None
+    (name,) = signature.output_fields
+    said_of = {
+        fold(about): int(points)
+        for one in output_texts(signature)[name]
+        for points, about in _SCALE.findall(one)
+    }
+    return {name: said_of[fold(text)]} if fold(text) in said_of else None

@@ -21,9 +21,6 @@ from typing import Any
 from ragc.core.user_code import is_reference
 from ragc.errors import UsageError
 
-PROGRAM_FACTS = "module"
-"""The key in `provenance.json` of what is said of a kept module."""
-
 
 @dataclass(frozen=True, slots=True)
 class KeptModule:

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.core.validation import Location
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe.base import narrowed
-from ragc.recipe.lines import Keys, locate
+from ragc.recipe.problems import locate
 from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from tests.paths import SRC
 
 WHOLE = """\
@@ -572,7 +573,7 @@ names = st.text(min_size=1, max_size=6) | st.sampled_from(["a", "b-c", "d_1", "'
 tables = st.dictionaries(names, jsons, max_size=4)
 
 
-def places(value: object, keys: Keys = ()) -> set[Keys]:
+def places(value: object, keys: Location = ()) -> set[Location]:
     """The way to everything inside `value`."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return {keys} - {()} | {path for name, item in inner for path in places(item, (*keys, name))}

@@ -21,7 +21,7 @@ from ragc.compiled.resolve import Opening
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
 from ragc.recipe import Recipe, SourceSpec
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.security.foreign import (

@@ -27,7 +27,7 @@ from ragc.metrics.settings import GraderSettings
 from ragc.recipe.base import Recipe
 from ragc.recipe.models import Data, SourceSpec, StudySpec
 from ragc.targets import TARGETS
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 NOT_OPTIONS = {
     "home",

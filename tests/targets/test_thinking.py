@@ -23,10 +23,9 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.options import EFFORTS
+from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
 from ragc.targets.probe import GENEROUS, probe, thought_tokens
-from ragc.targets.spec import TargetSpec
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.options import VllmOptions

@@ -11,7 +11,7 @@ from ragc import targets
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Message, Sampling, Usage
 from ragc.targets.dspy_lm import DspyTarget, target_of
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.targets.token_price import FREE, Price, price_of, prompt_bound, reply_bound, typed_price
 from ragc.testing import ScriptedTarget
 

@@ -9,7 +9,8 @@ import pytest
 
 from ragc.errors import DataError, RecipeError
 from ragc.recipe import Recipe, load
-from ragc.task.data import CorpusIds, RecipeData
+from ragc.task.data import RecipeData
+from ragc.task.passages import CorpusIds
 from tests.support.rows import write_rows
 
 MAPS = """

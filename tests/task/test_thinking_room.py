@@ -28,8 +28,8 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import build
+from ragc.targets.options import TargetSpec
 from ragc.targets.probe import ProbeResult, _write, probe_file
-from ragc.targets.spec import TargetSpec
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
@@ -27,10 +27,12 @@ from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import ANALYZER, passage_terms
 from ragc.corpora.storage.corpus import Corpus, DiskCorpus
-from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
 from ragc.corpora.storage.passages import CutPassages, StoredPassages
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
+
+if TYPE_CHECKING:
+    from ragc.corpora.storage.index_cache import IndexFolder
 
 K1, B = 0.9, 0.4
 
@@ -119,6 +121,8 @@ class Bm25Source(ChunkedSource):
             return None
         passages = self.passages
         documents = (passage_terms(passage, self.title_boost) for passage in passages)
+        from ragc.corpora.storage.index_cache import open_or_build
+
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,

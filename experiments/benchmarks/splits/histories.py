@@ -39,7 +39,8 @@ from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.data import CorpusIds, RecipeData
+from ragc.task.data import RecipeData
+from ragc.task.passages import CorpusIds
 from ragc.testing import ScriptedTarget
 
 MACHINES = ("first", "second")

@@ -47,7 +47,7 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
 from ragc.task.base import Task, without_saved_states
 from ragc.task.run import MeasuredRun, measure

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TextIO, TypeVar
 
-from ragc.core.progress.console import wrap
 from ragc.core.text import visible
 
 P = ParamSpec("P")
@@ -85,10 +84,12 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -> None:
     """Writes `lines`, wrapped if `stream` is a terminal; continuation lines are indented by `hang` more."""
     out = stream or sys.stdout
-    fits = is_terminal(out)
-    columns = width(out)
-    for line in lines:
-        out.writelines(f"{part}\n" for part in (wrap(line, columns, hang=hang) if fits else (line,)))
+    if is_terminal(out):
+        from ragc.core.progress.console import wrap
+
+        columns = width(out)
+        lines = (part for line in lines for part in wrap(line, columns, hang=hang))
+    out.writelines(f"{line}\n" for line in lines)
 
 
 def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
@@ -127,6 +128,8 @@ def records(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
     """Yields rows of long texts, the header first: each row as its first cell, then a line for each other
     one.
     """
+    from ragc.core.progress.console import wrap
+
     names = rows[0][1:]
     size = _size(names)
     for row in rows[1:]:

@@ -37,16 +37,15 @@ from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
 from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
-from ragc.programs import METHODS, Method, method
+from ragc.programs import NAMES, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.own.source import PROGRAM_FACTS, KeptModule, kept_module
 from ragc.programs.runtime import Runtime
-from ragc.signatures.values import Trajectory
 from ragc.signatures.wording import described, description, with_fields
 
 if TYPE_CHECKING:
+    from ragc.programs.own.source import KeptModule
     from ragc.task.answering import Row
 
 Format = Literal["ragc.compiled/2"]
@@ -54,6 +53,9 @@ FORMAT: Format = "ragc.compiled/2"
 
 PACKED = ".ragc"
 """The suffix of a pack (`ragc.compiled.pack`)."""
+
+PROGRAM_FACTS = "module"
+"""The key in `provenance.json` of what is stored about a user's own module."""
 
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
@@ -164,7 +166,7 @@ class CompiledProgram:
 
     def __repr__(self) -> str:
         state = self.state
-        known = {entry.id: entry.knobs.list_knobs() for entry in METHODS}.get(state.method, ())
+        known = method(state.method).knobs.list_knobs() if state.method in NAMES else ()
         defaults = {knob.name: knob.default for knob in known}
         changed = {name: value for name, value in state.knobs.items() if defaults.get(name) != value}
         demos = sum(len(predictor.demos) for predictor in state.predictors.values())
@@ -294,8 +296,11 @@ class CompiledProgram:
         where = _check_folder(out)
         module = getattr(program.method, "module", None)
         source_file: KeptModule | None = None
-        with suppress(UsageError) if checkpoint else nullcontext():
-            source_file = None if module is None else kept_module(program.method.id, module)
+        if module is not None:
+            from ragc.programs.own.source import kept_module
+
+            with suppress(UsageError) if checkpoint else nullcontext():
+                source_file = kept_module(program.method.id, module)
         provenance = {
             **self.provenance,
             **({} if source_file is None else {PROGRAM_FACTS: source_file.to_json()}),
@@ -517,7 +522,7 @@ def present_demo(demo: Mapping[str, Any], present: Mapping[str, FieldInfo]) -> d
     values = {present_name(name, present): value for name, value in demo.items()}
     types = {name: field.annotation for name, field in present.items()}
     match values:
-        case {"trajectory": str(text)} if types.get("trajectory") == Trajectory:
+        case {"trajectory": str(text)} if types.get("trajectory") == list[str]:
             values["trajectory"] = [] if text in ("", NOTHING) else [text]
         case {"need": {"percent": percent}} if types.get("need") is int:
             values["need"] = percent

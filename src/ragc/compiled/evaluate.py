@@ -254,7 +254,8 @@ def score(
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
     look = _look(showing, task, split, progress, count=count)
     since = _shift(provenance, task, split, means, contamination) if provenance else None
-    remark = " ".join([*_remarks(opened, split, contamination), *unscored([row.findings for row in rows])])
+    graded = [row.findings for row in rows if row.findings]
+    remark = " ".join([*_remarks(opened, split, contamination), *(unscored(graded) if graded else ())])
     evaluation = Evaluation(
         rows,
         means,

@@ -22,7 +22,6 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
 from ragc.task.base import Task, prepare, recorded_rooms
-from ragc.task.prompts import give_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,8 @@ class OpenProgram:
             return self.compiled.build(runtime, entry)
         program = task.method.build(runtime, task.recipe.fixed(task.method))
         if task.recipe.prompts:
+            from ragc.task.prompts import give_prompts
+
             program = give_prompts(program, task.recipe)
         program.learned = self.program.learned
         return program
@@ -101,6 +102,8 @@ def open_program(
     _count_only_for_a_limit(task)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
     if resolved.prompts:
+        from ragc.task.prompts import give_prompts
+
         program = give_prompts(program, resolved)
     return OpenProgram(task, program, None)
 

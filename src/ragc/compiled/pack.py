@@ -46,7 +46,7 @@ from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly
 from ragc.targets import TARGETS
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 MANIFEST = "pack.json"
 FORMAT = "ragc.pack/1"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragc.compiled import trust
 from ragc.compiled.access import Access
-from ragc.compiled.base import CompiledProgram, ProgramState
+from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
 from ragc.core import inputs
 from ragc.core.kinds.marks import RequestedAccess
@@ -22,8 +22,6 @@ from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError, Untrusted
 from ragc.programs import NAMES, method
-from ragc.programs.own import kept_method
-from ragc.programs.own.source import PROGRAM_FACTS
 from ragc.recipe import Recipe, parse, set_keys
 from ragc.recipe.models import CostLimits
 from ragc.recipe.validate import lacking_parts
@@ -174,6 +172,8 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
         return False
     if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
         return False
+    from ragc.programs.own import kept_method
+
     kept_method(compiled.state.method, folder / name, folder)
     return True
 

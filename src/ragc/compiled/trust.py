@@ -19,18 +19,16 @@ from typing import Any
 from ragc import metrics
 from ragc.compiled.access import Access
 from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import RequestedAccess, marked
+from ragc.core.kinds.marks import Keys, RequestedAccess, marked
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
-from ragc.corpora.embed.model_files import has_onnx
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
-from ragc.recipe.lines import Keys
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 RECIPE_PLAIN = frozenset(
     {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
@@ -250,6 +248,8 @@ def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
         if not real.is_relative_to(home):
             return False
         if folder:
+            from ragc.corpora.embed.model_files import has_onnx
+
             return (has_onnx(real) or not onnx) and _is_self_contained(real, home)
         return real.is_file() or real.is_dir() or not real.exists()
     except (OSError, RuntimeError, ValueError):

@@ -13,9 +13,8 @@ from ragc.doctor.check import Check
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target
-from ragc.targets.options import ServerOptions
+from ragc.targets.options import ServerOptions, TargetSpec
 from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
-from ragc.targets.spec import TargetSpec
 from ragc.targets.thinking import check_rooms, room_of
 from ragc.task.requirements import lacking
 

@@ -1,54 +1,42 @@
 """Metrics: how an answered question is scored, and whether a difference is significant.
 
 One file per family; each ends in a tuple `METRICS`, and the tuple here joins them in the order of printed
-tables. `stats` has the intervals and tests. Importing this package imports neither numpy nor scipy.
+tables. A family is imported when one of its metrics is named. `stats` has the intervals and tests. Importing
+this package imports neither numpy nor scipy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from ragc.core.kinds import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics import (
-    alce,
-    bioasq,
-    citations,
-    cost,
-    crag,
-    judge,
-    retrieval,
-    rouge,
-    short_answer,
-    upper_bound,
-)
-from ragc.metrics import retrieval as supporting
-from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
-from ragc.metrics.judged import without_gold
-from ragc.metrics.judged.without_gold import NO_GOLD
-from ragc.metrics.own import own_metric
 
 __all__ = ["ADDED", "METRICS", "Metric", "Outcome", "Unit", "get", "is_added", "score"]
 
-METRICS: tuple[Metric, ...] = (
-    *short.METRICS,
-    *short_answer.LENIENT,
-    *judge.METRICS,
-    *without_gold.METRICS,
-    *crag.METRICS,
-    *alce.METRICS,
-    *citations.METRICS,
-    *bioasq.METRICS,
-    *rouge.METRICS,
-    *retrieval.METRICS,
-    *supporting.SUPPORTING,
-    *upper_bound.METRICS,
-    *cost.METRICS,
+_FAMILIES = (
+    "short_answer",
+    "judge",
+    "judged.without_gold",
+    "crag",
+    "alce",
+    "citations",
+    "bioasq",
+    "rouge",
+    "retrieval",
+    "upper_bound",
+    "cost",
 )
+_USUAL = ("short_answer", "retrieval", "cost")
+"""The families in which a metric is looked for first."""
 
-_BY_ID = {metric.id: metric for metric in (*METRICS, *bioasq.COLUMNS)}
+METRICS: tuple[Metric, ...]
+"""The metrics that are listed; all families are imported for it."""
 
 ADDED: Registry[Metric] = Registry("ragc.metrics", "metric", Metric, {})
 """The metrics of other packages, which add them as entry points of the group `ragc.metrics`."""
@@ -75,29 +63,51 @@ def get(metric_id: str, *, load: bool = False) -> Metric:
         raise UsageError(
             f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
         )
-    raise UnknownName("metric", metric_id, (*_BY_ID, *ADDED.about()))
+    own = [metric.id for family in _FAMILIES for metric in _family(family)]
+    raise UnknownName("metric", metric_id, (*own, *ADDED.about()))
 
 
 def _own(metric_id: str) -> Metric | None:
     """Returns the metric of ragc, or of a user's module, with that id."""
-    if metric := _BY_ID.get(metric_id):
-        return metric
-    name, _, k = metric_id.partition("@")
-    if name in retrieval.CUT and k.isascii() and k.isdigit() and int(k) > 0:
-        return retrieval.at(name, int(k))
-    if name in cost.BY and k:
-        return cost.of(name, k)
-    if name == upper_bound.NAME and k in _BY_ID and _BY_ID[k].text:
-        return upper_bound.of(_BY_ID[k])
-    return own_metric(metric_id) if is_reference(metric_id) else None
+    if is_reference(metric_id):
+        from ragc.metrics.own import own_metric
+
+        return own_metric(metric_id)
+    name, _, part = metric_id.partition("@")
+    if part:
+        from ragc.metrics import retrieval
+
+        if name in retrieval.CUT and part.isascii() and part.isdigit() and int(part) > 0:
+            return retrieval.at(name, int(part))
+        from ragc.metrics import cost, upper_bound
+
+        if name in cost.BY and part != cost.BY[name]:
+            return cost.of(name, part)
+        if name == upper_bound.NAME and (metric := _find(part)) and metric.text:
+            return upper_bound.of(metric)
+    return _find(metric_id)
+
+
+@cache
+def _find(metric_id: str) -> Metric | None:
+    """Returns the metric with that id, listed or a column of one, with few families imported."""
+    metrics = (metric for name in (*_USUAL, *_FAMILIES) for metric in _family(name))
+    return next((metric for metric in metrics if metric.id == metric_id), None)
+
+
+def _family(name: str, *, columns: bool = True) -> tuple[Metric, ...]:
+    """Returns the metrics of a family, and the `columns` that are pooled for one."""
+    module = import_module(f"{__name__}.{name}")
+    return (*module.METRICS, *(getattr(module, "COLUMNS", ()) if columns else ()))
 
 
 def need_answers(metric_ids: Iterable[str]) -> bool:
     """Returns whether any of the metrics compares with gold answers; functions of the user's own may."""
-    without = {
-        metric.id.partition("@")[0] for metric in (*cost.METRICS, *retrieval.METRICS, *supporting.SUPPORTING)
-    }
-    return any(one.partition("@")[0] not in without | NO_GOLD for one in metric_ids)
+    from ragc.metrics import cost, retrieval
+    from ragc.metrics.judged.without_gold import NO_GOLD
+
+    without = {metric.id.partition("@")[0] for metric in (*cost.METRICS, *retrieval.METRICS)} | NO_GOLD
+    return any(metric_id.partition("@")[0] not in without for metric_id in metric_ids)
 
 
 def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float:
@@ -107,9 +117,16 @@ def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float
     """
     metric = get(metric_id, load=True)
     if not metric.text:
-        listed = ", ".join(text.id for text in METRICS if text.text)
+        listed = ", ".join(text.id for family in _FAMILIES for text in _family(family) if text.text)
         raise UsageError(f"Metric {metric_id!r} cannot be computed from text alone. These can: {listed}.")
     if isinstance(golds, str):
         raise UsageError("The gold answers must be a list of strings, but got one string. Pass [gold].")
     value = metric.score(Outcome(prediction, tuple(golds)))
     return 0.0 if value is None else value
+
+
+def __getattr__(name: str) -> Any:
+    """Returns `METRICS`, in the order of the families."""
+    if name == "METRICS":
+        return tuple(metric for family in _FAMILIES for metric in _family(family, columns=False))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

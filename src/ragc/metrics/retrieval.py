@@ -111,12 +111,6 @@ CUT: dict[str, tuple[str, Ranked]] = {
     "precision": ("share of the first {k} passages that are gold", precision),
     "ndcg": ("gain of the gold passages in the first {k}, discounted by rank", ndcg),
 }
-METRICS = (
-    _family("recall"),
-    _family("precision"),
-    _family("ndcg"),
-    Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr, modules=TREC_EVAL),
-)
 
 
 def sp_em(outcome: Outcome) -> float | None:
@@ -145,4 +139,11 @@ SUPPORTING = (
     Metric("sp_f1", "F1 of the passages and the gold ones, as sets", "share", True, sp_f1),
     Metric("sp_precision", "share of the passages that are gold", "share", True, sp_precision),
     Metric("sp_recall", "share of the gold passages that were retrieved", "share", True, sp_recall),
+)
+METRICS = (
+    _family("recall"),
+    _family("precision"),
+    _family("ndcg"),
+    Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr, modules=TREC_EVAL),
+    *SUPPORTING,
 )

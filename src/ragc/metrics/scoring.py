@@ -5,36 +5,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
-from ragc.metrics import citations, crag, entailment, judge
 from ragc.metrics.base import (
     Finding,
     Grader,
     GraderInputs,
+    GraderKind,
     JudgeCall,
     Metric,
     Outcome,
     families,
     grade,
 )
-from ragc.metrics.judged import without_gold
 from ragc.records import Question
 
 if TYPE_CHECKING:
+    from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
     from ragc.store.call_store import CallStore
 
 
-GRADERS = {
-    kind.family: kind for kind in (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
-}
-"""The graders of ragc by the family of metrics that reads their findings."""
+def grader_kinds(families: Sequence[str]) -> tuple[GraderKind, ...]:
+    """Returns the graders of ragc that make the findings of `families`."""
+    if not families:
+        return ()
+    from ragc.metrics import citations, crag, judge
+    from ragc.metrics.judged import without_gold
+
+    kinds = (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
+    by_family = {kind.family: kind for kind in kinds}
+    return tuple(by_family[family] for family in families if family in by_family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Scorer:
 
 
 def make(
-    families: Iterable[str],
+    families: Sequence[str],
     settings: GraderSettings,
     ask: JudgeCall | None,
     *,
@@ -105,17 +111,21 @@ def make(
     verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
     is missing; UnknownName for an unknown option.
     """
-    inputs = GraderInputs(
-        settings, ask, cache(lambda: entailment.make(settings.entailment, ask, store=store))
-    )
-    distinct = dict.fromkeys(families)
-    return {family: kind.build(inputs) for family, kind in GRADERS.items() if family in distinct}
+
+    @cache
+    def entailer() -> Entailer:
+        from ragc.metrics import entailment
+
+        return entailment.make(settings.entailment, ask, store=store)
+
+    inputs = GraderInputs(settings, ask, entailer)
+    return {kind.family: kind.build(inputs) for kind in grader_kinds(families)}
 
 
-def most_judge_calls(families: Iterable[str], settings: GraderSettings, question: Question) -> float:
+def most_judge_calls(families: Sequence[str], settings: GraderSettings, question: Question) -> float:
     """Returns the maximum number of typed calls of the judge for the findings of one answer to `question`.
 
     Infinite where it depends on the answer's length. `settings` decides which findings use the judge. One
     call takes a second request when its reply cannot be read.
     """
-    return sum(GRADERS[family].calls(settings, question) for family in families if family in GRADERS)
+    return sum(kind.calls(settings, question) for kind in grader_kinds(families))

@@ -13,11 +13,10 @@ from pathlib import Path
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
-from ragc.recipe import write
 from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.targets import TARGETS
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,9 @@ class Recipe:
 
     def to_toml(self) -> str:
         """Returns the recipe as TOML with all defaults; loading it returns an equal recipe."""
-        return write.recipe_text(self)
+        from ragc.recipe.write import recipe_text
+
+        return recipe_text(self)
 
 
 def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:

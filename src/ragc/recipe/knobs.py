@@ -13,7 +13,7 @@ from ragc.errors import UnknownName, UsageError
 from ragc.metrics import ADDED, is_added
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import GridSpec, Search
+from ragc.recipe.models import CostLimits, GridSpec, Search
 from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.values import (
     CROSS,
@@ -138,7 +138,7 @@ class KnobChecks:
         if table.front and table.optimizer != OWN_OPTIMIZER:
             text = f'search.front needs optimizer = "{OWN_OPTIMIZER}", whose trials are measured alike'
             self.problems.add(("search", "front"), text)
-        chosen = (("limits", bool(table.limits.limits)), ("pick", not isinstance(table.pick, str)))
+        chosen = (("limits", table.limits != CostLimits()), ("pick", not isinstance(table.pick, str)))
         for key, used in chosen:
             if used and isinstance(table.optimizer, str) and table.optimizer != OWN_OPTIMIZER:
                 text = f"search.{key} needs trials to choose among, and {table.optimizer} chooses by itself; "

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ragc.core import inputs
 from ragc.core.paths import missing_file
+from ragc.core.validation import Location
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
 from ragc.recipe.base import Recipe
-from ragc.recipe.lines import Keys
 from ragc.recipe.models import Budget, Search
 from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.validate import read, read_settings
@@ -114,7 +114,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, o
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
-    overrides: dict[Keys, str] = {}
+    overrides: dict[Location, str] = {}
     problems = RecipeProblems(text, overrides)
     for expression in sets:
         if wrong := _override(values, expression, overrides):
@@ -136,7 +136,7 @@ def settings(
     return records
 
 
-def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:
+def set_keys(sets: Sequence[str]) -> tuple[Location, ...]:
     """Returns the keys that the overrides `sets` write, in order."""
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
@@ -179,7 +179,7 @@ def _unquoted(line: str, column: int) -> str:
     return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
 
 
-def _override(values: dict[str, object], expression: str, overrides: dict[Keys, str]) -> str:
+def _override(values: dict[str, object], expression: str, overrides: dict[Location, str]) -> str:
     """Writes one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
     try:
         expression.encode("utf-8")

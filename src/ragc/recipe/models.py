@@ -12,7 +12,7 @@ One file, as a recipe is read beside it, table by table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -33,7 +33,6 @@ from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.errors import UsageError
 from ragc.metrics import is_added
-from ragc.metrics.limits import CostLimit
 from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
@@ -56,8 +55,10 @@ from ragc.recipe.values import (
 )
 from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
-from ragc.targets.options import EFFORTS, check_effort
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import EFFORTS, TargetSpec, check_effort
+
+if TYPE_CHECKING:
+    from ragc.metrics.limits import CostLimit
 
 _MAX_SEED = 2**32 - 1
 _QUERY_KINDS = ("auto", "rewrite", "decompose", "disambiguate")
@@ -106,6 +107,8 @@ class CostLimits(Model):
     @property
     def limits(self) -> tuple[CostLimit, ...]:
         """The limits that apply."""
+        from ragc.metrics.limits import CostLimit
+
         return tuple(CostLimit(name, most) for name, most in self if most is not None)
 
 

@@ -14,8 +14,7 @@ from typing import Any, cast
 from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.files.filters import Where, flat
-from ragc.corpora.files.groups import GROUP
+from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.settings import GraderSettings
@@ -29,7 +28,7 @@ from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 
@@ -188,6 +187,8 @@ class _Reader:
 
     def _where(self) -> dict[str, tuple[Value, ...]]:
         """Returns one or several values for every path; nested tables are paths too."""
+        from ragc.corpora.files.filters import Where, flat
+
         conditions: dict[str, tuple[Value, ...]] = {}
         for path, value in flat(self.tables.data.where).items():
             values = tuple(value) if isinstance(value, list) else (value,)

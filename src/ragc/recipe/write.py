@@ -16,7 +16,7 @@ from ragc.recipe.values import RISK, PickRule
 if TYPE_CHECKING:
     from ragc.recipe.base import Recipe
     from ragc.recipe.models import Data, SourceSpec
-    from ragc.targets.spec import TargetSpec
+    from ragc.targets.options import TargetSpec
 
 _LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth", "front")
 """Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep

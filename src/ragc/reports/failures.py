@@ -85,7 +85,7 @@ GROUPS = (
 
 _FULL = 1.0 - 1e-9
 _JUDGES = ("judge_acc", "crag_acc")
-_APART = frozenset(m.id for m in (*retrieval.METRICS, *retrieval.SUPPORTING, *citations.METRICS))
+_APART = frozenset(m.id for m in (*retrieval.METRICS, *citations.METRICS))
 _SCALED = frozenset(m.id for m in METRICS if m.unit in ("share", "balance") and m.higher_is_better)
 _KNOWN = frozenset(m.id for m in METRICS)
 _CHUNK = re.compile(r"#\d+$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import anyio
@@ -12,13 +12,16 @@ import dspy
 from dspy.streaming import StreamListener, StreamResponse
 from starlette.types import Scope
 
+from ragc.compiled.opened import OpenProgram, answer_question
 from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
 from ragc.programs import trace
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.standalone import standalone
 from ragc.programs.calls.streaming import CallerStream
 from ragc.serving.connection import CONNECTION
 from ragc.serving.conversation import Conversation
 from ragc.serving.errors import ApiError
-from ragc.serving.history import answer_conversation
 from ragc.serving.programs import ServedProgram
 from ragc.task.answering import Row
 
@@ -140,3 +143,23 @@ async def unless_left(work: Coroutine[Any, Any, T], scope: Scope) -> T:
         raise ClientLeft from None
     finally:
         connection.unwatch(leave)
+
+
+async def answer_conversation(
+    opened: OpenProgram, rewriter: RagPredict | None, conversation: Conversation
+) -> Row:
+    """Returns the answer to the last turn, on the process's loop.
+
+    Where `conversation` has earlier turns and there is a `rewriter`, the row has the rewritten question, and
+    its trace and counters include the call that rewrote it. Raises ParseFailure where the reply to it cannot
+    be read.
+    """
+    if not conversation.earlier or rewriter is None:
+        return await answer_question(opened, conversation.question)
+    await opened.task.runtime.open()
+    with trace.recording() as run, counting(Counters()) as cost:
+        question = await standalone(rewriter, conversation.earlier, conversation.question)
+    row = await answer_question(opened, question)
+    spent = {**cost.to_json(), "tokens": cost.tokens}
+    both = {name: spent.get(name, 0) + row.counters.get(name, 0) for name in {**spent, **row.counters}}
+    return replace(row, counters=both, trace=(*run.events, *row.trace))

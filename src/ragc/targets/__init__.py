@@ -11,7 +11,7 @@ from ragc.core.kinds import Registry
 from ragc.targets.base import Target, TargetKind
 
 if TYPE_CHECKING:
-    from ragc.targets.spec import TargetSpec
+    from ragc.targets.options import TargetSpec
 
 __all__ = ["TARGETS", "Target", "TargetKind", "TargetSpec", "build"]
 
@@ -48,7 +48,7 @@ def build(spec: TargetSpec) -> Target:
 def __getattr__(name: str) -> Any:
     """Returns `TargetSpec`, which needs pydantic and is imported when it is used."""
     if name == "TargetSpec":
-        from ragc.targets.spec import TargetSpec
+        from ragc.targets.options import TargetSpec
 
         return TargetSpec
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

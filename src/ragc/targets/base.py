@@ -18,8 +18,7 @@ from ragc.core.text import repair_surrogates
 
 if TYPE_CHECKING:
     from ragc.core.kinds.marks import Keys, RequestedAccess
-    from ragc.targets.options import TargetOptions
-    from ragc.targets.spec import TargetSpec
+    from ragc.targets.options import TargetOptions, TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]
 ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")

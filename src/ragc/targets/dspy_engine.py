@@ -147,6 +147,10 @@ class RagLM(dspy.LM):
             return await super().acall(prompt, messages=messages, **kwargs)
 
 
+class OwnLM(RagLM):
+    """The targets of a program as one LM, so that DSPy can copy it and number draws; it chooses no target."""
+
+
 class RagEngine:
     """DSPy's engine interface over a target; a deep copy is the engine itself.
 

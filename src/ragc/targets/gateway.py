@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ragc.core import counters, event_loop
@@ -23,11 +23,13 @@ from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, Usage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
 from ragc.targets.charges import Charge, Ledger
-from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
 from ragc.targets.thinking import with_room
 from ragc.targets.thoughts import set_aside_cut
 from ragc.targets.token_price import priced
+
+if TYPE_CHECKING:
+    from ragc.targets.limits import EndpointGuards
 
 log = logging.getLogger("ragc.targets")
 
@@ -217,6 +219,8 @@ class Gateway:
         if not isinstance(getattr(target, "options", None), ServerOptions):
             return await target.complete(request)
         if self._guards is None:
+            from ragc.targets.limits import EndpointGuards
+
             self._guards = EndpointGuards()
         return await self._guards.complete(target, request)
 

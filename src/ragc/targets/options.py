@@ -1,8 +1,8 @@
-"""Options of a target of each kind, from a recipe or a caller, in addition to its model and base URL.
+"""The record of a table `[targets.NAME]`, and the options of a target of each kind in it.
 
-Here is what kinds share; those of one kind are in its folder. Every field states its unit, range and default
-in one line, for the documentation's reference and the JSON Schema of recipes. Its mark says what it has ragc
-do (`ragc.core.kinds.marks`).
+Here is what kinds share; the options of one kind are in its folder. Every field states its unit, range and
+default in one line, for the documentation's reference and the JSON Schema of recipes. Its mark says what it
+has ragc do (`ragc.core.kinds.marks`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Annotated, Any, ClassVar, Self, get_args
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from ragc.core.http.bounded import MOST_BYTES
+from ragc.core.http import MOST_BYTES
 from ragc.core.kinds.marks import HARMLESS, Keys, Mark, RequestedAccess, Speaks
 from ragc.core.validation import (
     Checked,
     Choice,
     JsonTable,
     Key,
+    Model,
     Names,
     Number,
     Options,
@@ -73,6 +74,23 @@ BODY_PLAIN = frozenset({
     "chat_template_kwargs", "skip_special_tokens", "cache_prompt",
 })  # fmt: skip
 """Fields of a request that shape the reply and lead nowhere else."""
+
+
+class TargetSpec(Model):
+    """A table `[targets.NAME]`: what every kind has. In a `Recipe`, `options` are as they were written."""
+
+    unknown_hint = (
+        " What only one kind understands goes into an `options` table; keys come from the environment."
+    )
+
+    model: Annotated[str, Text()] = Field(
+        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
+    )
+    base_url: Annotated[str, Text()] = Field(
+        default="", description="Address of the server; without name, password or key."
+    )
+    kind: str = ""
+    options: Annotated[Mapping[str, Any], JsonTable()] = Field(default_factory=dict)
 
 
 class BodyMark(Mark):

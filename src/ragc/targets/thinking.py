@@ -26,7 +26,6 @@ from ragc.core.paths import cache_home
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Target
 from ragc.targets.options import AUTO, EFFORTS, TargetOptions
-from ragc.targets.probe import stored_thinking
 
 DEFAULT_THINKING_TOKENS = 4096
 """Tokens of room where nothing tells how much a model thinks."""
@@ -194,6 +193,8 @@ def _effort(sent: Mapping[str, Any]) -> str:
 
 def _measured(target: _Thinker) -> int | None:
     """Returns the number by the doctor's measurement on this machine; None without one."""
+    from ragc.targets.probe import stored_thinking
+
     most = stored_thinking(target.plain_identity, target.model, cache_home() / "probes")
     return None if most is None else -(-FACTOR * most // STEP) * STEP
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import UsageError
-from ragc.metrics import Metric, own, scoring
+from ragc.metrics import Metric, scoring
 from ragc.metrics.base import Objective, Scores, families
 from ragc.metrics.scoring import Scorer
 from ragc.programs import Method, method
@@ -28,26 +28,23 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget, Recipe
-from ragc.recipe.selection_rule import SelectionRule
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger, StudyLedger
-from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain, searching
-from ragc.task.judge import Judge
-from ragc.task.prices import check_prices, price_notes, reachable_targets
-from ragc.task.prompts import fingerprints
+from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
 if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
+    from ragc.recipe.selection_rule import SelectionRule
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
@@ -101,6 +98,8 @@ class Task:
     @property
     def rule(self) -> SelectionRule:
         """The rule that chooses among trials."""
+        from ragc.recipe.selection_rule import SelectionRule
+
         return SelectionRule.of(self.recipe.search, self.objectives)
 
     @property
@@ -234,9 +233,14 @@ def prepare(
     store = store or open_store(recipe.study.store, keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
-    data = RecipeData(recipe, progress, grouped=grouped)
+    if questions:
+        from ragc.task.data import RecipeData
+
+        data: RecipePassages = RecipeData(recipe, progress, grouped=grouped)
+    else:
+        data = RecipePassages(recipe, progress)
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
-    splits = data.splits(CorpusIds(corpora.values())) if questions else {}
+    splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
     keep_rooms(by_role, rooms or {})
     check_rooms(by_role.values())
@@ -245,35 +249,25 @@ def prepare(
     for program in recipe.methods:
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
-    ids = (*recipe.report, *(objective.metric.id for objective in objectives), *_rule_metrics(recipe))
-    chosen_metrics = [metrics.get(name, load=True) for name in dict.fromkeys(ids)] if questions else []
-    scorer = scorer_of(chosen_metrics, recipe, runtime, store)
-    other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
+    ids = _scored_metrics(recipe, objectives) if questions else ()
+    scorer = scorer_of([metrics.get(name, load=True) for name in ids], recipe, runtime, store)
+    other = data.other_domain(runtime, splits, store)
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
-    task = Task(
-        recipe,
-        runtime,
-        ledger,
-        splits,
-        scorer,
-        objectives,
-        facts=facts,
-        other=other,
-        folds=data.folds,
-    )
+    folds = data.folds
+    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other, folds=folds)
     _check_answers(task)
     _check_train(task, questions=questions)
     return with_prices(task)
 
 
-def _rule_metrics(recipe: Recipe) -> list[str]:
-    """Returns the ids of the metrics that only limits and `search.pick` need."""
+def _scored_metrics(recipe: Recipe, objectives: Iterable[Objective]) -> Iterable[str]:
+    """Returns the ids of the reported metrics, the `objectives`, and those of limits and `search.pick`."""
     pick = recipe.search.pick
-    return [limit.metric.id for limit in recipe.search.limits.limits] + (
-        [] if isinstance(pick, str) else [pick.then]
-    )
+    ids = [*recipe.report, *(objective.metric.id for objective in objectives)]
+    ids += [limit.metric.id for limit in recipe.search.limits.limits]
+    return dict.fromkeys(ids if isinstance(pick, str) else [*ids, pick.then])
 
 
 def with_prices(task: Task) -> Task:
@@ -281,6 +275,8 @@ def with_prices(task: Task) -> Task:
     recipe, runtime = task.recipe, task.runtime
     if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
         return task
+    from ragc.task.prices import check_prices, price_notes, reachable_targets
+
     targets = reachable_targets(recipe, runtime, tuple(task.baseline_knobs.values()))
     if recipe.budget.usd is not None:
         targets |= _own_lms(task, targets)
@@ -424,7 +420,11 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
     whole = dict.fromkeys(
         (*chosen_metrics, *(metrics.get(name) for metric in chosen_metrics for name in metric.pools))
     )
-    ask = Judge(runtime) if "judge" in runtime.targets else None
+    ask = None
+    if "judge" in runtime.targets:
+        from ragc.task.judge import Judge
+
+        ask = Judge(runtime)
     settings = recipe.assessing
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
@@ -432,12 +432,18 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
     family_ids = families(tuple(whole))
     graders = scoring.make(family_ids, settings, ask, store=store)
     if family_ids:
-        graders |= own.assessors(family_ids, recipe.base)
+        from ragc.metrics.own import assessors
+
+        graders |= assessors(family_ids, recipe.base)
     return Scorer(tuple(whole), graders)
 
 
 def _prompt_facts(recipe: Recipe) -> dict[str, Any]:
-    return {"prompts": fingerprints(recipe)} if recipe.prompts else {}
+    if not recipe.prompts:
+        return {}
+    from ragc.task.prompts import fingerprints
+
+    return {"prompts": fingerprints(recipe)}
 
 
 def _judge_facts(scorer: Scorer) -> dict[str, Any]:
@@ -451,7 +457,12 @@ def objective_of(written: str) -> Objective:
     UsageError for the wrong sign.
     """
     name, minus = written.removeprefix("-"), written.startswith("-")
-    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name, load=True)
+    if name == CALLERS_METRIC:
+        from ragc.metrics.own import own_metric
+
+        metric = own_metric(name)
+    else:
+        metric = metrics.get(name, load=True)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
         raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")

@@ -18,140 +18,65 @@ questions, and as train questions where programs learn from some. In place of a 
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from ragc import metrics
-from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.corpora import SOURCES, datasets
-from ragc.corpora.datasets.base import Dataset
+from ragc.corpora import datasets
 from ragc.corpora.files import mapping
-from ragc.corpora.files.field_maps import PassageFields
+from ragc.corpora.files.field_maps import GROUP, PassageFields
 from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.folds import MAX_QUESTIONS, divide, fold
-from ragc.corpora.files.groups import (
-    GROUP,
+from ragc.corpora.files.records import is_address, is_table, read_questions
+from ragc.corpora.files.splits import (
+    check_disjoint,
     connected,
+    draw_groups,
     gold_documents,
     group_values,
     question_values,
 )
-from ragc.corpora.files.records import is_address, is_table, read_questions
-from ragc.corpora.files.splits import check_disjoint, draw_groups
 from ragc.corpora.sources.build import build as build_source
-from ragc.corpora.storage.corpus import Corpus, corpus_of
-from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Data, Recipe, SourceSpec
+from ragc.recipe import Data, Recipe
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
-from ragc.task.addresses import storage_address
+from ragc.task.passages import SPLITS, CorpusIds, OtherDomain, RecipePassages, hub_rows, searching
+from ragc.task.study_address import storage_address
 
-if TYPE_CHECKING:
-    from ragc.corpora.files.hub import HubRows
-
-SPLITS = ("train", "dev", "test")
-
-
-def searching(recipe: Recipe) -> dict[str, SourceSpec]:
-    """Returns the sources of `recipe` that search the passages of a corpus, by name."""
-    return {n: spec for n, spec in recipe.sources.items() if SOURCES.get(spec.kind).corpus == "passages"}
+MOST = 60
+"""The number of questions drawn from the other domain if the recipe draws no train questions."""
 
 
-class CorpusIds(Container[str]):
-    """The passage ids of some corpora. False if there is no corpus, so that ids cannot be checked."""
-
-    def __init__(self, corpora: Iterable[Corpus]) -> None:
-        self._corpora = tuple({id(corpus): corpus for corpus in corpora}.values())
-
-    def __bool__(self) -> bool:
-        return bool(self._corpora)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and any(c.find(name) is not None for c in self._corpora)
-
-
-def _hub_rows(address: str, recipe: Recipe) -> HubRows:
-    """Returns the rows at an address of the Hub."""
-    from ragc.corpora.files.hub import HubRows
-
-    return HubRows(address, recipe.base)
-
-
-class RecipeData:
-    """Reads the data that the table `[data]` of `recipe` names, each file once, on demand.
+class RecipeData(RecipePassages):
+    """Reads passages and questions that the table `[data]` of `recipe` names, each file once, on demand.
 
     `grouped` False leaves out the default groups, as in studies that began before there were any.
     """
 
     def __init__(self, recipe: Recipe, progress: Progress | None = None, *, grouped: bool = True) -> None:
-        self.recipe, self.data, self._progress = recipe, recipe.data, progress
-        self._corpora: dict[str, Corpus] = {}
-        self._official: dict[str, Dataset] = {}
-        self._skipped: dict[str, tuple[str, ...]] = {}
-        self._commits: dict[str, str] = {}
+        super().__init__(recipe, progress)
         self._column, self._grouped = self.data.fields.explicit.get(GROUP), grouped
         self._fields = {name: path for name, path in self.data.fields.explicit.items() if path}
         self._group_values: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, Any] = {}
         self._golds: dict[str, tuple[str, ...]] = {}
-        self.folds: tuple[frozenset[str], ...] = ()
-        """The ids of the questions of each fold, once `splits` has decided on cross-validation."""
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Returns remarks on the data.
+        """Returns remarks on the data, those on passages first.
 
-        `skipped` is the number of rows left out by a rule, `hub` the commit of each address read. `groups`
-        says what groups are by, their number in each split, and how many did not fit; it is there only if a
-        group has several questions. `folds` are the numbers of questions of each fold.
+        `groups` says what groups are by, their number in each split, and how many did not fit; it is there
+        only if a group has several questions. `folds` are the numbers of questions of each fold.
         """
-        n = sum(len(loaded.skipped) for loaded in self._official.values())
-        n += sum(map(len, self._skipped.values()))
         return (
-            ({"skipped": n} if n else {})
-            | ({"hub": dict(self._commits)} if self._commits else {})
+            super().notes
             | ({"groups": self._groups} if self._groups else {})
             | ({"folds": [len(ids) for ids in self.folds]} if self.folds else {})
         )
-
-    def corpus(self, spec: SourceSpec) -> Corpus:
-        """Returns the passages of a source. Raises UsageError if source and data set have none."""
-        path = spec.corpus or self.data.corpus
-        named = spec.fields.explicit or self.data.corpus_fields.explicit
-        key = digest([path, dict(named)])
-        if key not in self._corpora:
-            self._corpora[key] = self.read_corpus(spec.kind, path, named)
-        return self._corpora[key]
-
-    def read_corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
-        """Returns the passages at `path` with the field map `named`, for a source of that kind. Raises
-        UsageError.
-        """
-        if is_address(path):
-            read = _hub_rows(path, self.recipe)
-            passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
-            self._commits |= {path: read.revision} if read.revision else {}
-            return corpus_of(passages)
-        if path and named:
-            passages, self._skipped[path] = mapping.read_corpus(self.recipe.path(path), fields=named)
-            return corpus_of(passages)
-        if path:
-            return read_corpus(self.recipe.path(path), progress=self._progress)
-        if self.data.dataset in datasets.BUILT_IN:
-            return corpus_of(datasets.built_in(self.data.dataset).passages())
-        if self.data.dataset in datasets.FILES:
-            own = {p.id: p for file in self._files() for p in self._read(file).passages}
-            if own:
-                return corpus_of(own.values())
-            raise UsageError(
-                f"Questions of {self.data.dataset!r} come without passages; name a corpus: data.corpus, or "
-                "corpus in the source's table."
-            )
-        raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
     def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
         """Returns the questions of each split, drawn with the seed or read from a separate file.
@@ -287,7 +212,7 @@ class RecipeData:
         if not is_address(path):
             questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
             return questions
-        read = _hub_rows(path, self.recipe)
+        read = hub_rows(path, self.recipe)
         questions, self._skipped[path] = mapping.questions_of(read, path, **how)
         self._commits |= {path: read.revision} if read.revision else {}
         return questions
@@ -295,14 +220,34 @@ class RecipeData:
     def _filter(self, questions: tuple[Question, ...], name: str) -> tuple[Question, ...]:
         return filter_questions(questions, self.data.where, name) if self.data.where else questions
 
-    def _files(self) -> Iterable[str]:
-        named = [self.data.questions, *(getattr(self.data, name) for name in SPLITS)]
-        return dict.fromkeys(name for name in named if isinstance(name, str) and name)
+    def other_domain(
+        self, runtime: Runtime, splits: Mapping[str, tuple[Question, ...]], store: CallStore
+    ) -> OtherDomain | None:
+        """Returns the data of `data.cross_domain`, with as many questions as there are train questions.
 
-    def _read(self, path: str) -> Dataset:
-        if path not in self._official:
-            self._official[path] = datasets.load(self.data.dataset, self.recipe.path(path))
-        return self._official[path]
+        None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds
+        over `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a
+        question with `splits`.
+        """
+        path, corpus = self.data.cross_domain, self.data.cross_domain_corpus
+        if not path:
+            return None
+        own = replace(self.recipe, data=Data().replace(questions=path, corpus=corpus))
+        data = RecipeData(own, self._progress)
+        specs = searching(self.recipe) if corpus else {}
+        bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}
+        corpora = {name: data.corpus(spec) for name, spec in bare.items()}
+        questions = list(data.pool(CorpusIds(corpora.values())))
+        if not questions:
+            raise DataError(path, ["it holds no question of another domain"])
+        random.Random(f"cross-domain {self.recipe.seed}").shuffle(questions)
+        sample = tuple(questions[: len(splits.get("train", ())) or MOST])
+        check_disjoint({**splits, "cross_domain": sample})
+        sources = {
+            name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
+            for name, spec in bare.items()
+        }
+        return OtherDomain(sample, runtime.with_sources(sources))
 
 
 def searched_data(recipe: Recipe) -> tuple[dict[str, tuple[Question, ...]], Iterable[Passage]]:
@@ -330,51 +275,3 @@ def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
     gold = tuple(name for name in question.gold_ids if name in known)
     context = tuple(name for name in question.context_ids if name in known)
     return replace(question, gold_ids=gold, context_ids=context)
-
-
-MOST = 60
-"""The number of questions drawn from the other domain if the recipe draws no train questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherDomain:
-    """The questions of another domain, and a runtime whose sources hold their passages."""
-
-    questions: tuple[Question, ...]
-    runtime: Runtime
-
-
-def other_domain(
-    recipe: Recipe,
-    runtime: Runtime,
-    splits: dict[str, tuple[Question, ...]],
-    *,
-    store: CallStore,
-    progress: Progress | None = None,
-) -> OtherDomain | None:
-    """Returns the data of `data.cross_domain` in `recipe`, with as many questions as there are train
-    questions.
-
-    None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds over
-    `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a question
-    with `splits`.
-    """
-    path, corpus = recipe.data.cross_domain, recipe.data.cross_domain_corpus
-    if not path:
-        return None
-    own = replace(recipe, data=Data().replace(questions=path, corpus=corpus))
-    data = RecipeData(own, progress)
-    specs = searching(recipe) if corpus else {}
-    bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}
-    corpora = {name: data.corpus(spec) for name, spec in bare.items()}
-    questions = list(data.pool(CorpusIds(corpora.values())))
-    if not questions:
-        raise DataError(path, ["it holds no question of another domain"])
-    random.Random(f"cross-domain {recipe.seed}").shuffle(questions)
-    sample = tuple(questions[: len(splits.get("train", ())) or MOST])
-    check_disjoint({**splits, "cross_domain": sample})
-    sources = {
-        name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
-        for name, spec in bare.items()
-    }
-    return OtherDomain(sample, runtime.with_sources(sources))

@@ -34,7 +34,7 @@ from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
-from ragc.task.addresses import store_address
+from ragc.task.study_address import store_address
 
 COUNT = 60
 """How many questions are written unless a number is given."""

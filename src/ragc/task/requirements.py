@@ -16,12 +16,11 @@ from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics.base import families
-from ragc.metrics.scoring import GRADERS
+from ragc.metrics.scoring import grader_kinds
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS
-from ragc.targets.spec import TargetSpec
-from ragc.task.addresses import storage_address, store_address
+from ragc.targets.options import TargetSpec
 
 _ONNX = ("onnxruntime", "tokenizers")
 
@@ -87,7 +86,7 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     for metric in chosen:
         yield from extras.lacking(f"Metric {metric.id!r}", metric.modules)
     settings = recipe.assessing
-    graders = [GRADERS[family] for family in families(chosen) if family in GRADERS]
+    graders = grader_kinds(families(chosen))
     for grader in graders if "judge" not in recipe.targets else ():
         asks = grader.asks(settings)
         reading = [metric.id for metric in chosen if metric.reads == grader.family]
@@ -101,6 +100,8 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
 
 
 def _study(recipe: Recipe) -> Iterator[str]:
+    from ragc.task.study_address import storage_address, store_address
+
     store, storage = store_address(recipe.study), storage_address(recipe.study)
     if recipe.study.workers:
         if not (store and storage) or recipe.search.optimizer != OWN_OPTIMIZER:

@@ -21,9 +21,8 @@ from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 from ragc.targets.charges import Need, Wanted
-from ragc.task.addresses import storage_address, store_address
 from ragc.task.budget import Spare, Spent, budget_error
-from ragc.task.study_address import study_name
+from ragc.task.study_address import storage_address, store_address, study_name
 
 LEASE_S = 900.0
 """Seconds after which an unfinished try is charged at what it reserved."""

@@ -1,12 +1,14 @@
 """The shared state of a study's processes: a name, a storage, a call store and a budget.
 
 A study of one process is identified by its folder. A study with state on servers is found there by the name
-in its directory's `study.json`. The same file records the address that workers join.
+in its directory's `study.json`. The same file records the address that workers join. Environment
+variables override addresses of the recipe, because they may hold a password.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -16,9 +18,21 @@ from ragc.core.digest import add_digest, canonical, digest, pretty, verify_diges
 from ragc.core.home.private import make_private, replace_private
 from ragc.errors import ArtefactError
 from ragc.recipe import Recipe, parse
+from ragc.recipe.models import StudySpec
+from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 MARK = "study.json"
 """The name of the file in the study's directory."""
+
+
+def storage_address(spec: StudySpec) -> str:
+    """Returns the address of Optuna's storage, from the environment or else the recipe; "" for a file."""
+    return os.environ.get(STORAGE_ENV) or spec.storage
+
+
+def store_address(spec: StudySpec) -> str:
+    """Returns the address of the call store, from the environment or else the recipe; "" for a folder."""
+    return os.environ.get(STORE_ENV) or spec.store
 
 
 def read_address(directory: Path) -> dict[str, str]:

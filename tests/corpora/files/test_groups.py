@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.files.groups import connected, gold_documents, group_values
-from ragc.corpora.files.splits import check_disjoint, draw, draw_groups
+from ragc.corpora.files.splits import (
+    check_disjoint,
+    connected,
+    draw,
+    draw_groups,
+    gold_documents,
+    group_values,
+)
 from ragc.errors import DataError
 from ragc.records import Question
 

@@ -20,7 +20,8 @@ from ragc.corpora.files.rows import rows
 from ragc.corpora.storage.corpus import read as read_corpus_file
 from ragc.errors import DataError, RecipeError
 from ragc.records import Passage
-from ragc.task.data import CorpusIds, RecipeData
+from ragc.task.data import RecipeData
+from ragc.task.passages import CorpusIds
 
 HEADER = ["Nr", "Frage", "Antwort", "Preis"]
 RECORDS = [

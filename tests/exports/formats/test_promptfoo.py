@@ -121,7 +121,7 @@ def test_a_prompt_without_an_answer_is_not_scored() -> None:
 
 
 def test_all_metrics_of_text_are_there_but_those_that_need_a_library() -> None:
-    texts_only = {one.id for one in (*short_answer.METRICS, *short_answer.LENIENT)}
+    texts_only = {one.id for one in short_answer.METRICS}
     assert promptfoo_metric.METRICS.keys() == texts_only - {"rqrag_f1"}
 
 

@@ -8,6 +8,7 @@ help.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 COMMANDS: Mapping[str, str] = {
     "new": "make a corpus, questions and a recipe of a folder of documents",
@@ -44,6 +45,33 @@ _FOLDERS = {
     "serve": "services",
 }
 """The folder of a command whose file is not in this one."""
+
+
+SETS: dict[str, Any] = {
+    "metavar": "KEY=VALUE",
+    "dest": "sets",
+    "action": "append",
+    "default": [],
+    "help": "override a recipe's key",
+}
+INCLUDE_SEEN: dict[str, Any] = {
+    "action": "store_true",
+    "help": "score test questions that were used as train or dev before too, and say so",
+}
+ALLOW_LOSS: dict[str, Any] = {
+    "action": "store_true",
+    "help": "go on where texts of an imported prompt would not be sent, and say which",
+}
+BASE: dict[str, Any] = {"metavar": "DIR", "help": "where relative paths of its recipe lead"}
+TRUST_TARGETS: dict[str, Any] = {
+    "action": "store_true",
+    "help": "of a program from elsewhere: allow its addresses and variables",
+}
+TRUST_CODE: dict[str, Any] = {
+    "action": "store_true",
+    "help": "of a program from elsewhere: allow the programs and servers it starts",
+}
+"""Options that several commands take, as `add_argument` takes them."""
 
 
 def module_of(command: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import use
-from ragc.cli import console, options
+from ragc.cli import commands, console
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -14,11 +14,11 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
     )
     command.add_argument("question", metavar="QUESTION", help="the question, in quotes")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--base", **options.BASE)
-    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
-    command.add_argument("--trust-code", **options.TRUST_CODE)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--base", **commands.BASE)
+    command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
+    command.add_argument("--trust-code", **commands.TRUST_CODE)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument("--trace", action="store_true", help="show every search and call")
     command.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
     command.set_defaults(run=run)

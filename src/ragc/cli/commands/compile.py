@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import studies
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
     )
@@ -22,7 +22,7 @@ def register(command: argparse.ArgumentParser) -> None:
         "--again", action="store_true", help="ask the models anew; replies of before are kept, and not used"
     )
     command.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
-    command.add_argument("--include-seen", **options.INCLUDE_SEEN)
+    command.add_argument("--include-seen", **commands.INCLUDE_SEEN)
     command.set_defaults(
         run=run,
         resumable=True,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.api import training
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.compiled.access import Access
 from ragc.core.display import dollars, quantity
 from ragc.core.progress.bars import watching
@@ -23,8 +23,8 @@ def register(command: argparse.ArgumentParser) -> None:
         "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
     )
     command.add_argument("--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="for whom pairs are written (default: trl)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import recipes
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -13,7 +13,7 @@ from ragc.errors import UsageError
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
-    command.add_argument("--set", **options.SETS)
+    command.add_argument("--set", **commands.SETS)
     command.add_argument("--again", action="store_true", help="probe targets that were probed before")
     command.add_argument("--quick", action="store_true", help="do not check stored data for damage")
     command.set_defaults(run=run)

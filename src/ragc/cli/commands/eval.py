@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import use
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -16,11 +16,11 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE|ROWS.jsonl", help="what is scored, or the rows of an earlier run"
     )
     command.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--base", **options.BASE)
-    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
-    command.add_argument("--trust-code", **options.TRUST_CODE)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--base", **commands.BASE)
+    command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
+    command.add_argument("--trust-code", **commands.TRUST_CODE)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--by",
         default="",
@@ -51,7 +51,7 @@ def register(command: argparse.ArgumentParser) -> None:
         help="ask the judge a second time about N answers: how often it contradicts itself",
     )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
-    command.add_argument("--include-seen", **options.INCLUDE_SEEN)
+    command.add_argument("--include-seen", **commands.INCLUDE_SEEN)
     command.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import gate
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -46,11 +46,11 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--markdown", metavar="FILE", help="also write a comment for a pull request")
     command.add_argument("--junit", metavar="FILE", help="also write JUnit XML")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--base", **options.BASE)
-    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
-    command.add_argument("--trust-code", **options.TRUST_CODE)
-    command.add_argument("--include-seen", **options.INCLUDE_SEEN)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--base", **commands.BASE)
+    command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
+    command.add_argument("--trust-code", **commands.TRUST_CODE)
+    command.add_argument("--include-seen", **commands.INCLUDE_SEEN)
     command.set_defaults(run=run)
 
 

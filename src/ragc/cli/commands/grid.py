@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import grids
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -13,8 +13,8 @@ from ragc.errors import UsageError
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
     command.add_argument(
         "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import studies
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )

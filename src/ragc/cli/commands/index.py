@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import recipes
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    command.add_argument("--set", **options.SETS)
+    command.add_argument("--set", **commands.SETS)
     command.set_defaults(run=run)
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ragc.api import grids
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -34,7 +34,7 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     command.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
-    command.add_argument("--set", **options.SETS)
+    command.add_argument("--set", **commands.SETS)
     command.set_defaults(run=run)
 
 

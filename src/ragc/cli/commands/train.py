@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import training
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -13,7 +13,7 @@ from ragc.errors import UsageError
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("config", nargs="?", metavar="CONFIG", help="what is trained and how, a TOML file")
-    command.add_argument("--set", **options.SETS)
+    command.add_argument("--set", **commands.SETS)
     command.add_argument("--out", metavar="DIR", required=True, help="the tuned model; a killed run goes on")
     command.add_argument(
         "--base",

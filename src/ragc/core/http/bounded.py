@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import httpx
 
-MOST_BYTES = 8 * 2**20
-"""Default limit of one reply in bytes, after decompression."""
+from ragc.core.http import MOST_BYTES
 
 PACKED = "gzip, deflate"
 """The encodings that a request accepts."""

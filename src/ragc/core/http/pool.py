@@ -23,7 +23,8 @@ from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
 from ragc.core.event_loop import closes, closes_after, is_on_loop
-from ragc.core.http.bounded import MOST_BYTES, PACKED, TooLarge, body, parts_of
+from ragc.core.http import MOST_BYTES
+from ragc.core.http.bounded import PACKED, TooLarge, body, parts_of
 from ragc.core.redact import shorten
 from ragc.core.retry import RetryableError
 from ragc.errors import TargetError

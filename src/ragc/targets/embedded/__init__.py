@@ -6,7 +6,7 @@ from ragc.core.extras import EXTRAS
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.embedded.options import EmbeddedOptions
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 
 
 def _build(spec: TargetSpec) -> Target:

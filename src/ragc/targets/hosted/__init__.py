@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from ragc.core.kinds.marks import Keys, RequestedAccess
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.options import IN_PROCESS
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import IN_PROCESS, TargetSpec
 
 PROVIDERS = frozenset({
     "openai", "anthropic", "gemini", "mistral", "groq", "deepseek", "cohere", "cohere_chat", "openrouter",

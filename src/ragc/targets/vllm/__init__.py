@@ -9,7 +9,7 @@ from ragc.core import extras
 from ragc.core.kinds.marks import Keys, RequestedAccess
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
-from ragc.targets.spec import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.targets.vllm.options import VllmOptions
 
 

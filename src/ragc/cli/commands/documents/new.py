@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.api import documents
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.display import dollars, quantity
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -34,7 +34,7 @@ def register(command: argparse.ArgumentParser) -> None:
         metavar="KIND,...",
         help="kinds to write: single, unanswerable, two_passage, comparison (default: the first two)",
     )
-    command.add_argument("--set", **options.SETS)
+    command.add_argument("--set", **commands.SETS)
     command.add_argument(
         "--dry-run", action="store_true", help="bound what the questions cost, and write nothing"
     )

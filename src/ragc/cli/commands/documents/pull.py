@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import recipes
-from ragc.cli import console, options
+from ragc.cli import commands, console
 from ragc.core.progress.bars import watching
 
 
@@ -17,10 +17,10 @@ def register(command: argparse.ArgumentParser) -> None:
         metavar="RECIPE|COMPILED",
         help="whose models to fetch (default: the embedded model that recipes use by default)",
     )
-    command.add_argument("--set", **options.SETS)
-    command.add_argument("--base", **options.BASE)
-    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
-    command.add_argument("--trust-code", **options.TRUST_CODE)
+    command.add_argument("--set", **commands.SETS)
+    command.add_argument("--base", **commands.BASE)
+    command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
+    command.add_argument("--trust-code", **commands.TRUST_CODE)
     command.set_defaults(run=run)
 
 

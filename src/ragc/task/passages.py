@@ -1,0 +1,139 @@
+"""The passages that a recipe names, which its sources search, without the questions of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora import SOURCES, datasets
+from ragc.corpora.files.records import is_address
+from ragc.corpora.storage.corpus import Corpus, corpus_of
+from ragc.corpora.storage.corpus import read as read_corpus
+from ragc.errors import UsageError
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe, SourceSpec
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+
+if TYPE_CHECKING:
+    from ragc.corpora.datasets.base import Dataset
+    from ragc.corpora.files.hub import HubRows
+
+SPLITS = ("train", "dev", "test")
+
+
+def searching(recipe: Recipe) -> dict[str, SourceSpec]:
+    """Returns the sources of `recipe` that search the passages of a corpus, by name."""
+    return {n: spec for n, spec in recipe.sources.items() if SOURCES.get(spec.kind).corpus == "passages"}
+
+
+class CorpusIds(Container[str]):
+    """The passage ids of some corpora. False if there is no corpus, so that ids cannot be checked."""
+
+    def __init__(self, corpora: Iterable[Corpus]) -> None:
+        self._corpora = tuple({id(corpus): corpus for corpus in corpora}.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._corpora)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(c.find(name) is not None for c in self._corpora)
+
+
+def hub_rows(address: str, recipe: Recipe) -> HubRows:
+    """Returns the rows at an address of the Hub."""
+    from ragc.corpora.files.hub import HubRows
+
+    return HubRows(address, recipe.base)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherDomain:
+    """The questions of another domain, and a runtime whose sources hold their passages."""
+
+    questions: tuple[Question, ...]
+    runtime: Runtime
+
+
+class RecipePassages:
+    """Reads the passages that the table `[data]` of `recipe` names, each file once, on demand."""
+
+    folds: tuple[frozenset[str], ...] = ()
+    """The ids of the questions of each fold, once `splits` has decided on cross-validation."""
+
+    def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
+        self.recipe, self.data, self._progress = recipe, recipe.data, progress
+        self._corpora: dict[str, Corpus] = {}
+        self._official: dict[str, Dataset] = {}
+        self._skipped: dict[str, tuple[str, ...]] = {}
+        self._commits: dict[str, str] = {}
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Returns remarks: `skipped` is the number of rows left out by a rule, `hub` the commit of each
+        address read.
+        """
+        n = sum(len(loaded.skipped) for loaded in self._official.values())
+        n += sum(map(len, self._skipped.values()))
+        return ({"skipped": n} if n else {}) | ({"hub": dict(self._commits)} if self._commits else {})
+
+    def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
+        """Returns no questions; `RecipeData` reads them."""
+        return {}
+
+    def other_domain(
+        self, runtime: Runtime, splits: Mapping[str, tuple[Question, ...]], store: CallStore
+    ) -> OtherDomain | None:
+        """Returns no data of another domain; `RecipeData` reads it."""
+        return None
+
+    def corpus(self, spec: SourceSpec) -> Corpus:
+        """Returns the passages of a source. Raises UsageError if source and data set have none."""
+        path = spec.corpus or self.data.corpus
+        named = spec.fields.explicit or self.data.corpus_fields.explicit
+        key = digest([path, dict(named)])
+        if key not in self._corpora:
+            self._corpora[key] = self.read_corpus(spec.kind, path, named)
+        return self._corpora[key]
+
+    def read_corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
+        """Returns the passages at `path` with the field map `named`, for a source of that kind. Raises
+        UsageError.
+        """
+        if is_address(path):
+            from ragc.corpora.files.mapping import passages_of
+
+            read = hub_rows(path, self.recipe)
+            passages, self._skipped[path] = passages_of(read, path, fields=named)
+            self._commits |= {path: read.revision} if read.revision else {}
+            return corpus_of(passages)
+        if path and named:
+            from ragc.corpora.files.mapping import read_corpus as read_mapped
+
+            passages, self._skipped[path] = read_mapped(self.recipe.path(path), fields=named)
+            return corpus_of(passages)
+        if path:
+            return read_corpus(self.recipe.path(path), progress=self._progress)
+        if self.data.dataset in datasets.BUILT_IN:
+            return corpus_of(datasets.built_in(self.data.dataset).passages())
+        if self.data.dataset in datasets.FILES:
+            own = {p.id: p for file in self._files() for p in self._read(file).passages}
+            if own:
+                return corpus_of(own.values())
+            raise UsageError(
+                f"Questions of {self.data.dataset!r} come without passages; name a corpus: data.corpus, or "
+                "corpus in the source's table."
+            )
+        raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
+
+    def _files(self) -> Iterable[str]:
+        named = [self.data.questions, *(getattr(self.data, name) for name in SPLITS)]
+        return dict.fromkeys(name for name in named if isinstance(name, str) and name)
+
+    def _read(self, path: str) -> Dataset:
+        if path not in self._official:
+            self._official[path] = datasets.load(self.data.dataset, self.recipe.path(path))
+        return self._official[path]
