@@ -38,6 +38,7 @@ from ragc.targets import TARGETS
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 DOCS = ROOT / "docs"
@@ -47,25 +48,11 @@ RUN = ("bash", "python", "toml", "json")
 """Languages whose blocks are code; other blocks show output, drawings or patterns."""
 SHOWN = ("text", "mermaid")
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["query_pos"]
-demos = 2
-trials = 2
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 4
-dev = 12
-test = 6
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1", "em"]
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["query_pos"], "demos": 2, "trials": 2},
+    data={"train": 4, "dev": 12, "test": 6},
+    metrics=["f1", "em"],
+)
 ADDED = {
     "program": 'program = "vanilla"\n',
     "data": '\n[data]\nquestions = "questions.jsonl"\ncorpus = "corpus.jsonl"\n',

@@ -9,21 +9,11 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import main
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 QUESTION = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-model = "model.gguf"
-"""
+RECIPE = recipe_toml(data={"dev": 1}, targets={"main": {"kind": "embedded", "model": "model.gguf"}})
 
 
 @pytest.fixture

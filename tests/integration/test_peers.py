@@ -21,34 +21,19 @@ from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.base import Task, prepare
 from tests.paths import SRC
+from tests.support.recipes import recipe_toml
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-RECIPE = """
-program = "vanilla"
-seed = 11
-concurrency = 4
-[search]
-demos = 1
-trials = 2
-instructions = 2
-objectives = ["f1"]
-[data]
-dataset = "pydocs"
-train = 3
-dev = 3
-test = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1", "em"]
-[knobs]
-top_k = 1
-wording = "brief"
-"""
+RECIPE = recipe_toml(
+    seed=11,
+    concurrency=4,
+    search={"demos": 1, "trials": 2, "instructions": 2, "objectives": ["f1"]},
+    knobs={"top_k": 1, "wording": "brief"},
+    data={"dataset": "pydocs", "train": 3, "dev": 3, "test": 1},
+    metrics=["f1", "em"],
+)
 
 
 @pytest.fixture(scope="module")

@@ -19,31 +19,23 @@ from typing import Any
 import pytest
 
 from tests.paths import ROOT
+from tests.support.recipes import recipe_toml, vllm
 
 pytestmark = pytest.mark.integration
 
-RECIPE = """
-program = "vanilla"
-seed = 5
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos", "temperature"]
-demos = 3
-trials = 8
-batch = 4
-objectives = ["f1"]
-[data]
-dataset = "pydocs"
-train = 40
-dev = 40
-test = 40
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "echo"
-base_url = "http://127.0.0.1:%d/v1"
-"""
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=8,
+    search={
+        "knobs": ["top_k", "query_pos", "temperature"],
+        "demos": 3,
+        "trials": 8,
+        "batch": 4,
+        "objectives": ["f1"],
+    },
+    data={"dataset": "pydocs", "train": 40, "dev": 40, "test": 40},
+    targets={"main": vllm("http://127.0.0.1:%d/v1", "echo")},
+)
 
 
 class Server(ThreadingHTTPServer):

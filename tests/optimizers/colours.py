@@ -15,6 +15,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
@@ -43,26 +44,12 @@ def write_data(folder: Path, n: int = 60) -> None:
         write_rows(folder / f"{name}.jsonl", rows)
 
 
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos"]
-demos = 2
-trials = 6
-batch = 2
-objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1", "recall@5"]
-"""
+RECIPE = recipe_toml(
+    seed=3,
+    concurrency=8,
+    search={"knobs": ["top_k", "query_pos"], "demos": 2, "trials": 6, "batch": 2, "objectives": ["em"]},
+    metrics=["em", "f1", "recall@5"],
+)
 
 
 def colour_of(request: ChatRequest) -> str:

@@ -24,6 +24,7 @@ from ragc.serving.settings import Settings, key_digests
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of, write_data
 from tests.serving.server import KEY, OTHER
+from tests.support.recipes import recipe_toml, vllm
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 from mcp import Client, StdioServerParameters
@@ -174,20 +175,7 @@ def test_keys_hosts_and_origins_are_checked_and_no_reply_passes_from_key_to_key(
         assert len(target.requests) == 2
 
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-[study]
-keep = false
-"""
+RECIPE = recipe_toml(study={"keep": False}, targets={"main": vllm("{url}", "{model}")})
 
 
 @pytest.mark.parametrize("mode", ERAS)

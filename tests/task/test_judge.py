@@ -15,19 +15,10 @@ from ragc.errors import RecipeError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 3
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-"""
+RECIPE = recipe_toml(data={"dev": 3})
 JUDGE = '[targets.judge]\nkind = "embedded"\n'
 ANSWERS = {"one": "red", "two": "scarlet", "three": "I don't know"}
 

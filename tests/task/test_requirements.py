@@ -22,20 +22,9 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.requirements import lacking
 from tests import processes
 from tests.paths import ROOT
+from tests.support.recipes import recipe_toml
 
-RECIPE = """\
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1"]
-"""
+RECIPE = recipe_toml(data={"dev": 1}, metrics=["f1"])
 
 WITHOUT = """\
 import sys

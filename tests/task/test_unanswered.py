@@ -14,27 +14,15 @@ from ragc.errors import DataError, UsageError
 from ragc.targets import embedded
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["top_k"]
-trials = 3
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 12
-test = 8
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.judge]
-kind = "embedded"
-[metrics]
-report = ["context_precision", "tokens"]
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["top_k"], "trials": 3},
+    data={"dev": 12, "test": 8},
+    targets=["main", "judge"],
+    metrics=["context_precision", "tokens"],
+)
 
 
 @pytest.fixture(autouse=True)

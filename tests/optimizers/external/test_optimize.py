@@ -32,28 +32,16 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 8
-[search]
-knobs = ["top_k"]
-demos = 2
-trials = 4
-objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1"]
-"""
+RECIPE = recipe_toml(
+    seed=3,
+    concurrency=8,
+    search={"knobs": ["top_k"], "demos": 2, "trials": 4, "objectives": ["em"]},
+    metrics=["em", "f1"],
+)
 
 Make = Callable[..., Task]
 

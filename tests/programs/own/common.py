@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.targets.base import ChatRequest
+from tests.support.recipes import recipe_toml
 
 HEAD = """
 import asyncio
@@ -66,30 +67,12 @@ class TwoHops(dspy.Module):
         return dspy.Prediction(answer=answer.upper() if self.shout else answer, passages=notes)
 '''
 
-RECIPE = """
-program = "my_package.my_module:TwoHops"
-
-[search]
-knobs = ["hops", "shout"]
-trials = 4
-demos = 1
-
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 4
-dev = 6
-test = 2
-
-[sources.local]
-kind = "bm25"
-
-[targets.main]
-kind = "embedded"
-
-[metrics]
-report = ["em"]
-"""
+RECIPE = recipe_toml(
+    "my_package.my_module:TwoHops",
+    search={"knobs": ["hops", "shout"], "trials": 4, "demos": 1},
+    data={"train": 4, "dev": 6, "test": 2},
+    metrics=["em"],
+)
 
 
 def write_folder(at: Path, n: int = 12) -> Path:

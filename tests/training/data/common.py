@@ -12,31 +12,20 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.build import TrainingData
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
 Answering = Callable[[ChatRequest], dict[str, Any] | str]
 
-RECIPE = """
-program = "{program}"
-seed = 3
-concurrency = 4
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[sources.web]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.proxy]
-kind = "embedded"
-[targets.teacher]
-kind = "embedded"
-[metrics]
-report = ["em", "f1"]
-"""
+RECIPE = recipe_toml(
+    "{program}",
+    seed=3,
+    concurrency=4,
+    sources=["local", "web"],
+    targets=["main", "proxy", "teacher"],
+    metrics=["em", "f1"],
+)
 
 
 def write_data(folder: Path, program: str, n: int = 8) -> Path:
