@@ -9,7 +9,6 @@ import inspect
 import io
 import json
 import linecache
-import os
 import re
 import shlex
 import shutil
@@ -38,6 +37,7 @@ from ragc.targets import TARGETS
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
+from tests.processes import environment_of
 from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
@@ -504,7 +504,7 @@ def walks(folder: Path, *commands: str) -> list[set[str]]:
     done = subprocess.run(
         [sys.executable, "-c", WALKS, json.dumps([command.split() for command in commands])],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        env=environment_of(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -29,8 +29,8 @@ def recipe_toml(
 ) -> str:
     """Returns a recipe of `program` as TOML, with the keys and tables of `more`.
 
-    `data` stands beside the two names of FILES, or alone where it names a data set. Sources that are only named
-    are BM25, and targets embedded; a text instead of a table is a kind. `metrics` are those reported.
+    `data` stands beside the two names of FILES, or alone where it names a data set. Sources that are only
+    named are BM25, and targets embedded; a text instead of a table is a kind. `metrics` are those reported.
     """
     data = data or {}
     tables: dict[str, Any] = {
@@ -43,11 +43,16 @@ def recipe_toml(
     return _toml(tables | ({"metrics": {"report": metrics}} if metrics else {}))
 
 
-def write_recipe(
-    folder: Path, text: str, *, questions: Iterable[Any] | None = None, corpus: Iterable[Any] | None = None
+def write_files(
+    folder: Path,
+    *,
+    recipe: str = "",
+    questions: Iterable[Any] | None = None,
+    corpus: Iterable[Any] | None = None,
 ) -> Path:
-    """Writes the recipe `text` and the rows of FILES that are given into `folder`, and returns the folder."""
-    (folder / "recipe.toml").write_text(text, "utf-8")
+    """Writes what is given of a recipe and the rows of FILES into `folder`, and returns the folder."""
+    if recipe:
+        (folder / "recipe.toml").write_text(recipe, "utf-8")
     for name, rows in (("questions", questions), ("corpus", corpus)):
         if rows is not None:
             write_rows(folder / FILES[name], rows)

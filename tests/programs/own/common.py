@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ragc.targets.base import ChatRequest
-from tests.support.recipes import recipe_toml
+from tests.support.recipes import recipe_toml, write_files
 
 HEAD = """
 import asyncio
@@ -85,10 +84,7 @@ def write_folder(at: Path, n: int = 12) -> Path:
         for k in range(n)
     ]
     passages = [{"id": f"p{k}", "title": "", "text": f"Number {k} is a{k}."} for k in range(n)]
-    for name, items in (("questions", rows), ("corpus", passages)):
-        (at / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)), "utf-8")
-    (at / "recipe.toml").write_text(RECIPE, "utf-8")
-    return at
+    return write_files(at, recipe=RECIPE, questions=rows, corpus=passages)
 
 
 def number_in(text: str) -> str:
