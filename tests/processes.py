@@ -27,6 +27,9 @@ _POWERS = "-dac_override,-dac_read_search,-fowner"
 DROPPING = ("setpriv", f"--bounding-set={_POWERS}", f"--inh-caps={_POWERS}", "--")
 """The start of a command that runs without the capabilities by which root writes where nobody may."""
 
+PATH = f"{SRC}{os.pathsep}{ROOT}"
+"""PYTHONPATH of a process that imports ragc, tests and experiments."""
+
 Stream = int | IO[bytes]
 """A file descriptor, an open file, or DEVNULL or PIPE of `subprocess`."""
 
@@ -100,12 +103,18 @@ class ForkedProcess:
             os.kill(self.pid, sig)
 
 
+def environment_of(folder: Path | None = None, **more: str) -> dict[str, str]:
+    """Returns this environment with PATH and `more`; what ragc stores is in `folder`, where that is given."""
+    home = {"RAGC_HOME": str(folder / "home")} if folder else {}
+    return {**os.environ, "PYTHONPATH": PATH, **home, **more}
+
+
 @cache
 def fork_server() -> socket.socket:
     """The connection to this process's fork server, which ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())]
-    environment = os.environ | {"PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}"}
+    environment = environment_of()
     server = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
     )
@@ -182,3 +191,10 @@ def run(
         process.communicate()
         raise
     return subprocess.CompletedProcess([os.fsdecode(part) for part in command], process.wait(), out, err)
+
+
+def ragc(folder: Path, *words: str) -> tuple[int, str, str]:
+    """Runs `ragc WORDS` in `folder`: its exit status, stdout, and stderr, which holds no traceback."""
+    done = run(["-m", "ragc", *words], cwd=folder, environment=environment_of(folder))
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr

@@ -22,8 +22,9 @@ from ragc.cli.commands import COMMANDS, module_of
 from ragc.core.display import VALUE, WHOLE, describe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import COLOURS, begun, needs_demos, written
+from tests.optimizers.colours import begun, needs_demos, written
 from tests.paths import ROOT
+from tests.support.colours import COLOURS
 from tests.support.rows import write_rows
 
 PASSAGES = [

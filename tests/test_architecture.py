@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,8 @@ import pytest
 import ragc
 from experiments.benchmarks.house.size import PRODUCT, size_of
 from tests.examples import cases, thorough
-from tests.paths import ROOT, SRC
+from tests.paths import ROOT
+from tests.processes import environment_of
 from tests.recorded.write import write_recipe
 
 BENCHMARKS = ROOT / "experiments/benchmarks"
@@ -230,11 +230,10 @@ program, access = "whole", ["--base", ".", "--trust-targets"]
 {USES[use]}
 print([name for name in sys.modules if name.startswith("ragc.optimizers")])
 """
-    home = {"PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "RAGC_HOME": str(tmp_path / "home")}
     ended = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
-        env=os.environ | home,
+        env=environment_of(tmp_path),
         capture_output=True,
         text=True,
         check=False,

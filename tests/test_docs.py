@@ -9,7 +9,6 @@ import inspect
 import io
 import json
 import linecache
-import os
 import re
 import shlex
 import shutil
@@ -38,6 +37,8 @@ from ragc.targets import TARGETS
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
+from tests.processes import environment_of
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 DOCS = ROOT / "docs"
@@ -47,25 +48,11 @@ RUN = ("bash", "python", "toml", "json")
 """Languages whose blocks are code; other blocks show output, drawings or patterns."""
 SHOWN = ("text", "mermaid")
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["query_pos"]
-demos = 2
-trials = 2
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 4
-dev = 12
-test = 6
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1", "em"]
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["query_pos"], "demos": 2, "trials": 2},
+    data={"train": 4, "dev": 12, "test": 6},
+    metrics=["f1", "em"],
+)
 ADDED = {
     "program": 'program = "vanilla"\n',
     "data": '\n[data]\nquestions = "questions.jsonl"\ncorpus = "corpus.jsonl"\n',
@@ -517,7 +504,7 @@ def walks(folder: Path, *commands: str) -> list[set[str]]:
     done = subprocess.run(
         [sys.executable, "-c", WALKS, json.dumps([command.split() for command in commands])],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        env=environment_of(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -8,22 +8,13 @@ from pathlib import Path
 import pytest
 
 from ragc.cli.main import main
+from tests.support.recipes import recipe_toml, vllm
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["top_k"]
-trials = 2
-[data]
-dataset = "pybuiltins"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["top_k"], "trials": 2},
+    data={"dataset": "pybuiltins", "dev": 1},
+    targets={"main": vllm("http://127.0.0.1:9/v1")},
+)
 
 
 @pytest.fixture

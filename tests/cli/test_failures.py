@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,32 +15,11 @@ import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.core.progress import bars as console_watch
-from tests import processes
 from tests.examples import thorough
 from tests.optimizers.colours import write_data
-from tests.paths import ROOT
+from tests.processes import ragc
+from tests.support.recipes import recipe_toml, vllm, write_files
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["top_k"]
-trials = 2
-batch = 1
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 2
-dev = {dev}
-test = {test}
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-[metrics]
-report = ["em"]
-"""
 UNREADABLE = "A reply does not fit its signature"
 
 
@@ -76,17 +54,13 @@ def folder(tmp_path: Path, server: Loopback, model: Model) -> Path:
 
 
 def written(folder: Path, server: Loopback, dev: int, test: int) -> None:
-    text = RECIPE.format(dev=dev, test=test, model=MODEL, url=server.url)
-    (folder / "recipe.toml").write_text(text, "utf-8")
-
-
-def ragc(folder: Path, *words: str) -> tuple[int, str, str]:
-    """What the command line in a process of its own exits with, writes and complains of."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
-    done = processes.run(["-m", "ragc", *words], cwd=folder, environment=environment)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
+    recipe = recipe_toml(
+        search={"knobs": ["top_k"], "trials": 2, "batch": 1},
+        data={"train": 2, "dev": dev, "test": test},
+        targets={"main": vllm(server.url, MODEL)},
+        metrics=["em"],
+    )
+    write_files(folder, recipe=recipe)
 
 
 def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model: Model) -> None:

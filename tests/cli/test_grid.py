@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -13,27 +12,19 @@ import numpy as np
 import pytest
 
 import ragc as library
-from experiments.benchmarks.serving.loopback import TABLES, Loopback
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
 from tests.examples import thorough
-from tests.paths import ROOT
+from tests.support.recipes import recipe_toml, vllm
 
-RECIPE = (
-    """
-program = "vanilla"
-seed = 5
-concurrency = 4
-[search]
-knobs = ["top_k", "query_pos"]
-ranges.top_k = [1, 5]
-demos = 2
-[grid]
-settings = [{ top_k = 1 }, { top_k = 2, demos = 2 }, { top_k = 5 }]
-[metrics]
-report = ["f1", "em"]
-"""
-    + TABLES
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=4,
+    search={"knobs": ["top_k", "query_pos"], "ranges": {"top_k": [1, 5]}, "demos": 2},
+    grid={"settings": [{"top_k": 1}, {"top_k": 2, "demos": 2}, {"top_k": 5}]},
+    targets={"main": vllm("%s", MODEL)},
+    metrics=["f1", "em"],
 )
 
 
@@ -51,18 +42,14 @@ def folder(tmp_path: Path, server: Loopback) -> Path:
 
 
 def start(folder: Path, *words: str) -> processes.Process:
-    """The command line in a process of its own."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
+    """The command line in a process of its own, in `folder`."""
+    environment = processes.environment_of(folder)
     return processes.start(["-m", "ragc", "grid", *words], cwd=folder, environment=environment)
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
     """What `ragc grid` exits with, writes and complains of."""
-    process = start(folder, *words)
-    out, err = process.communicate(timeout=120)
-    assert "Traceback" not in err
-    return process.wait(), out, err
+    return processes.ragc(folder, "grid", *words)
 
 
 @thorough

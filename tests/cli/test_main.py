@@ -9,29 +9,18 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import main
+from tests.support.recipes import recipe_toml, write_files
 from tests.support.rows import write_rows
 
 QUESTION = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-model = "model.gguf"
-"""
+RECIPE = recipe_toml(data={"dev": 1}, targets={"main": {"kind": "embedded", "model": "model.gguf"}})
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path / "questions.jsonl", [QUESTION])
-    write_rows(tmp_path / "corpus.jsonl", [{"id": "d1", "title": "T", "text": "red"}])
-    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
+    passage = {"id": "d1", "title": "T", "text": "red"}
+    write_files(tmp_path, recipe=RECIPE, questions=[QUESTION], corpus=[passage])
     (tmp_path / "model.gguf").write_bytes(b"not a model" * 1000)
     return tmp_path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import main
 from tests import processes
 from tests.optimizers.grids.tables.common import write_data
-from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -32,17 +30,13 @@ def folder(tmp_path: Path) -> Path:
 
 def start(folder: Path, *words: str) -> processes.Process:
     """The command line in a process of its own, in `folder`."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
+    environment = processes.environment_of(folder)
     return processes.start(["-m", "ragc", "reproduce", *words], cwd=folder, environment=environment)
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
     """What `ragc reproduce` exits with, writes and complains of."""
-    process = start(folder, *words)
-    out, err = process.communicate(timeout=120)
-    assert "Traceback" not in err
-    return process.wait(), out, err
+    return processes.ragc(folder, "reproduce", *words)
 
 
 def on(server: Loopback) -> list[str]:

@@ -13,23 +13,14 @@ from ragc.cli.main import main
 from ragc.corpora import embed
 from ragc.errors import ArtefactError, TargetUnavailable, Untrusted
 from ragc.targets.embedded import weights
+from tests.support.recipes import recipe_toml
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 4
-[sources.local]
-kind = "dense"
-[targets.main]
-kind = "embedded"
-[targets.judge]
-kind = "hosted"
-model = "openai/gpt-4o-mini"
-[metrics]
-report = ["f1"]
-"""
+RECIPE = recipe_toml(
+    data={"dev": 4},
+    sources={"local": "dense"},
+    targets={"main": "embedded", "judge": {"kind": "hosted", "model": "openai/gpt-4o-mini"}},
+    metrics=["f1"],
+)
 
 
 @pytest.fixture

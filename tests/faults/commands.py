@@ -14,13 +14,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import TABLES, Loopback
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc.compiled import base as compiled
 from ragc.core import outputs
 from ragc.errors import RagcError
 from ragc.store.call_store import CallStore
 from tests.faults.injector import Ended, Fault, ragc
+from tests.support.recipes import recipe_toml, vllm
 
 NOISE = (
     "Traceback", "Unclosed", "Task was destroyed", "never retrieved", "never awaited", "Exception ignored",
@@ -28,22 +29,13 @@ NOISE = (
 )  # fmt: skip
 """What a user never sees on stderr."""
 
-RECIPE = (
-    """
-program = "vanilla"
-seed = 5
-concurrency = 4
-[search]
-knobs = ["top_k"]
-trials = 2
-batch = 2
-objectives = ["em"]
-[metrics]
-report = ["em", "f1"]
-[grid]
-settings = [{ top_k = 1 }, { top_k = 2 }]
-"""
-    + TABLES
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=4,
+    search={"knobs": ["top_k"], "trials": 2, "batch": 2, "objectives": ["em"]},
+    grid={"settings": [{"top_k": 1}, {"top_k": 2}]},
+    targets={"main": vllm("%s", MODEL)},
+    metrics=["em", "f1"],
 )
 OTHER = ("--set", "seed=7", "--set", "knobs.cot=true", "--set", "search.trials=1")
 """Settings that give another compiled program."""

@@ -24,7 +24,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests import processes
-from tests.paths import ROOT
 
 SOURCE = Path(__file__).with_name("syscalls.c")
 LIBRARY_ENV = "FAULTS_LIBRARY"
@@ -129,8 +128,11 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("XDG_") and name not in ("RAGC_DEBUG", "LD_PRELOAD")
     }
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    own = {"RAGC_HOME": str(folder / "home"), "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": path}
+    own = {
+        "RAGC_HOME": str(folder / "home"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "PYTHONPATH": processes.PATH,
+    }
     return inherited | own | {"PYTHONHASHSEED": "0"} | more
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from experiments.benchmarks.serving.budgets import context_of, run
 from experiments.benchmarks.serving.priced_provider import PricedProvider
-from tests.paths import ROOT
+from tests.processes import PATH
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +20,7 @@ RUNS = range(1000, 1025)
 @pytest.fixture(scope="module")
 def provider() -> Iterator[PricedProvider]:
     with pytest.MonkeyPatch.context() as patch, PricedProvider() as server:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
+        patch.setenv("PYTHONPATH", PATH)
         yield server
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.cluster import PASSWORD, Cluster, cluster, missing, wait
 from tests.integration.loopback_server import Loopback, loopback
+from tests.support.recipes import recipe_toml, vllm
 
 pytestmark = [
     pytest.mark.integration,
@@ -23,30 +24,19 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-RECIPE = """
-program = "vanilla"
-seed = 5
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos", "temperature"]
-demos = 3
-trials = 8
-batch = 4
-objectives = ["f1"]
-[data]
-dataset = "pydocs"
-train = 40
-dev = 40
-test = 40
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "echo"
-base_url = "http://127.0.0.1:{port}/v1"
-[targets.main.options]
-api_key_env = "LOOPBACK_KEY"
-"""
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=8,
+    search={
+        "knobs": ["top_k", "query_pos", "temperature"],
+        "demos": 3,
+        "trials": 8,
+        "batch": 4,
+        "objectives": ["f1"],
+    },
+    data={"dataset": "pydocs", "train": 40, "dev": 40, "test": 40},
+    targets={"main": vllm("http://127.0.0.1:{port}/v1", "echo", api_key_env="LOOPBACK_KEY")},
+)
 SHARED = """
 [study]
 storage = "{storage}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from tests.integration import cluster
 from tests.integration.consumers import missing, serving, tool
 from tests.optimizers.colours import begun, written
 from tests.optimizers.distributed.redis_server import free_port
-from tests.paths import ROOT
+from tests.processes import PATH
 
 DASHBOARD = "optuna-dashboard"
 
@@ -111,7 +110,7 @@ def test_the_journal_of_a_study_is_shown(
 def test_a_study_in_postgresql_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PGPASSWORD", cluster.PASSWORD)
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", PATH)
     with cluster.postgres() as address:
         # In a process of its own, which closes its connections when it ends.
         subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path), address], check=True)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from enum import Enum
 from typing import Any, Literal
 
@@ -18,7 +15,7 @@ from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_json
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.embedded.target import EmbeddedTarget
-from tests.paths import SRC
+from tests.integration.fetched import fetch_default_weights
 
 pytestmark = pytest.mark.integration
 
@@ -59,8 +56,7 @@ PROMPTS = (
 @pytest.fixture(scope="module")
 def target() -> EmbeddedTarget:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
-    fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
-    subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
+    fetch_default_weights()
     embedded_target = EmbeddedTarget(keep_prefixes=False)
     event_loop.run(embedded_target.open())
     return embedded_target

@@ -22,7 +22,7 @@ from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.optimizers import compile as compiling
-from tests.paths import ROOT
+from tests.processes import PATH
 
 pytestmark = pytest.mark.integration
 
@@ -71,7 +71,7 @@ def start() -> Iterator[Start]:
         return process
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
+        patch.setenv("PYTHONPATH", PATH)
         yield go
 
 

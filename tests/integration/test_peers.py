@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,50 +17,26 @@ from ragc.optimizers.external.optimize import ExternalResult, optimize
 from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.base import Task, prepare
-from tests.paths import SRC
+from tests.integration.fetched import default_weights
+from tests.support.recipes import recipe_toml
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-RECIPE = """
-program = "vanilla"
-seed = 11
-concurrency = 4
-[search]
-demos = 1
-trials = 2
-instructions = 2
-objectives = ["f1"]
-[data]
-dataset = "pydocs"
-train = 3
-dev = 3
-test = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1", "em"]
-[knobs]
-top_k = 1
-wording = "brief"
-"""
+RECIPE = recipe_toml(
+    seed=11,
+    concurrency=4,
+    search={"demos": 1, "trials": 2, "instructions": 2, "objectives": ["f1"]},
+    knobs={"top_k": 1, "wording": "brief"},
+    data={"dataset": "pydocs", "train": 3, "dev": 3, "test": 1},
+    metrics=["f1", "em"],
+)
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[EmbeddedTarget]:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
-    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    process = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**environ, "PYTHONPATH": str(SRC)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    embedded_target = EmbeddedTarget(Path(process.stdout.strip()), context=1024, keep_prefixes=False)
+    embedded_target = EmbeddedTarget(default_weights(), context=1024, keep_prefixes=False)
     event_loop.run(embedded_target.open())
     yield embedded_target
     event_loop.run(embedded_target.aclose())

@@ -10,7 +10,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -30,8 +29,8 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.weights import default_weights
 from ragc.task.answering import Row
 from tests.integration.embedded_api import MODEL, Api, embedded_api
+from tests.integration.fetched import fetch_default_weights
 from tests.optimizers.colours import Run, begun, written
-from tests.paths import SRC
 
 PYTHON = os.environ.get("RAGC_PROXY_PYTHON", "")
 NAMES = ("gpt-4o-mini", "claude-sonnet-4-5")
@@ -74,8 +73,7 @@ class Proxy:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
-    fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
-    subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
+    fetch_default_weights()
     folder, key = tmp_path_factory.mktemp("proxy"), f"sk-{secrets.token_hex(24)}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import random
 import subprocess
 import sys
@@ -18,32 +17,24 @@ from typing import Any
 
 import pytest
 
-from tests.paths import ROOT
+from tests.processes import environment_of
+from tests.support.recipes import recipe_toml, vllm
 
 pytestmark = pytest.mark.integration
 
-RECIPE = """
-program = "vanilla"
-seed = 5
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos", "temperature"]
-demos = 3
-trials = 8
-batch = 4
-objectives = ["f1"]
-[data]
-dataset = "pydocs"
-train = 40
-dev = 40
-test = 40
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "echo"
-base_url = "http://127.0.0.1:%d/v1"
-"""
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=8,
+    search={
+        "knobs": ["top_k", "query_pos", "temperature"],
+        "demos": 3,
+        "trials": 8,
+        "batch": 4,
+        "objectives": ["f1"],
+    },
+    data={"dataset": "pydocs", "train": 40, "dev": 40, "test": 40},
+    targets={"main": vllm("http://127.0.0.1:%d/v1", "echo")},
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -120,10 +111,6 @@ def command(folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "ragc", "compile", str(folder / "recipe.toml"), *out]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "RAGC_HOME": str(folder / "home")}
-
-
 def test_killed_three_times_it_ends_as_if_it_had_not_been(server: Server, tmp_path: Path) -> None:
     results: dict[str, dict[str, Any]] = {}
     for name in ("whole", "cut"):
@@ -136,7 +123,7 @@ def test_killed_three_times_it_ends_as_if_it_had_not_been(server: Server, tmp_pa
             rng = random.Random(11)
             for _ in range(3):
                 job = subprocess.Popen(
-                    command(folder, "--resume"), env=environment(folder), stderr=subprocess.DEVNULL
+                    command(folder, "--resume"), env=environment_of(folder), stderr=subprocess.DEVNULL
                 )
                 goal = len(server.request_keys) + rng.randrange(
                     10, max(11, len(results["whole"]["sent"]) // 4)
@@ -147,7 +134,7 @@ def test_killed_three_times_it_ends_as_if_it_had_not_been(server: Server, tmp_pa
                 job.wait()
         process = subprocess.run(
             command(folder, "--resume", "--json"),
-            env=environment(folder),
+            env=environment_of(folder),
             capture_output=True,
             text=True,
             check=True,

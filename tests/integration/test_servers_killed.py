@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import TABLES, Loopback
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests.faults.commands import NOISE
 from tests.integration.cluster import INITDB, PASSWORD, POSTGRES, RUNUSER, listens, wait
 from tests.optimizers.distributed.redis_server import PROGRAM, free_port
 from tests.paths import ROOT
+from tests.support.recipes import recipe_toml, vllm
 
 
 def _missing() -> str:
@@ -40,18 +41,11 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-RECIPE = (
-    """
-program = "vanilla"
-seed = 5
-concurrency = 4
-[search]
-knobs = ["top_k", "query_pos"]
-trials = 4
-batch = 4
-objectives = ["em"]
-"""
-    + TABLES
+RECIPE = recipe_toml(
+    seed=5,
+    concurrency=4,
+    search={"knobs": ["top_k", "query_pos"], "trials": 4, "batch": 4, "objectives": ["em"]},
+    targets={"main": vllm("%s", MODEL)},
 )
 
 

@@ -20,6 +20,7 @@ from ragc.core.paths import cache_home
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.server import until
+from tests.support.recipes import recipe_toml, vllm
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytestmark = [
@@ -27,18 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system has no /proc"),
 ]
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-"""
+RECIPE = recipe_toml(targets={"main": vllm("{url}", "{model}")})
 
 
 @pytest.fixture

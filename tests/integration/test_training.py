@@ -22,6 +22,7 @@ import pytest
 from ragc.cli.main import main
 from tests.integration import vllm_server
 from tests.paths import ROOT, SRC
+from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
@@ -39,23 +40,11 @@ lora_rank = {rank}
 held_out = 4
 checkpoint_steps = {often}
 """
-RECIPE = """
-program = "vanilla"
-[knobs]
-wording = "brief"
-top_k = 1
-[data]
-dataset = "pydocs"
-train = 0
-dev = 6
-test = 0
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1", "em"]
-"""
+RECIPE = recipe_toml(
+    knobs={"wording": "brief", "top_k": 1},
+    data={"dataset": "pydocs", "train": 0, "dev": 6, "test": 0},
+    metrics=["f1", "em"],
+)
 OTHER = "I would be happy to help you with that question."
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,8 +13,8 @@ import pytest
 import ragc
 from ragc.errors import NothingAnswered
 from ragc.store.call_store import CallStore
+from tests import processes
 from tests.integration.fetched import default_weights
-from tests.paths import ROOT
 from tests.support.rows import read_rows
 from tests.training.data.common import RECIPE, maker, write_data
 from tests.training.data.test_build import folder_of, models_of, n_sent
@@ -56,8 +55,7 @@ def test_a_process_killed_by_the_system_loses_nothing(tmp_path: Path) -> None:
     folder = folder_of(kind, tmp_path)
     whole = models_of(kind)
     maker(folder, kind)(whole, "whole.jsonl", store=CallStore(folder / "store of the whole"))
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(tmp_path / "home")}
+    environment = processes.environment_of(tmp_path)
 
     def run(after: int) -> int:
         command = [sys.executable, "-c", SCRIPT, kind, str(folder), str(after)]

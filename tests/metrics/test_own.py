@@ -16,32 +16,14 @@ from ragc.optimizers import compile as compiling
 from ragc.recipe import Recipe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml
 
-RECIPE = """
-program = "vanilla"
-
-[search]
-trials = 2
-knobs = ["top_k"]
-
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 4
-test = 2
-
-[sources.local]
-kind = "bm25"
-
-[targets.main]
-kind = "embedded"
-
-[metrics]
-report = ["my_metrics:score", "em"]
-
-[study]
-keep = false
-"""
+RECIPE = recipe_toml(
+    search={"trials": 2, "knobs": ["top_k"]},
+    study={"keep": False},
+    data={"dev": 4, "test": 2},
+    metrics=["my_metrics:score", "em"],
+)
 
 METRIC = """
 from my_words import LONGEST

@@ -15,54 +15,21 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.support.rows import write_rows
-
-COLOURS = ("red", "green", "blue", "black", "white")
+from tests.support.colours import COLOURS, colour_passages, colour_questions
+from tests.support.recipes import recipe_toml, write_files
 
 
 def write_data(folder: Path, n: int = 60) -> None:
-    corpus = [
-        {
-            "id": f"d{i}",
-            "title": f"Thing {i}",
-            "text": f"Thing number{i} is {COLOURS[i % 5]}. It was made in {i}.",
-        }
-        for i in range(n)
-    ]
-    questions = [
-        {
-            "id": f"q{i}",
-            "question": f"What colour is thing number{i}?",
-            "answers": [COLOURS[i % 5]],
-            "gold_ids": [f"d{i}"],
-            "split": "train" if i < 15 else "dev" if i < 35 else "test",
-        }
-        for i in range(n)
-    ]
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        write_rows(folder / f"{name}.jsonl", rows)
+    passages = colour_passages(n, "Thing number{i} is {colour}. It was made in {i}.")
+    write_files(folder, questions=colour_questions(n, train=15, dev=20), corpus=passages)
 
 
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 8
-[search]
-knobs = ["top_k", "query_pos"]
-demos = 2
-trials = 6
-batch = 2
-objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1", "recall@5"]
-"""
+RECIPE = recipe_toml(
+    seed=3,
+    concurrency=8,
+    search={"knobs": ["top_k", "query_pos"], "demos": 2, "trials": 6, "batch": 2, "objectives": ["em"]},
+    metrics=["em", "f1", "recall@5"],
+)
 
 
 def colour_of(request: ChatRequest) -> str:

@@ -22,7 +22,8 @@ from ragc.targets.base import ChatRequest
 from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
-from tests.optimizers.colours import COLOURS, Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
+from tests.optimizers.colours import Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
+from tests.support.colours import COLOURS
 
 
 def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run: Run, folder: Path) -> None:

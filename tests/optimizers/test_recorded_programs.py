@@ -17,7 +17,8 @@ from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.optimizers.colours import COLOURS, written
+from tests.optimizers.colours import written
+from tests.support.colours import COLOURS
 
 RECORDED = Path(__file__).with_name("golden")
 SEARCHED = {

@@ -10,24 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import TABLES, Loopback
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
-from tests.paths import ROOT
+from tests.support.recipes import recipe_toml, vllm
 
-RECIPE = (
-    """
-program = "vanilla"
-seed = 5
-[search]
-knobs = ["top_k"]
-trials = 2
-batch = 2
-objectives = ["em"]
-[metrics]
-report = ["em", "f1"]
-"""
-    + TABLES
+RECIPE = recipe_toml(
+    seed=5,
+    search={"knobs": ["top_k"], "trials": 2, "batch": 2, "objectives": ["em"]},
+    targets={"main": vllm("%s", MODEL)},
+    metrics=["em", "f1"],
 )
 NOISE = (
     "Traceback",
@@ -58,8 +50,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "RAGC_DEBUG")
     }
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return inherited | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": path} | more
+    return inherited | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": processes.PATH} | more
 
 
 def command(*arguments: str | bytes) -> list[str | bytes]:

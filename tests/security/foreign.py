@@ -19,7 +19,7 @@ from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests import processes
-from tests.support.rows import write_rows
+from tests.support.recipes import write_files
 
 SECRET = "a-secret-that-must-stay-here"
 VARIABLE = "AWS_SECRET_ACCESS_KEY"
@@ -43,8 +43,7 @@ def write_data(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     corpus = [{"id": f"d{i}", "title": f"Mug {i}", "text": "The mug is red."} for i in range(3)]
     questions = [{"id": f"q{i}", "question": f"{QUESTION} {i}", "answers": ["red"]} for i in range(4)]
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        write_rows(folder / f"{name}.jsonl", rows)
+    write_files(folder, questions=questions, corpus=corpus)
 
 
 def target_table(**options: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import time
@@ -27,7 +26,7 @@ from tests import processes
 from tests.examples import thorough
 from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
-from tests.paths import SRC
+from tests.processes import environment_of
 
 NOT_KEPT = ("study.keep=false",)
 SERVED = """
@@ -143,7 +142,7 @@ def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, serve
         ("eval", "out", "--split", "dev"),
         ("ask", "recipe.toml", "What colour is thing number99?", "--set", "study.keep=false"),
     ):
-        done = processes.run(command(*args), cwd=folder, environment=environment(folder))
+        done = processes.run(command(*args), cwd=folder, environment=environment_of(folder))
         assert done.returncode == 0, done.stderr
         assert holding(home, b"What colour") == []
         assert not (home / "store").exists()
@@ -153,7 +152,7 @@ def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, serve
 def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
     served(folder, server)
     args = ("compile", "recipe.toml", "--out", "out", "--set", "study.keep=false")
-    job = processes.start(command(*args), cwd=folder, environment=environment(folder))
+    job = processes.start(command(*args), cwd=folder, environment=environment_of(folder))
     while len(server.request_keys) < 40 and job.poll() is None:
         time.sleep(0.01)
     job.send_signal(signal.SIGINT)
@@ -172,11 +171,6 @@ def served(folder: Path, server: Loopback) -> None:
 
 def command(*args: str) -> list[str]:
     return ["-m", "ragc", *args]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    source = SRC
-    return {**os.environ, "PYTHONPATH": str(source), "RAGC_HOME": str(folder / "home")}
 
 
 def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:

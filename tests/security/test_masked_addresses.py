@@ -44,8 +44,8 @@ STORES = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return written(tmp_path)
+def folder(home: Path) -> Path:
+    return written(home)
 
 
 @pytest.mark.parametrize("address", STORAGES)

@@ -8,7 +8,6 @@ The same by hand, more of it, with every case shown:
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,11 @@ SEED = 20261122
 @thorough
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_damage_ends_in_one_sentence(subject: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = ["-m", "tests.security.fuzzing", subject, "--folder", str(tmp_path / "world")]
     done = processes.run(
         [*command, "--count", str(COUNT), "--seed", str(SEED)],
         cwd=ROOT,
-        environment=environment,
+        environment=processes.environment_of(),
         timeout=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -305,6 +305,23 @@ class Cut(BaseException):
     """Stands for kill -9."""
 
 
+def cutter(calls: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns what wraps functions that raise Cut after so many calls, counted together."""
+    done = 0
+
+    def cut(original: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **more: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done > calls:
+                raise Cut
+            return original(*args, **more)
+
+        return stepping
+
+    return cut
+
+
 @pytest.mark.parametrize("when", cases(range(24), 6))
 def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
     when: int, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -313,18 +330,7 @@ def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
     (old / "notes.txt").write_text("mine")
     was, comes = contents(old), contents(new)
     files = {name: content for name, content in comes.items() if isinstance(content, bytes)}
-    step = 0
-
-    def cut(original: Callable[..., Any]) -> Callable[..., Any]:
-        def stepping(*args: Any, **more: Any) -> Any:
-            nonlocal step
-            step += 1
-            if step > when:
-                raise Cut
-            return original(*args, **more)
-
-        return stepping
-
+    cut = cutter(when)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", cut(Path.replace))
         patch.setattr(Path, "rename", cut(Path.rename))
@@ -476,18 +482,7 @@ def test_a_kill_while_a_folder_becomes_a_file_leaves_one_of_them(
     for when in range(8):
         out = tmp_path / f"{when}"
         export(build_program(programs[0]), "jinja2", out)
-        step = 0
-
-        def cut(original: Callable[..., Any], last: int = when) -> Callable[..., Any]:
-            def stepping(*args: Any, **more: Any) -> Any:
-                nonlocal step
-                step += 1
-                if step > last:
-                    raise Cut
-                return original(*args, **more)
-
-            return stepping
-
+        cut = cutter(when)
         with monkeypatch.context() as patch:
             for name in ("replace", "rename", "unlink"):
                 patch.setattr(Path, name, cut(getattr(Path, name)))

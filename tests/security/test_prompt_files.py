@@ -16,23 +16,12 @@ from ragc.errors import DataError, UsageError
 from ragc.prompts.files import DEEPEST, MOST_BYTES
 from ragc.prompts.load import import_prompt
 from tests.examples import thorough
+from tests.support.recipes import recipe_toml, vllm
 from tests.support.rows import write_rows
 
-RECIPE = """
-program = "vanilla"
-[prompts]
-answer = "%s"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-"""
+RECIPE = recipe_toml(
+    prompts={"answer": "%s"}, data={"dev": 1}, targets={"main": vllm("http://127.0.0.1:9/v1")}
+)
 LAST = "Q: {{ question }}\n{% for p in passages %}[{{ loop.index }}] {{ p }}\n{% endfor %}"
 WRITTEN = [{"role": "user", "content": LAST}]
 INPUTS = {

@@ -31,7 +31,6 @@ from tests.optimizers.colours import written
 from tests.optimizers.grids.common import RECIPE as GRID_RECIPE
 from tests.optimizers.grids.common import recorder
 from tests.optimizers.grids.tables.common import write_data as write_tables
-from tests.paths import ROOT
 from tests.security import traced
 from tests.security.foreign import RECIPE, foreign_directory, target_table, write_data
 
@@ -276,8 +275,7 @@ def prepare(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     write_data(mine)
     (mine / "recipe.toml").write_text(RECIPE + EMBEDDED)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    more = {"RAGC_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home"), "PYTHONPATH": path}
+    more = {"RAGC_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home"), "PYTHONPATH": processes.PATH}
     more["PYTHONSAFEPATH"] = "1"  # as for the command `ragc`: the folder one stands in is on no path
     return mine, inherited | more
 

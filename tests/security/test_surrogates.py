@@ -32,9 +32,10 @@ from ragc.targets.base import ChatRequest
 from ragc.task.answering import answer
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import examples
-from tests.optimizers.colours import COLOURS, RECIPE, needs_demos
+from tests.optimizers.colours import RECIPE, needs_demos
 from tests.security.command_line import prepared
 from tests.security.command_line import ragc as ragc_in
+from tests.support.colours import COLOURS
 from tests.support.rows import write_rows
 
 HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"

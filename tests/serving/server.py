@@ -43,8 +43,12 @@ class PartsTarget(ScriptedTarget):
         self.size, self.go = size, threading.Event()
         self.cancelled = 0
 
-    def _held(self) -> None:
-        assert self.go.wait(20)
+    async def _held(self) -> None:
+        for _ in range(4000):  # not in a thread: those that are held would leave none for other work
+            if self.go.is_set():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("nobody let the reply go on")
 
     async def complete(self, request: ChatRequest) -> Reply:
         reply, take = await super().complete(request), parts_taker.get()
@@ -52,7 +56,7 @@ class PartsTarget(ScriptedTarget):
         try:
             for number, part in enumerate(parts):
                 if number * 4 >= len(parts) * 3:
-                    await asyncio.to_thread(self._held) if not self.go.is_set() else None
+                    await self._held()
                 if take is not None:
                     take(part)
                 await asyncio.sleep(0)

@@ -24,6 +24,7 @@ from ragc.serving.settings import Settings, key_digests
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of, write_data
 from tests.serving.server import KEY, OTHER
+from tests.support.recipes import recipe_toml, vllm, write_files
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 from mcp import Client, StdioServerParameters
@@ -31,7 +32,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from ragc.serving.mcp import DATA, build_app
-from tests.support.rows import write_rows
 
 QUESTION = "What colour is thing number7?"
 ERAS = ("legacy", "auto")
@@ -125,10 +125,8 @@ def test_no_passage_breaks_out_of_its_element(tmp_path: Path) -> None:
         for n in range(3)
     ]
     rows = [{"id": f"q{n}", "question": f"Lamp {n}?", "answers": ["x"]} for n in range(20)]
-    for name, values in (("corpus", passages), ("questions", rows)):
-        write_rows(tmp_path / f"{name}.jsonl", values)
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(model="m", url="http://127.0.0.1:9/v1"), "utf-8")
+    text = RECIPE.format(model="m", url="http://127.0.0.1:9/v1")
+    recipe = write_files(tmp_path, recipe=text, questions=rows, corpus=passages) / "recipe.toml"
 
     async def work(address: str) -> None:
         async with Client(address) as client:
@@ -174,20 +172,7 @@ def test_keys_hosts_and_origins_are_checked_and_no_reply_passes_from_key_to_key(
         assert len(target.requests) == 2
 
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-[study]
-keep = false
-"""
+RECIPE = recipe_toml(study={"keep": False}, targets={"main": vllm("{url}", "{model}")})
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -23,7 +22,6 @@ from ragc.core import event_loop
 from ragc.store.call_store import CallStore
 from tests import processes
 from tests.optimizers.distributed import redis_server
-from tests.paths import ROOT
 
 NO_REDIS = (
     redis_server.MISSING
@@ -113,14 +111,12 @@ def store_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Plac
 
 def started(store_place: Place, first: int, last: int) -> processes.Process:
     """A process that puts the rows `first` to `last`."""
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = os.environ | {"PYTHONPATH": path}
     command = ["-c", PUTS, store_place.address, str(first), str(last)]
     with (store_place.folder.parent / f"out-{first}").open("wb") as out:
         return processes.start(
             command,
             cwd=store_place.folder.parent,
-            environment=environment,
+            environment=processes.environment_of(),
             stdout=out,
             stderr=subprocess.DEVNULL,
         )

@@ -19,6 +19,7 @@ from ragc.targets.base import ChatRequest, Message
 from ragc.targets.gateway import request_key
 from ragc.targets.vllm.options import VllmOptions
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml, vllm
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 DOWN = TargetUnavailable("http://a/v1 answered 503 (tried 4 times).", endpoint="http://a/v1")
@@ -130,16 +131,12 @@ def test_a_fallback_that_cannot_do_what_is_asked_is_left_out() -> None:
     assert ask(runtime, ChatRequest(ASK.messages, logprobs=True))[0] == '{"answer": "able"}'
 
 
-RECIPE = """
-program = "no_retrieval"
-[data]
-dataset = "pydocs"
-[targets.main]
-kind = "vllm"
-model = "m"
-base_url = "http://127.0.0.1:8000/v1"
-options = { fallbacks = ["spare"], requests_per_minute = 60 }
-"""
+RECIPE = recipe_toml(
+    "no_retrieval",
+    data={"dataset": "pydocs"},
+    sources=[],
+    targets={"main": vllm("http://127.0.0.1:8000/v1", fallbacks=["spare"], requests_per_minute=60)},
+)
 SPARE = '[targets.spare]\nkind = "hosted"\nmodel = "openai/gpt-4o-mini"\n'
 
 

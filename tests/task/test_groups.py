@@ -38,7 +38,9 @@ from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
 from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos
+from tests.optimizers.colours import RECIPE, Killed, dying, needs_demos
+from tests.support.colours import COLOURS
+from tests.support.recipes import write_files
 from tests.support.rows import read_rows, write_rows
 
 DOCUMENTS, EACH = 30, 5
@@ -69,9 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         }
         for i in range(DOCUMENTS * EACH)
     ]
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        write_rows(tmp_path / f"{name}.jsonl", rows)
-    (tmp_path / "recipe.toml").write_text(GROUPED, "utf-8")
+    write_files(tmp_path, recipe=GROUPED, questions=questions, corpus=corpus)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

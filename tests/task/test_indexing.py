@@ -16,22 +16,8 @@ from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.task.indexing import index
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.support.rows import write_rows
+from tests.support.recipes import recipe_toml, write_files
 
-RECIPE = """
-program = "{program}"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[targets.main]
-kind = "embedded"
-[targets.proxy]
-kind = "embedded"
-[targets.judge]
-kind = "embedded"
-[sources]
-"""
 SOURCES = ("local", "web", "dense", "kg")
 
 
@@ -41,16 +27,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     text = "Thing {n} was made in the town of number{n}. " * 30
     rows = ({"id": f"p{n}", "title": f"Thing {n}", "text": text.format(n=n)} for n in range(9))
-    write_rows(tmp_path / "corpus.jsonl", rows)
     question = {"id": "q", "question": "Where was thing 3 made?", "answers": ["x"]}
-    write_rows(tmp_path / "questions.jsonl", [question])
-    return tmp_path
+    return write_files(tmp_path, questions=[question], corpus=rows)
+
+
+def text_of(program: str, sources: list[str]) -> str:
+    return recipe_toml(program, data={"dev": 1}, sources=sources, targets=["main", "proxy", "judge"])
 
 
 def recipe(folder: Path, method: Method) -> recipes.Recipe:
     used = [name for name in SOURCES if name in (*method.sources, *method.optional_sources)]
-    tables = "".join(f'[sources.{name}]\nkind = "bm25"\n' for name in used)
-    return recipes.parse(RECIPE.format(program=method.id) + tables, base=folder)
+    return recipes.parse(text_of(method.id, used), base=folder)
 
 
 def on_disk() -> set[Path]:
@@ -73,8 +60,7 @@ def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Meth
 
 
 def test_rows_say_what_was_built(folder: Path) -> None:
-    path = folder / "recipe.toml"
-    path.write_text(RECIPE.format(program="vanilla") + '[sources.local]\nkind = "bm25"\n', "utf-8")
+    path = write_files(folder, recipe=text_of("vanilla", ["local"])) / "recipe.toml"
     (row,) = ragc.index(path, sets=["knobs.chunk_size=50"])
     assert (row["id"], row["kind"]) == ("local", "bm25")
     assert row["passages"] > 9

@@ -15,19 +15,10 @@ from ragc.errors import RecipeError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml, write_files
 from tests.support.rows import write_rows
 
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 3
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-"""
+RECIPE = recipe_toml(data={"dev": 3})
 JUDGE = '[targets.judge]\nkind = "embedded"\n'
 ANSWERS = {"one": "red", "two": "scarlet", "three": "I don't know"}
 
@@ -35,10 +26,8 @@ ANSWERS = {"one": "red", "two": "scarlet", "three": "I don't know"}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rows = [{"id": n, "question": f"Which colour is {n}?", "answers": ["red"]} for n in ANSWERS]
-    write_rows(tmp_path / "questions.jsonl", rows)
     passage = {"id": "d1", "title": "T", "text": "colour red"}
-    write_rows(tmp_path / "corpus.jsonl", [passage])
-    return tmp_path
+    return write_files(tmp_path, questions=rows, corpus=[passage])
 
 
 def answers(request: ChatRequest) -> str:

@@ -22,20 +22,9 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.requirements import lacking
 from tests import processes
 from tests.paths import ROOT
+from tests.support.recipes import recipe_toml, write_files
 
-RECIPE = """\
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["f1"]
-"""
+RECIPE = recipe_toml(data={"dev": 1}, metrics=["f1"])
 
 WITHOUT = """\
 import sys
@@ -50,10 +39,9 @@ sys.exit(main())
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "recipe.toml").write_text(RECIPE)
-    (tmp_path / "questions.jsonl").write_text('{"id": "q", "question": "Who?", "answers": ["Ada"]}\n')
-    (tmp_path / "corpus.jsonl").write_text('{"id": "p", "title": "Ada", "text": "Ada wrote it."}\n')
-    return tmp_path
+    question = {"id": "q", "question": "Who?", "answers": ["Ada"]}
+    passage = {"id": "p", "title": "Ada", "text": "Ada wrote it."}
+    return write_files(tmp_path, recipe=RECIPE, questions=[question], corpus=[passage])
 
 
 @pytest.fixture

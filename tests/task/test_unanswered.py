@@ -14,27 +14,14 @@ from ragc.errors import DataError, UsageError
 from ragc.targets import embedded
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.support.rows import write_rows
+from tests.support.recipes import recipe_toml, write_files
 
-RECIPE = """
-program = "vanilla"
-[search]
-knobs = ["top_k"]
-trials = 3
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 12
-test = 8
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.judge]
-kind = "embedded"
-[metrics]
-report = ["context_precision", "tokens"]
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["top_k"], "trials": 3},
+    data={"dev": 12, "test": 8},
+    targets=["main", "judge"],
+    metrics=["context_precision", "tokens"],
+)
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +33,11 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = replace(embedded.KIND, build=lambda *_: ScriptedTarget(reply))
     monkeypatch.setattr("ragc.targets.embedded.KIND", record)
     monkeypatch.chdir(tmp_path)
-    write_rows(Path("questions.jsonl"), [{"id": f"q{at}", "question": f"What is {at}?"} for at in range(20)])
     texts = [f"What is {at}? It is {'red' if at % 2 else 'blue'}." for at in range(20)]
-    write_rows(
-        Path("corpus.jsonl"), [{"id": f"p{at}", "title": "", "text": text} for at, text in enumerate(texts)]
+    write_files(
+        tmp_path,
+        questions=[{"id": f"q{at}", "question": f"What is {at}?"} for at in range(20)],
+        corpus=[{"id": f"p{at}", "title": "", "text": text} for at, text in enumerate(texts)],
     )
 
 

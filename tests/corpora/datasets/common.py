@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,24 @@ def problems_of(card: Card, read: ReadRow, path: Path) -> tuple[str, ...]:
     with pytest.raises(DataError) as caught:
         load(card, read, path)
     return caught.value.problems
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads rows of a data set, written into the file `name` of a folder."""
+
+    card: Card
+    read: ReadRow
+    name: str
+    write: Callable[..., Path] = write_lines
+
+    def load(self, folder: Path, *rows: Any) -> Dataset:
+        """Returns the data set of `rows`."""
+        return load(self.card, self.read, self.write(folder / self.name, *rows))
+
+    def problems(self, folder: Path, *rows: Any) -> tuple[str, ...]:
+        """Returns what is wrong with `rows`."""
+        return problems_of(self.card, self.read, self.write(folder / self.name, *rows))
 
 
 def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:

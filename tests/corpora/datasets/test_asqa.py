@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragc.corpora.datasets.asqa import CARD, read
-from ragc.corpora.datasets.base import Dataset, load
-from ragc.errors import DataError
-from tests.corpora.datasets.common import problems_of, write_list
+from ragc.corpora.datasets.base import load
+from tests.corpora.datasets.common import Reader, write_list
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "alce"
@@ -33,18 +31,8 @@ ALCE: dict[str, Any] = {
         {"title": "iPhone", "text": "Sold in June."},
     ],
 }  # fmt: skip
-
-
-def write(folder: Path, *rows: Any) -> Path:
-    return write_list(folder / "asqa_eval_gtr_top100.json", *rows)
-
-
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    return load(CARD, read, write(folder, *rows))
-
-
-def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    return problems_of(CARD, read, write(folder, *rows))
+READER = Reader(CARD, read, "asqa_eval_gtr_top100.json", write_list)
+load_rows, problems = READER.load, READER.problems
 
 
 def test_short_answers_sub_questions_and_documents(tmp_path: Path) -> None:
@@ -88,13 +76,6 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         "item 4: `docs[1]`: `text` is missing.",
         "item 5: `sample_id` is null, a string is needed",
     )
-
-
-def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
-    path = tmp_path / "asqa.json"
-    path.write_text(json.dumps([ALCE])[:-30], encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON"):
-        load(CARD, read, path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")

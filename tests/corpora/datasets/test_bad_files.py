@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,16 @@ def test_a_truncated_file_is_an_error_or_ends_at_a_whole_row(folder: Path, name:
     assert read(folder, name, data, packing) == whole
     for end in {0, 1, 2, 3, 10, *(len(data) * n // 16 for n in range(16)), len(data) - 2, len(data) - 1}:
         outcome = read(folder, name, data[:end], packing)
-        if packing or EXAMPLES[name]["file"].endswith(".json"):
-            assert isinstance(outcome, str), end
-        elif isinstance(outcome, Dataset):
+        if isinstance(outcome, Dataset):
+            assert not packing, end
+            assert not EXAMPLES[name]["file"].endswith(".json"), end
             assert outcome.questions == whole.questions[: len(outcome.questions)], end
+        elif packing and end > 10:
+            assert outcome.startswith("the packed stream ends early"), end
+        elif end > 10 and not EXAMPLES[name]["file"].endswith(".tsv"):
+            assert re.match(r"(line \d+: )?not JSON: ", outcome), end
+            assert outcome.startswith("line ") == EXAMPLES[name]["file"].endswith(".jsonl"), end
+            assert "\n" not in outcome, end
 
 
 @settings(max_examples=examples(25))

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,27 @@ def test_a_large_wrong_value_gives_few_and_short_problems(folder: Path, wrong: A
                 continue
             result = outcome(name, write_rows(folder, name, [damaged(name, (field,), wrong)]))
             assert isinstance(result, Dataset) or len(result) < 50
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        (name, field)
+        for name, fields in {
+            "2wikimultihopqa": ("_id", "question", "answer", "supporting_facts"),
+            "hotpotqa": ("_id", "question", "answer", "context", "supporting_facts"),
+            "kilt": ("id", "input", "output"),
+            "musique": ("id", "question", "answer", "paragraphs"),
+            "triviaqa": ("QuestionId", "Question", "Answer"),
+        }.items()
+        for field in fields
+    ],
+)
+def test_a_missing_field_is_named(folder: Path, name: str, field: str) -> None:
+    result = outcome(name, write_rows(folder, name, [damaged(name, (field,))]))
+    assert isinstance(result, tuple)
+    (problem,) = result
+    assert re.match(rf"(line|item) 1: `{field}` is missing\.", problem)
 
 
 def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:

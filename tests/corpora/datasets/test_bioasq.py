@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.bioasq import CARD, read
 from ragc.errors import DataError
+from tests.corpora.datasets.common import Reader
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "bioasq" / "orig"
@@ -24,16 +25,13 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    path = folder / "golden.json"
+def write_golden(path: Path, *rows: Any) -> Path:
     path.write_text(json.dumps({"questions": rows}), encoding="utf-8")
-    return load(CARD, read, path)
+    return path
 
 
-def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load_rows(folder, *rows)
-    return caught.value.problems
+READER = Reader(CARD, read, "golden.json", write_golden)
+load_rows, problems = READER.load, READER.problems
 
 
 def test_a_question_its_snippets_and_the_pmid_in_their_title(tmp_path: Path) -> None:
@@ -111,11 +109,8 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
     )
 
 
-def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
+def test_another_object_is_one_problem(tmp_path: Path) -> None:
     path = tmp_path / "golden.json"
-    path.write_text(json.dumps({"questions": [GOOD, GOOD]})[:-40], encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON"):
-        load(CARD, read, path)
     path.write_text(json.dumps({"question": []}), encoding="utf-8")
     with pytest.raises(DataError, match="the list `questions`"):
         load(CARD, read, path)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ragc.corpora.datasets import crag
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.crag import CARD, read
-from ragc.errors import DataError
+from tests.corpora.datasets.common import Reader
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "crag"
@@ -39,16 +39,13 @@ def plain_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    path = folder / "crag_task_1_and_2_dev_v4.jsonl.bz2"
+def write_packed(path: Path, *rows: Any) -> Path:
     path.write_bytes(bz2.compress("\n".join(json.dumps(row) for row in rows).encode()))
-    return load(CARD, read, path)
+    return path
 
 
-def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load_rows(folder, *rows)
-    return caught.value.problems
+READER = Reader(CARD, read, "crag_task_1_and_2_dev_v4.jsonl.bz2", write_packed)
+load_rows, problems = READER.load, READER.problems
 
 
 def test_a_question_its_time_and_its_pages(tmp_path: Path) -> None:
@@ -122,14 +119,6 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         "line 4: `split` is 2, 0 or 1 is needed",
         "line 5: `query_time` is empty",
     )
-
-
-def test_a_truncated_file_is_said_to_be_one(tmp_path: Path) -> None:
-    path = tmp_path / "crag.jsonl.bz2"
-    packed = bz2.compress("\n".join(json.dumps(GOOD | {"interaction_id": str(n)}) for n in range(9)).encode())
-    path.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(DataError, match="ends early"):
-        load(CARD, read, path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")

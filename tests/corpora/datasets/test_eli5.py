@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.eli5 import CARD, read
-from ragc.errors import DataError
-from tests.corpora.datasets.common import problems_of, write_list
+from tests.corpora.datasets.common import Reader, write_list
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "alce"
@@ -20,18 +18,8 @@ GOOD: dict[str, Any] = {
     "answer": "Water flows downhill.", "claims": ["Water flows downhill.", "Rivers end in oceans."],
     "docs": [{"title": "River", "text": "Rivers flow.", "url": "http://x"}],
 }  # fmt: skip
-
-
-def write(folder: Path, *rows: Any) -> Path:
-    return write_list(folder / "eli5_eval_bm25_top100.json", *rows)
-
-
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    return load(CARD, read, write(folder, *rows))
-
-
-def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    return problems_of(CARD, read, write(folder, *rows))
+READER = Reader(CARD, read, "eli5_eval_bm25_top100.json", write_list)
+load_rows, problems = READER.load, READER.problems
 
 
 def test_the_answer_its_claims_and_the_documents(tmp_path: Path) -> None:
@@ -64,13 +52,6 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         "item 3: `question` is null, a string is needed",
         "item 3: `claims[1]` is a number, a string is needed",
     )
-
-
-def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
-    path = tmp_path / "eli5.json"
-    path.write_text(json.dumps([GOOD])[:-3], encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON"):
-        load(CARD, read, path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")

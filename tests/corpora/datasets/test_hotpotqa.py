@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.hotpotqa import CARD, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of, titles
 from tests.paths import SHARED_DATA
 
@@ -94,25 +92,6 @@ def test_gold_is_empty_unless_every_supporting_passage_is_there(tmp_path: Path) 
 )
 def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     assert problems(write(tmp_path, ROW, ROW | {"_id": "5a8c"} | change)) == (f"item 2: {problem}",)
-
-
-@pytest.mark.parametrize("name", ["_id", "question", "answer", "supporting_facts", "context"])
-def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, {field: value for field, value in ROW.items() if field != name})
-    assert problems(path) == (f"item 1: `{name}` is missing.",)
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, ROW, ROW | {"_id": "5a8c"})
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-30])
-    assert problems(path)[0].startswith("not JSON: ")
-    path.write_bytes(gzip.compress(whole * 50)[:-12])
-    assert "ends early" in problems(path)[-1]
-
-
-def test_the_card_names_known_metrics() -> None:
-    assert set(CARD.metrics) <= {metric.id for metric in METRICS}
 
 
 @real

@@ -9,7 +9,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.kilt import CARD, ELI5, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of, write_lines
 from tests.paths import SHARED_DATA
 
@@ -85,22 +84,6 @@ def test_a_long_answer_is_kept_whole(tmp_path: Path) -> None:
 )
 def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     assert problems(write(tmp_path, ROW, ROW | {"id": "2"} | change)) == (f"line 2: {problem}",)
-
-
-@pytest.mark.parametrize("name", ["id", "input", "output"])
-def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, {field: value for field, value in ROW.items() if field != name})
-    assert [problem.split(".")[0] for problem in problems(path)] == [f"line 1: `{name}` is missing"]
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, ROW, ROW | {"id": "2"})
-    path.write_bytes(path.read_bytes()[:-30])
-    assert [problem.split(": ")[:2] for problem in problems(path)] == [["line 2", "not JSON"]]
-
-
-def test_the_cards_name_known_metrics() -> None:
-    assert {*CARD.metrics, *ELI5.metrics} <= {metric.id for metric in METRICS}
 
 
 NELSON = "Who, after marrying in 1791, and living in Naples, became the mistress of Lord Nelson"

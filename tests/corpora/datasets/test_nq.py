@@ -9,7 +9,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.nq import CARD, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of, write_lines
 from tests.paths import SHARED_DATA
 
@@ -62,16 +61,6 @@ def test_a_wrong_type_or_a_missing_field_is_named(tmp_path: Path, row: dict[str,
 def test_a_question_that_stands_twice_is_refused(tmp_path: Path) -> None:
     (problem,) = problems(write(tmp_path, ROW, ROW))
     assert problem.startswith("line 2: the id 'nq-")
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, ROW, OTHER)
-    path.write_bytes(path.read_bytes()[:-5])
-    assert [problem.split(": ")[:2] for problem in problems(path)] == [["line 2", "not JSON"]]
-
-
-def test_the_card_names_known_metrics() -> None:
-    assert set(CARD.metrics) <= {metric.id for metric in METRICS}
 
 
 @real

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.openbookqa import CARD, read
 from ragc.errors import DataError
-from tests.corpora.datasets.common import official
+from tests.corpora.datasets.common import Reader, official
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "openbookqa"
 
 
 GOOD = official("7-980", "The sun is responsible for", {"A": "puppies", "B": "plants"}, "B")
-
-
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    path = folder / "test.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    return load(CARD, read, path)
+READER = Reader(CARD, read, "test.jsonl")
+load_rows = READER.load
 
 
 def test_the_main_and_the_complete_files(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.popqa import CARD, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of, write_lines
 from tests.paths import SHARED_DATA
 
@@ -110,10 +109,6 @@ def test_a_truncated_table_is_refused(tmp_path: Path) -> None:
     assert problems(path) == ("line 3: is no table: unexpected end of data",)
     path.write_bytes(whole[: whole.rindex(b"politician\thttp")])
     assert problems(path) == ("line 3: has another number of values than the header, 12",)
-
-
-def test_the_card_names_known_metrics() -> None:
-    assert set(CARD.metrics) <= {metric.id for metric in METRICS}
 
 
 @real

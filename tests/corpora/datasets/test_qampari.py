@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc.corpora.datasets.base import Dataset, load
+from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.qampari import CARD, read
-from ragc.errors import DataError
-from tests.corpora.datasets.common import problems_of, write_list
+from tests.corpora.datasets.common import Reader, write_list
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "alce"
@@ -20,18 +18,8 @@ GOOD: dict[str, Any] = {
     "answers": [["Heat"], ["Mai", "Mai, the Psychic Girl", ""], ["Heat"]], "answer": "Heat, Mai.",
     "docs": [{"id": "1", "title": "Mai", "text": "A manga."}],
 }  # fmt: skip
-
-
-def write(folder: Path, *rows: Any) -> Path:
-    return write_list(folder / "qampari_eval_gtr_top100.json", *rows)
-
-
-def load_rows(folder: Path, *rows: Any) -> Dataset:
-    return load(CARD, read, write(folder, *rows))
-
-
-def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    return problems_of(CARD, read, write(folder, *rows))
+READER = Reader(CARD, read, "qampari_eval_gtr_top100.json", write_list)
+load_rows, problems = READER.load, READER.problems
 
 
 def test_answers_are_flat_and_the_alias_lists_are_kept(tmp_path: Path) -> None:
@@ -60,13 +48,6 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         "item 5: `question` is missing.",
         "item 6: `docs` is a string, a list is needed",
     )
-
-
-def test_a_truncated_file_is_one_problem(tmp_path: Path) -> None:
-    path = tmp_path / "qampari.json"
-    path.write_text(json.dumps([GOOD])[:-3], encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON"):
-        load(CARD, read, path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")

@@ -10,7 +10,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.triviaqa import CARD, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of
 
 ANSWER: dict[str, Any] = {
@@ -78,21 +77,9 @@ def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: 
     assert problems(write(tmp_path, ROW, ROW | {"QuestionId": "tc_40"} | change)) == (f"item 2: {problem}",)
 
 
-@pytest.mark.parametrize("name", ["QuestionId", "Question", "Answer"])
-def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, {field: value for field, value in ROW.items() if field != name})
-    assert [problem.split(".")[0] for problem in problems(path)] == [f"item 1: `{name}` is missing"]
-
-
-def test_another_object_and_a_truncated_file_are_refused(tmp_path: Path) -> None:
+def test_another_object_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, ROW)
-    path.write_bytes(path.read_bytes()[:-30])
-    assert problems(path)[0].startswith("not JSON: ")
     path.write_text('{"data": [], "version": "1.1"}')
     (problem,) = problems(path)
     contents = "holds an object with 'data', 'version'"
     assert problem == f"{contents}; a list, or an object with the list `Data`, is needed"
-
-
-def test_the_card_names_known_metrics() -> None:
-    assert set(CARD.metrics) <= {metric.id for metric in METRICS}

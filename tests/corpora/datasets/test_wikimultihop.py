@@ -10,7 +10,6 @@ import pytest
 
 from ragc.corpora.datasets.base import load
 from ragc.corpora.datasets.wikimultihop import CARD, NESTED, read
-from ragc.metrics import METRICS
 from tests.corpora.datasets.common import problems_of, titles
 from tests.paths import SHARED_DATA
 
@@ -96,22 +95,6 @@ def test_a_question_without_passages_is_left_out_and_counted(tmp_path: Path, con
 def test_a_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     complaints = problems(write(tmp_path, ROW, ROW | {"_id": "8814"} | change))
     assert set(complaints) == {f"item 2: {problem}"}
-
-
-@pytest.mark.parametrize("name", ["_id", "question", "answer", "supporting_facts"])
-def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, {field: value for field, value in ROW.items() if field != name})
-    assert [problem.split(".")[0] for problem in problems(path)] == [f"item 1: `{name}` is missing"]
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, ROW, ROW | {"_id": "8814"}, name="dev.jsonl")
-    path.write_bytes(path.read_bytes()[:-30])
-    assert [problem.split(": ")[:2] for problem in problems(path)] == [["line 2", "not JSON"]]
-
-
-def test_the_card_names_known_metrics() -> None:
-    assert set(CARD.metrics) <= {metric.id for metric in METRICS}
 
 
 @real

@@ -14,26 +14,17 @@ from ragc.errors import UsageError
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml, write_files
 from tests.support.rows import write_rows
 
 ROWS = [{"id": f"p{i}", "title": f"Thing {i}", "text": f"Thing {i} is number{i}."} for i in range(5)]
-RECIPE = """
-program = "vanilla"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-dev = 1
-[targets.main]
-kind = "embedded"
-[sources.local]
-"""
+RECIPE = recipe_toml(data={"dev": 1}, sources=[]) + "[sources.local]\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_rows(tmp_path / "corpus.jsonl", ROWS)
     question = {"id": "q", "question": "Which thing?", "answers": ["x"]}
-    write_rows(tmp_path / "questions.jsonl", [question])
+    write_files(tmp_path, questions=[question], corpus=ROWS)
     recording = {"query": "which thing", "passages": [{**ROWS[2], "score": 1.0}]}
     write_rows(tmp_path / "recorded.jsonl", [recording])
     return tmp_path

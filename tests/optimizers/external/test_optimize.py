@@ -32,28 +32,15 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.support.rows import write_rows
+from tests.support.colours import COLOURS, colour_passages, colour_questions
+from tests.support.recipes import recipe_toml, write_files
 
-COLOURS = ("red", "green", "blue", "black", "white")
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 8
-[search]
-knobs = ["top_k"]
-demos = 2
-trials = 4
-objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1"]
-"""
+RECIPE = recipe_toml(
+    seed=3,
+    concurrency=8,
+    search={"knobs": ["top_k"], "demos": 2, "trials": 4, "objectives": ["em"]},
+    metrics=["em", "f1"],
+)
 
 Make = Callable[..., Task]
 
@@ -65,23 +52,8 @@ def make(tmp_path: Path) -> Make:
 
 def maker(folder: Path) -> Make:
     """Makes tasks on a target, with overrides of the recipe; all of them share one store."""
-    corpus = [
-        {"id": f"d{i}", "title": f"Thing {i}", "text": f"Thing number{i} is {COLOURS[i % 5]}, made in {i}."}
-        for i in range(40)
-    ]
-    questions = [
-        {
-            "id": f"q{i}",
-            "question": f"What colour is thing number{i}?",
-            "answers": [COLOURS[i % 5]],
-            "gold_ids": [f"d{i}"],
-            "split": "train" if i < 12 else "dev" if i < 24 else "test",
-        }
-        for i in range(40)
-    ]
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        write_rows(folder / f"{name}.jsonl", rows)
-    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    passages = colour_passages(40, "Thing number{i} is {colour}, made in {i}.")
+    write_files(folder, recipe=RECIPE, questions=colour_questions(40, train=12, dev=12), corpus=passages)
     store = CallStore(folder / "store")
 
     def task(target: Any, *sets: str, text: str = "", **roles: Any) -> Task:

@@ -12,32 +12,23 @@ from ragc.optimizers.grids.record import RecordedGrid
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos
+from tests.support.recipes import recipe_toml
 
-RECIPE = """
-program = "vanilla"
-seed = 3
-concurrency = 4
-[search]
-knobs = ["top_k", "query_pos", "chunk_size"]
-ranges.top_k = [1, 4]
-ranges.chunk_size = [50, 200]
-demos = 2
-[grid]
-settings = [{ top_k = 1 }, { top_k = 1, demos = 2, demo_set = 1 }]
-product = { top_k = [1, 2], query_pos = ["before", "after"] }
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 15
-dev = 8
-test = 0
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[metrics]
-report = ["em", "f1", "recall@5"]
-"""
+RECIPE = recipe_toml(
+    seed=3,
+    concurrency=4,
+    search={
+        "knobs": ["top_k", "query_pos", "chunk_size"],
+        "ranges": {"top_k": [1, 4], "chunk_size": [50, 200]},
+        "demos": 2,
+    },
+    grid={
+        "settings": [{"top_k": 1}, {"top_k": 1, "demos": 2, "demo_set": 1}],
+        "product": {"top_k": [1, 2], "query_pos": ["before", "after"]},
+    },
+    data={"train": 15, "dev": 8, "test": 0},
+    metrics=["em", "f1", "recall@5"],
+)
 
 Record = Callable[..., RecordedGrid]
 

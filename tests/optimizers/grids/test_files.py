@@ -79,17 +79,19 @@ def test_a_file_with_other_bytes_is_refused_in_one_sentence(grid: Path, seed: in
     assert "\n" not in str(caught.value)
 
 
-def test_another_spelling_of_the_same_values_is_other_bytes(grid: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (": ", ":  ", "not as ragc writes it"),
+        ("cells.parquet", "cells.parquep", r"lists 'cells\.parquep', which no grid has"),
+    ],
+    ids=["another spelling of the same values", "another file"],
+)
+def test_a_card_with_other_bytes_is_damaged(grid: Path, old: str, new: str, sentence: str) -> None:
     path = grid / "card.json"
-    path.write_text(path.read_text("utf-8").replace(": ", ":  ", 1), "utf-8")
-    with pytest.raises(ArtefactError, match="not as ragc writes it"):
-        ragc.read_grid(grid)
-
-
-def test_a_card_that_lists_another_file_is_damaged(grid: Path) -> None:
-    path = grid / "card.json"
-    path.write_text(path.read_text("utf-8").replace("cells.parquet", "cells.parquep"), "utf-8")
-    with pytest.raises(ArtefactError, match=r"lists 'cells\.parquep', which no grid has"):
+    text = path.read_text("utf-8")
+    path.write_text(text.replace(old, new, 1 if old == ": " else -1), "utf-8")
+    with pytest.raises(ArtefactError, match=sentence):
         ragc.read_grid(grid)
 
 
@@ -152,29 +154,25 @@ def test_settings_that_cannot_be_are_refused(grid: Path, key: str, value: Any) -
         ragc.read_grid(grid)
 
 
-@pytest.mark.parametrize(
-    "key", ["identity", "demonstrations", "models", "data", "sources", "runs", "metrics"]
-)
-def test_a_card_without_its_parts_is_refused(grid: Path, key: str) -> None:
-    card = json.loads((grid / "card.json").read_bytes())
-    del card["files"], card[key]
-    rewrite(grid, card=card)
-    with pytest.raises(ArtefactError, match=rf"card\.json is damaged \({key}"):
-        ragc.merge_grids([grid])
+PARTS = ("identity", "demonstrations", "models", "data", "sources", "runs", "metrics")
+LACKING = "lacking"
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        *((key, LACKING) for key in PARTS),
         ("models", {"main": {}}),
         ("models", {"main": {"name": "a", "model": 1}}),
         ("runs", [{"machine": "m", "versions": {}, "begun": "b", "settings": 1}]),
     ],
 )
-def test_a_card_that_cannot_be_shown_is_refused(grid: Path, key: str, value: Any) -> None:
+def test_a_card_without_its_parts_or_that_cannot_be_shown_is_refused(
+    grid: Path, key: str, value: Any
+) -> None:
     card = json.loads((grid / "card.json").read_bytes())
-    del card["files"]
-    rewrite(grid, card={**card, key: value})
+    del card["files"], card[key]
+    rewrite(grid, card=card if value is LACKING else {**card, key: value})
     with pytest.raises(ArtefactError, match=rf"card\.json is damaged \({key}"):
         ragc.merge_grids([grid])
 

@@ -27,7 +27,8 @@ from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-from tests.optimizers.colours import COLOURS, needs_demos
+from tests.optimizers.colours import needs_demos
+from tests.support.colours import COLOURS
 
 pytestmark = pytest.mark.usefixtures("home")
 

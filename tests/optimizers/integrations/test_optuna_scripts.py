@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sqlite3
@@ -54,10 +53,8 @@ def project(tmp_path: Path, server: Loopback, monkeypatch: pytest.MonkeyPatch) -
 
 def script(project: Path, text: str) -> processes.Process:
     """`text` as a process of its own in `project`."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return processes.start(
-        ["-c", textwrap.dedent(text)], cwd=project, environment={**os.environ, "PYTHONPATH": paths}
-    )
+    environment = processes.environment_of()
+    return processes.start(["-c", textwrap.dedent(text)], cwd=project, environment=environment)
 
 
 def tried(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:

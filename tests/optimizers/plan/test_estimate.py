@@ -30,8 +30,9 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, examples, thorough
-from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos
-from tests.support.rows import write_rows
+from tests.optimizers.colours import RECIPE, Run, needs_demos
+from tests.support.colours import COLOURS, colour_passages, colour_questions
+from tests.support.recipes import write_files
 
 SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
 OTHERS = ('sources.web.kind="bm25"', 'targets.proxy.kind="embedded"')
@@ -48,18 +49,8 @@ CHEAP = ("search.ranges.candidates=[1, 3]", "search.ranges.top_k=[1, 3]", "searc
 def small(folder: Path, train: int, dev: int, test: int) -> None:
     """Questions and passages on so many things, and the recipe."""
     n = train + dev + test
-    passages, questions = [], []
-    for i in range(n):
-        colour = COLOURS[i % 5]
-        passages.append({"id": f"d{i}", "title": f"Thing {i}", "text": f"Thing number{i} is {colour}."})
-        split = "train" if i < train else "dev" if i < train + dev else "test"
-        question = f"What colour is thing number{i}?"
-        questions.append(
-            {"id": f"q{i}", "question": question, "answers": [colour], "gold_ids": [f"d{i}"], "split": split}
-        )
-    for name, rows in (("corpus", passages), ("questions", questions)):
-        write_rows(folder / f"{name}.jsonl", rows)
-    (folder / "recipe.toml").write_text(SMALL, "utf-8")
+    passages = colour_passages(n, "Thing number{i} is {colour}.")
+    write_files(folder, recipe=SMALL, questions=colour_questions(n, train, dev), corpus=passages)
 
 
 def fickle(seed: int, rubbish: float) -> Callable[[ChatRequest], Reply | str]:

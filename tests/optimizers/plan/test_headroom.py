@@ -31,6 +31,7 @@ from tests.optimizers.colours import (
     dying,
     needs_demos,
 )
+from tests.support.recipes import recipe_toml, vllm
 
 Probe = Callable[..., Headroom]
 NO_DEMOS = ("search.demos=0",)
@@ -350,13 +351,11 @@ def test_settings_are_far_apart(folder: Path) -> None:
     assert len({one.mark for one in everything}) == len(everything)
 
 
-RECIPE = """
-program = "vanilla"
-search = {trials = 3, knobs = ["top_k"]}
-data = {dataset = "pydocs", dev = 30, test = 30}
-sources.local.kind = "bm25"
-targets.main = {kind = "vllm", model = "m", base_url = "http://127.0.0.1:9/v1"}
-"""
+RECIPE = recipe_toml(
+    search={"trials": 3, "knobs": ["top_k"]},
+    data={"dataset": "pydocs", "dev": 30, "test": 30},
+    targets={"main": vllm("http://127.0.0.1:9/v1")},
+)
 
 
 def test_the_command_plans_in_words_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ A compile has the journal in its folder or a server; a study of a user's own has
 from __future__ import annotations
 
 import math
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -32,7 +31,6 @@ from ragc.optimizers.search.storage import (
 from tests import processes
 from tests.examples import thorough
 from tests.integration import cluster
-from tests.paths import ROOT
 
 NO_POSTGRES = (
     "PostgreSQL is not installed (Debian package postgresql)"
@@ -91,11 +89,10 @@ class Place:
 
     def tells(self, who: str, trials: int, out: Path) -> processes.Process:
         """A process that tells `trials` trials."""
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         command = ["-c", TELLS, str(self.folder), self.address, who, str(trials)]
         with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
             return processes.start(
-                command, cwd=out.parent, environment=os.environ | {"PYTHONPATH": path}, stdout=stdout,
+                command, cwd=out.parent, environment=processes.environment_of(), stdout=stdout,
                 stderr=stderr,
             )  # fmt: skip
 

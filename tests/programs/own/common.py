@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ragc.targets.base import ChatRequest
+from tests.support.recipes import recipe_toml, write_files
 
 HEAD = """
 import asyncio
@@ -66,30 +66,12 @@ class TwoHops(dspy.Module):
         return dspy.Prediction(answer=answer.upper() if self.shout else answer, passages=notes)
 '''
 
-RECIPE = """
-program = "my_package.my_module:TwoHops"
-
-[search]
-knobs = ["hops", "shout"]
-trials = 4
-demos = 1
-
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-train = 4
-dev = 6
-test = 2
-
-[sources.local]
-kind = "bm25"
-
-[targets.main]
-kind = "embedded"
-
-[metrics]
-report = ["em"]
-"""
+RECIPE = recipe_toml(
+    "my_package.my_module:TwoHops",
+    search={"knobs": ["hops", "shout"], "trials": 4, "demos": 1},
+    data={"train": 4, "dev": 6, "test": 2},
+    metrics=["em"],
+)
 
 
 def write_folder(at: Path, n: int = 12) -> Path:
@@ -102,10 +84,7 @@ def write_folder(at: Path, n: int = 12) -> Path:
         for k in range(n)
     ]
     passages = [{"id": f"p{k}", "title": "", "text": f"Number {k} is a{k}."} for k in range(n)]
-    for name, items in (("questions", rows), ("corpus", passages)):
-        (at / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)), "utf-8")
-    (at / "recipe.toml").write_text(RECIPE, "utf-8")
-    return at
+    return write_files(at, recipe=RECIPE, questions=rows, corpus=passages)
 
 
 def number_in(text: str) -> str:

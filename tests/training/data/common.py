@@ -12,61 +12,31 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.build import TrainingData
-from tests.support.rows import write_rows
+from tests.support.colours import colour_passages, colour_questions
+from tests.support.recipes import recipe_toml, write_files
 
-COLOURS = ("red", "green", "blue", "black", "white")
 Answering = Callable[[ChatRequest], dict[str, Any] | str]
 
-RECIPE = """
-program = "{program}"
-seed = 3
-concurrency = 4
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[sources.web]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.proxy]
-kind = "embedded"
-[targets.teacher]
-kind = "embedded"
-[metrics]
-report = ["em", "f1"]
-"""
+RECIPE = recipe_toml(
+    "{program}",
+    seed=3,
+    concurrency=4,
+    sources=["local", "web"],
+    targets=["main", "proxy", "teacher"],
+    metrics=["em", "f1"],
+)
 
 
 def write_data(folder: Path, program: str, n: int = 8) -> Path:
     """`folder`, with `n` train questions, a dev question, a corpus and a recipe in it."""
-    things = range(n + 1)
-    corpus = [
-        {
-            "id": f"d{i}",
-            "title": f"Thing {i}",
-            "text": f"Thing number{i} is {COLOURS[i % 5]}. Its maker is maker{i}.",
-        }
-        for i in things
-    ] + [
+    passages = colour_passages(n + 1, "Thing number{i} is {colour}. Its maker is maker{i}.")
+    makers = [
         {"id": f"m{i}", "title": f"Maker {i}", "text": f"The person maker{i} lives in town{i}."}
-        for i in things
+        for i in range(n + 1)
     ]
-    questions = [
-        {
-            "id": f"q{i}",
-            "question": f"What colour is thing number{i}?",
-            "answers": [COLOURS[i % 5]],
-            "gold_ids": [f"d{i}"],
-            "split": "train" if i < n else "dev",
-        }
-        for i in things
-    ]
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        write_rows(folder / f"{name}.jsonl", rows)
-    (folder / "recipe.toml").write_text(RECIPE.format(program=program), "utf-8")
-    return folder
+    questions = colour_questions(n + 1, train=n, dev=1)
+    recipe = RECIPE.format(program=program)
+    return write_files(folder, recipe=recipe, questions=questions, corpus=passages + makers)
 
 
 Make = Callable[..., TrainingData]

@@ -18,7 +18,8 @@ from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.rqrag import DATASET_KINDS, Trajectories, evidence, token_messages
-from tests.training.data.common import COLOURS, Answering, Make, fields, maker, targets, write_data
+from tests.support.colours import COLOURS
+from tests.training.data.common import Answering, Make, fields, maker, targets, write_data
 
 
 @pytest.fixture

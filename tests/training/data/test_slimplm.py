@@ -19,8 +19,9 @@ from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.base import Item
 from ragc.training.data.slimplm import balance
+from tests.support.colours import COLOURS
 from tests.support.rows import read_rows, write_rows
-from tests.training.data.common import COLOURS, Answering, fields, maker, targets, write_data
+from tests.training.data.common import Answering, fields, maker, targets, write_data
 
 ALL = ("training_data.balance=false",)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -266,6 +267,7 @@ def expected_shares(
     return Shares(loss, changed, no_loss, drop, max(0.0, 1 - no_loss - drop))
 
 
+@lru_cache(maxsize=4096)  # every row of a plan asks about the same numbers
 def _most_losses(better: int, n: int, allowed: float) -> int:
     """Returns the most questions that may get worse while `better` get better, for "no loss"; -1 for none."""
     import numpy as np

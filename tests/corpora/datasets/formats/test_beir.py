@@ -13,28 +13,15 @@ from ragc.errors import DataError, UsageError
 from ragc.records import Passage, Question
 from ragc.task import base
 from ragc.testing import ScriptedTarget
+from tests.support.recipes import recipe_toml, vllm
 from tests.support.rows import write_rows
 
-RECIPE = """
-program = "vanilla"
-[data]
-dataset = "beir"
-questions = "set"
-dev = 3
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "m"
-base_url = "http://127.0.0.1:9/v1"
-[search]
-knobs = ["top_k"]
-trials = 1
-demos = 0
-objectives = ["recall@5"]
-[metrics]
-report = ["recall@5", "f1"]
-"""
+RECIPE = recipe_toml(
+    search={"knobs": ["top_k"], "trials": 1, "demos": 0, "objectives": ["recall@5"]},
+    data={"dataset": "beir", "questions": "set", "dev": 3},
+    targets={"main": vllm("http://127.0.0.1:9/v1")},
+    metrics=["recall@5", "f1"],
+)
 
 
 @pytest.fixture

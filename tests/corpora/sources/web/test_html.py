@@ -120,15 +120,12 @@ def test_a_heavy_page_is_extracted_apart_with_the_same_result(monkeypatch: pytes
     assert html.markdown(PAGE, url="https://example.org/ada") == here != html.plain(PAGE)
 
 
-def test_what_is_not_extracted_in_time_is_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "value"), [("SECONDS", 0.001), ("MAX_TAGS", 3)])
+def test_what_takes_too_long_or_has_too_many_tags_is_plain_text(
+    limit: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(html, "HEAVY_TAGS", 3)
-    monkeypatch.setattr(html, "SECONDS", 0.001)
-    assert html.markdown(PAGE) == html.plain(PAGE)
-
-
-def test_too_many_tags_are_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "HEAVY_TAGS", 3)
-    monkeypatch.setattr(html, "MAX_TAGS", 3)
+    monkeypatch.setattr(html, limit, value)
     assert html.markdown(PAGE) == html.plain(PAGE)
 
 

@@ -37,7 +37,8 @@ from ragc.task.base import prepare
 from ragc.task.baseline import label_field
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
-from tests.optimizers.colours import COLOURS, RECIPE, Run, colour_of, needs_demos, write_data
+from tests.optimizers.colours import RECIPE, Run, colour_of, needs_demos, write_data
+from tests.support.colours import COLOURS
 
 SPACE = ProgramSpace(
     (), method("self_eval").knobs, demos=2, demo_sets=3, demo_kinds=DEMO_KINDS, predictors=("answer", "gate")

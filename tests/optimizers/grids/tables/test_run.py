@@ -135,22 +135,26 @@ def test_rows_of_another_model_or_setting_are_not_mixed(run: Run) -> None:
         run("prefrag-main", sets=["knobs.wording=brief"], **MAIN)
 
 
-@pytest.mark.parametrize("content", ["no row\n", "{}\n", '{"id": 3, "scores": {}}\n', "[1]\n"])
-def test_a_file_of_something_else_is_one_sentence_and_stays(run: Run, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        *(
+            ("vanilla_local.hotpotqa.jsonl", content, "is no row of this table")
+            for content in ("no row\n", "{}\n", '{"id": 3, "scores": {}}\n', "[1]\n")
+        ),
+        *(
+            ("result.json", content, "choose another --out or move it away")
+            for content in ("{}", "[", '{"table": "ragx-main"}', '"a"')
+        ),
+    ],
+)
+def test_a_file_of_something_else_is_one_sentence_and_stays(
+    run: Run, tmp_path: Path, name: str, content: str, sentence: str
+) -> None:
+    path = tmp_path / "out" / name
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(UsageError, match="is no row of this table"):
-        run("prefrag-main", **MAIN)
-    assert path.read_text() == content
-
-
-@pytest.mark.parametrize("content", ["{}", "[", '{"table": "ragx-main"}', '"a"'])
-def test_the_result_of_something_else_is_not_replaced(run: Run, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "out/result.json"
-    path.parent.mkdir()
-    path.write_text(content)
-    with pytest.raises(UsageError, match="choose another --out or move it away"):
+    with pytest.raises(UsageError, match=sentence):
         run("prefrag-main", **MAIN)
     assert path.read_text() == content
 
