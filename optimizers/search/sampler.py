@@ -28,7 +28,7 @@ DRAWS = 12
 """The most draws to find a new candidate."""
 
 TPE_DRAWS = 2
-"""The first draws, by TPE; the others are drawn uniformly at random. Where TPE repeats itself it goes on to."""
+"""The first draws, by TPE; the others are drawn uniformly at random: TPE repeats itself in small spaces."""
 
 RESERVE = 48
 """Candidates drawn uniformly at random from which any may begin when the model of scores says so.
