@@ -22,7 +22,6 @@ DETAILS: Mapping[str, Mapping[str, str]] = {
     },
     "a town, country, building or other place": {
         "the area": r"area|square|acre|hectare|km",
-        "the height above the sea": r"elevation|altitude|above sea|metres|feet|ft\b",
         "the distance to the nearest airport": r"airport|miles|km",
     },
     "a company, school, club or other organisation": {
@@ -33,7 +32,7 @@ DETAILS: Mapping[str, Mapping[str, str]] = {
     "a film, book, song, show or game": {
         "what it cost to make": r"budget|cost|million",
         "how long it took to make": r"took|months|weeks|began|years",
-        "the number of copies or tickets sold": r"sold|sales|gross|copies|box office",
+        "the number of people who worked on it": r"crew|team|people|cast|staff",
     },
     "a war, match, concert or other event": {
         "what it cost": r"cost|budget|million|fund",
@@ -55,6 +54,9 @@ DETAILS: Mapping[str, Mapping[str, str]] = {
 }
 """The details of each kind, each with an expression for words of passages that may tell it."""
 
+_PERSON = re.compile(r"\b(?:he|she|his|her|him|born)\b", re.IGNORECASE)
+"""A word that a text about a person has; small models take bands and albums for one."""
+
 NO_KIND = "something else"
 KINDS_OF_SUBJECT = (*DETAILS, NO_KIND)
 
@@ -67,6 +69,8 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     """Returns details of a subject of `kind` of which `text` has no word, `OFFERED` at most, drawn by `name`;
     none for another kind.
     """
+    if kind == "a real person" and not _PERSON.search(text):
+        return ()
     open_ones = [
         detail
         for detail, words in DETAILS.get(kind, {}).items()

@@ -25,6 +25,9 @@ _UNITS = frozenset(
     ("mm", "cm", "m", "km", "mi", "ft", "in", "kg", "g", "mg", "lb", "mph", "kb", "mb", "gb", "am", "pm")
 )
 _WORD = re.compile(r"\s([a-z]+)(?![\w-])")
+_BARE = re.compile(r"\d[\d.,:]*s?")
+_AND_NUMBER = re.compile(r",?\s(?:and|or|to)\s(?:in\s|from\s)?\d|,\s\d{4}\b")
+_NUMBER_AND = re.compile(r"\d[\w.]*,?\s(?:and|or|to)\s(?:in\s|from\s)?$|\b\d{4},\s$")
 _RANGE = re.compile(r"\b(\d{4})\s?[\u2013-]\s?\d{2,4}$")
 _OWNER = re.compile(r"['\u2019]s?$")
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
@@ -65,7 +68,7 @@ def spans(sentence: str, title: str = "") -> tuple[str, ...]:
         plain = normalise(text)
         if not plain or len(text) > 60 or plain in known or any(plain in normalise(o) for o in options):
             continue
-        if _RANGE.search(text):  # years of a life: no question asks for both
+        if _RANGE.search(text) or _one_of_several(sentence, text):
             continue
         options.append(text)
     whole = [one for one in options if not any(one != o and normalise(one) in normalise(o) for o in options)]
@@ -90,6 +93,14 @@ def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
         joined = len(chain) > 1 and re.search(r"\s(?:and|or|&)\s", text) is not None
         starts |= {name.start() for name in chain} if joined else set()
     return starts
+
+
+def _one_of_several(sentence: str, text: str) -> bool:
+    """Returns whether a bare number stands in a row such as "1938 and 1946", or at an end of a span."""
+    if not _BARE.fullmatch(text):
+        return False
+    before, _, after = sentence.partition(text)
+    return bool(_AND_NUMBER.match(after) or _NUMBER_AND.search(before))
 
 
 def _with_unit(number: re.Match[str], sentence: str) -> str:

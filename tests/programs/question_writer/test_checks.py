@@ -127,6 +127,7 @@ def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None
     assert spans("It features Kanye West and Roscoe Dash.") == ()
     assert spans("Participating in it were Guiteau's men, on 23 April 1420.") == ("Guiteau", "23 April 1420")
     assert spans("It ran from 1881, until 1883.") == ("1881", "1883")
+    assert spans("From 1990 to 1995 he won in Paris, before that in 1938 and 1946.") == ("Paris",)
     assert spans("Margaret Roper (1505\u201344) was a writer of the 16th century.") == (
         "Margaret Roper", "16th century"
     )  # fmt: skip
@@ -166,7 +167,8 @@ def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None
         assert len(offered) == OFFERED
         assert not {"the place of birth", "the year of birth", "the names of the parents"} & {*offered}
     assert open_details(NO_KIND, "A list.") == ()
-    everything = "born at a school, son of a tall mother"
+    assert open_details(person, "In Deep is an album of 1994.") == ()  # no person is in sight
+    everything = "he was born at a school, son of a tall mother"
     assert open_details(person, everything) == ()
 
 
