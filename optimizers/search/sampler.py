@@ -25,10 +25,7 @@ from ragc.optimizers.search.tell import sampler_view
 from ragc.task.base import Task
 
 DRAWS = 12
-"""The most draws to find a new candidate."""
-
-TPE_DRAWS = 2
-"""The first draws, by TPE; the others are drawn uniformly at random: TPE repeats itself in small spaces."""
+"""The most draws to find a new candidate; the second half is drawn uniformly at random."""
 
 RESERVE = 48
 """Candidates drawn uniformly at random from which any may begin when the model of scores says so.
@@ -90,7 +87,7 @@ class TrialSampler:
         candidate = next_trial.space.baseline()
         for attempt in range(DRAWS):
             position = next_trial.position + attempt * self._task.batch
-            trial, drawn = self._ask(replace(next_trial, position=position), explore=attempt >= TPE_DRAWS)
+            trial, drawn = self._ask(replace(next_trial, position=position), explore=attempt >= DRAWS // 2)
             candidate = next_trial.space.written(drawn)
             is_new = candidate.mark not in next_trial.tried_marks and next_trial.admits(candidate)
             if is_new and candidate == drawn:

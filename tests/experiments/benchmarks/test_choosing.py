@@ -16,11 +16,12 @@ from experiments.benchmarks.search.choosing import pools
 from experiments.benchmarks.search.choosing.__main__ import chosen_sources, main
 from experiments.benchmarks.search.choosing.generator import GeneratedGrid, fit, generated
 from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
+from experiments.benchmarks.search.choosing.later import LATER, later_world
 from experiments.benchmarks.search.choosing.lot import sources
 from experiments.benchmarks.search.choosing.peers import PEERS
 from experiments.benchmarks.search.choosing.pools import GRIDS, ragsmith_world, recorded_world
 from experiments.benchmarks.search.choosing.proposers import PROPOSERS
-from experiments.benchmarks.search.choosing.report import frontier, report, summary
+from experiments.benchmarks.search.choosing.report import frontier, report, summary, without_noise
 from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
 from experiments.benchmarks.search.choosing.worlds import World, regret
 from ragc.optimizers.grids.grid import Grid
@@ -201,6 +202,25 @@ def test_kinds_are_what_they_are_called() -> None:
     assert alike[0] < alike[1]
 
 
+def test_later_kinds_are_what_they_are_called() -> None:
+    def worlds(name: str) -> list[World]:
+        return [later_world(name, seed, 0.1) for seed in range(30)]
+
+    for name in LATER:
+        gaps = [task.scores.mean() - task.values.mean() for task in worlds(name)]
+        assert abs(float(np.mean(gaps))) < 0.04
+        np.testing.assert_array_equal(worlds(name)[3].scores, later_world(name, 3, 0.4).scores)
+    ranks = [(task.values <= task.values[task.baseline]).mean() for task in worlds("tuned-baseline")]
+    assert float(np.mean(ranks)) > 0.85
+    assert all(12 <= len(task.settings) <= 24 and task.shape[1] < 49 for task in worlds("few-cells"))
+    broken = [
+        float((task.values < 0.1 * task.values[task.baseline]).mean()) for task in worlds("broken-mixed")
+    ]
+    assert 0.2 < float(np.mean(broken)) < 0.4
+    drawn, _ = sources()
+    assert {source.name for source in drawn if source.family == "later" and source.is_open} == set(LATER)
+
+
 def test_the_lot_divides_every_family_and_does_not_hang_on_the_machine() -> None:
     drawn, why = sources()
     assert "no --ragsmith was given" in why
@@ -298,11 +318,21 @@ def test_a_report_shows_the_frontier_and_every_final_run() -> None:
     assert "## 10% of the answers, open: 2 kinds and tables" in text
     assert "closed, run first" in text
     assert "closed, run second" in text
-    assert "| ragc, risk 0.15 | 6 | 0.400 [0.400, 0.400] | 0.0% [0.0%, 0.0%] | 0.010 | x |" in text
+    assert "| ragc, risk 0.15 | 6 | 0.400 [0.400, 0.400] | 0.0% [0.0%, 0.0%] | 0.010 | 0.010 | x |" in text
     assert "| ragc - screen | 6 | -0.050 [-0.050, -0.050] | 0.0% [0.0%, 0.0%] |" in text
     table = summary(rows).splitlines()
     assert table[1].startswith(",a,0.1,ragc,0.15,3,0.4,")
     assert len(table) == 1 + 2 * 2 * 2 + 2 * 2
+
+
+def test_an_error_without_the_noise_of_seeds_is_that_of_many_seeds() -> None:
+    rng = np.random.default_rng(0)
+    bias = rng.normal(0, 0.02, 400)
+    noisy = {f"{n}": np.column_stack([np.zeros((6, 2)), rng.normal(b, 0.05, 6)]) for n, b in enumerate(bias)}
+    assert float(without_noise(noisy)) == pytest.approx(0.02, abs=0.003)
+    nothing = {name: rows - rows.mean(0) for name, rows in noisy.items()}
+    assert without_noise(nothing) == "0.000"
+    assert without_noise({"one": np.zeros((1, 3))}) == "-"
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:

@@ -12,10 +12,10 @@ chosen) / (best - median) of the true means: 0 is the best setting, 1 the median
 with and without the rule against ending below the baseline. `--searches` names some; `exhaustive` is the best
 mean of all answers, `ragc LINES` a study with these further lines of `[search]`.
 
-Half of the kinds and tables are open, drawn by lot. The closed ones run with `--final` only, once a search is
-fixed. LABEL, by default ragc's commit, tells final runs apart, and a report shows every one. RAGSmith's pools
-take part where `--ragsmith` is the path of their table. `bohb` and `smac` need `--outside`, a Python that has
-HpBandSter and SMAC3.
+Half of the kinds and tables are open, drawn by lot; all later kinds (`later`) are, too. The closed ones run
+with `--final` only, once a search is fixed. LABEL, by default ragc's commit, tells final runs apart, and a
+report shows every one. RAGSmith's pools take part where `--ragsmith` is the path of their table. `bohb` and
+`smac` need `--outside`, a Python that has HpBandSter and SMAC3.
 
 Rows are appended as they come, and runs that are there are not repeated, so that a run may be killed. The
 report prints, by budget, regret, risk and the error of what is expected, marks the frontier, and compares

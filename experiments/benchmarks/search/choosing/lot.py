@@ -1,7 +1,8 @@
 """Which worlds are open, and which are closed: a lot of a committed seed, within each family.
 
 Searches are tuned on open worlds. Closed ones run with `--final` only, once a search is fixed. Families: the
-known grids, the kinds of `kinds`, and tables of measurements.
+known grids, the kinds of `kinds`, and tables of measurements. The kinds of `later` were written after the
+closed run; they are open and take no part in the lot.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from experiments.benchmarks.search.choosing.generator import GeneratedGrid, generated
 from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
+from experiments.benchmarks.search.choosing.later import LATER, later_world
 from experiments.benchmarks.search.choosing.pools import DOMAINS, GRIDS, ragsmith_world, recorded_world
 from experiments.benchmarks.search.choosing.worlds import World
 
@@ -44,6 +46,10 @@ def _kind(name: str) -> Callable[[int, float], World]:
     return lambda seed, share: kind_world(name, seed, share)
 
 
+def _later(name: str) -> Callable[[int, float], World]:
+    return lambda seed, share: later_world(name, seed, share)
+
+
 def _pool(path: Path, domain: str) -> Callable[[int, float], World]:
     return lambda seed, share: ragsmith_world(path, domain, seed, share)
 
@@ -65,6 +71,7 @@ def sources(ragsmith: Path | None = None) -> tuple[list[Source], str]:
         order = rng.permutation(len(members))
         opened = {list(members)[index] for index in order[: len(members) // 2]}
         drawn += [Source(name, family, name in opened, world) for name, world in members.items()]
+    drawn += [Source(name, "later", True, _later(name)) for name in LATER]
     if ragsmith and ragsmith.is_file():
         return drawn, ""
     why = f"no file is at {ragsmith}" if ragsmith else "no --ragsmith was given"
