@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from ragc.corpora.files.hub import HubRows
 from ragc.errors import DataError
 from tests.support.rows import write_rows
+from tests.support.servers import noting_server
 
 SECRET = "the secret of this machine"
 
@@ -37,25 +36,8 @@ def folder(library: Any, tmp_path: Path) -> Path:
 @pytest.fixture
 def forbidden_server() -> Iterator[tuple[str, list[str]]]:
     """A server that must not be asked, and the paths it was asked for."""
-    paths: list[str] = []
-
-    class Noting(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            paths.append(self.path)
-            self.send_error(404)
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/secret.jsonl", paths
-        server.shutdown()
-        thread.join()
+    with noting_server() as (address, paths):
+        yield f"{address}/secret.jsonl", paths
 
 
 def problem(folder: Path, options: str = "") -> str:

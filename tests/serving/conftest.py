@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("RAGC_SERVE_KEYS", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def stranger(colours: Path, tmp_path: Path) -> Path:
+    """A compiled program from elsewhere, whose target is a server that nobody trusted."""
+    folder = shutil.copytree(colours, tmp_path / "stranger")
+    recipe = folder / "recipe.toml"
+    server = 'kind = "vllm"\nmodel = "m"\nbase_url = "http://192.0.2.1/v1"'
+    recipe.write_text(recipe.read_text("utf-8").replace('kind = "embedded"', server), "utf-8")
+    return folder

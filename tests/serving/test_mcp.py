@@ -195,16 +195,7 @@ def test_the_command_over_stdio(home: Path, mode: Any) -> None:
         asyncio.run(work())
 
 
-def test_a_program_from_elsewhere_and_wrong_settings_are_refused(colours: Path, tmp_path: Path) -> None:
-    import shutil
-
-    stranger = tmp_path / "stranger"
-    shutil.copytree(colours, stranger)
-    recipe = stranger / "recipe.toml"
-    text = recipe.read_text("utf-8")
-    recipe.write_text(
-        text.replace('kind = "embedded"', 'kind = "vllm"\nmodel = "m"\nbase_url = "http://192.0.2.1/v1"')
-    )
+def test_a_program_from_elsewhere_and_wrong_settings_are_refused(stranger: Path, colours: Path) -> None:
     for transport in ("stdio", "http"):
         with pytest.raises(ragc.Untrusted):
             ragc.mcp(stranger, transport=transport, port=0)

@@ -342,15 +342,6 @@ def test_a_port_that_is_taken_is_one_sentence(colours: Path, home: Path) -> None
     assert f"cannot listen on 127.0.0.1, port {port}" in done.stderr
 
 
-def test_a_program_from_elsewhere_is_refused(colours: Path, tmp_path: Path) -> None:
-    import shutil
-
-    stranger = tmp_path / "stranger"
-    shutil.copytree(colours, stranger)
-    recipe = stranger / "recipe.toml"
-    text = recipe.read_text("utf-8")
-    recipe.write_text(
-        text.replace('kind = "embedded"', 'kind = "vllm"\nmodel = "m"\nbase_url = "http://192.0.2.1/v1"')
-    )
+def test_a_program_from_elsewhere_is_refused(stranger: Path) -> None:
     with pytest.raises(ragc.Untrusted):
         ragc.serve(stranger, port=0)

@@ -17,6 +17,7 @@ from ragc.doctor.targets import TargetCheck, examine_targets
 from ragc.recipe import parse
 from ragc.targets.base import Capability, Target
 from ragc.targets.probe import ProbeResult, load_or_probe, probe
+from tests.support.recipes import recipe_toml, vllm
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
 from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, fitting, serving
 
@@ -108,32 +109,27 @@ def test_a_file_that_is_not_ours_counts_as_absent(tmp_path: Path, text: str) -> 
         assert len(server.prompts) == 22
 
 
-RECIPE = """
-program = "no_retrieval"
-[data]
-dataset = "pydocs"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-options = {{ {options} }}
-"""
+def recipe_of(url: str, model: str = MODEL, **options: Any) -> str:
+    """Returns a recipe without data of its own, whose target is the server at `url`."""
+    return recipe_toml(
+        "no_retrieval", data={"dataset": "pydocs"}, sources=[], targets={"main": vllm(url, model, **options)}
+    )
 
 
-def examined(url: str, options: str = "", model: str = MODEL) -> TargetCheck:
-    (check,) = examine_targets(parse(RECIPE.format(url=url, options=options, model=model)))
+def examined(url: str, model: str = MODEL, **options: Any) -> TargetCheck:
+    (check,) = examine_targets(parse(recipe_of(url, model, **options)))
     return check
 
 
 def test_the_verdict_says_what_to_do(home: Path) -> None:
     with serving(able) as server:
         good = examined(server.url)
-        modest = examined(server.url, 'lacks = ["seed"]')
+        modest = examined(server.url, lacks=["seed"])
         assert len(server.prompts) == 11
         absent = examined(server.url, model="gpt-4o-mni")
     with serving(deaf) as server:
         false = examined(server.url)
-        honest = examined(server.url, 'lacks = ["schema", "logprobs", "seed"]')
+        honest = examined(server.url, lacks=["schema", "logprobs", "seed"])
     gone = examined(server.url)
     assert (good.ok, good.capabilities) == (True, EVERY)
     assert good.found == f"vllm {MODEL}: ready; {', '.join(EVERY)}"
@@ -151,7 +147,7 @@ def test_the_command_prints_a_line_a_target_after_the_machine(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(able) as server:
-        (home / "recipe.toml").write_text(RECIPE.format(url=server.url, options="", model=MODEL))
+        (home / "recipe.toml").write_text(recipe_of(server.url))
         main(["doctor", str(home / "recipe.toml"), "--json"])
         checks = json.loads(capsys.readouterr().out)
         assert checks[-1]["id"] == "main"

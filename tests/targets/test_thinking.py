@@ -33,6 +33,7 @@ from ragc.targets.vllm.target import VllmTarget
 from ragc.task.base import recorded_rooms
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
 from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, serving
+from tests.targets.test_probe import recipe_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -310,18 +311,6 @@ def test_a_server_that_refuses_generous_limits_is_probed_all_the_same() -> None:
         assert finished(target, probe(target)).thinking is None
 
 
-RECIPE = """
-program = "no_retrieval"
-[data]
-dataset = "pydocs"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
-options = {{ {options} }}
-"""
-
-
 def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     with serving(thinker(300)) as server:
 
@@ -330,13 +319,11 @@ def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], ho
             return build(TargetSpec(kind="vllm", model=MODEL, base_url=server.url, options=options))
 
         assert room_of(target_now()) == DEFAULT_THINKING_TOKENS
-        text = RECIPE.format(url=server.url, model=MODEL, options="")
+        text = recipe_of(server.url, MODEL)
         (without,) = examine_targets(parse(text))
         request = len(server.prompts)
         assert room_of(target_now()) == 1536  # four times as much, in steps of 512
-        (home / "recipe.toml").write_text(
-            RECIPE.format(url=server.url, model=MODEL, options='thinking_tokens = "auto"')
-        )
+        (home / "recipe.toml").write_text(recipe_of(server.url, MODEL, thinking_tokens="auto"))
         main(["doctor", str(home / "recipe.toml"), "--json"])
         checked = json.loads(capsys.readouterr().out)[-1]
         assert len(server.prompts) == request
@@ -355,13 +342,13 @@ def test_the_doctor_measures_thoughts_within_a_small_context(home: Path) -> None
 
     with serving(small) as server:
         server.context = 2048
-        (check,) = examine_targets(parse(RECIPE.format(url=server.url, model=MODEL, options="")))
+        (check,) = examine_targets(parse(recipe_of(server.url, MODEL)))
     assert check.thinking == 300
 
 
 def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) -> None:
     with serving(thinker(300)) as server:
-        recipe = parse(RECIPE.format(url=server.url, model=MODEL, options=""))
+        recipe = parse(recipe_of(server.url, MODEL))
         examine_targets(recipe)
         (file,) = (home / "home" / "probes").iterdir()
         body = json.loads(file.read_text())

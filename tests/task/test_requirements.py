@@ -6,9 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -23,6 +21,7 @@ from ragc.task.requirements import lacking
 from tests import processes
 from tests.paths import ROOT
 from tests.support.recipes import recipe_toml, write_files
+from tests.support.servers import noting_server
 
 RECIPE = recipe_toml(data={"dev": 1}, metrics=["f1"])
 
@@ -47,22 +46,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def forbidden_index() -> Iterator[tuple[str, list[str]]]:
     """An index that must not be asked: its address, and what it was asked for."""
-    paths: list[str] = []
-
-    class Noting(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            paths.append(self.path)
-            self.send_error(404)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/simple", paths
-        server.shutdown()
-        thread.join()
+    with noting_server() as (address, paths):
+        yield f"{address}/simple", paths
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

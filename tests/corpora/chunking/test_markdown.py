@@ -18,6 +18,7 @@ from ragc.corpora.chunking.markdown import chunk_markdown
 from ragc.corpora.chunking.markdown_blocks import Outline, blocks
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
+from tests.corpora.chunking.laws import check_chunks
 from tests.examples import examples
 from tests.paths import SHARED_DATA
 
@@ -31,28 +32,9 @@ TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=60).map("".join)
 SENTENCE = "Some plain words stand here. "
 
 
-def laws(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> None:
-    """What cutting markdown promises of chunks, whatever the text."""
-    if tokens.count(text) <= size:
-        assert chunks == (Passage("p", "Title", text),)
-        return
-    done = 0
-    for n, part in enumerate(chunks):
-        assert (part.id, part.parent) == (f"p#{n}", "p")
-        assert text[part.start : part.start + len(part.text)] == part.text == part.text.strip()
-        assert tokens.count(part.text) <= size or (len(part.text) == 1 and size < 4)
-        assert not text[done : part.start].strip()
-        if n:
-            assert part.start > chunks[n - 1].start
-            assert tokens.count(text[part.start : done]) <= overlap * size
-        assert part.start + len(part.text) > done or not text.strip()
-        done = part.start + len(part.text)
-    assert not text[done:].strip()
-
-
 def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
     chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
-    laws(text, size, overlap, chunks)
+    check_chunks(text, size, overlap, chunks)
     return [part.text for part in chunks]
 
 
@@ -61,7 +43,7 @@ def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
 def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
     text = repair_surrogates(text)  # as every passage holds it
     chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
-    laws(text, size, overlap, chunks)
+    check_chunks(text, size, overlap, chunks)
     assert {part.title for part in chunks} == {"Title"}
     headed = chunk_passage(Passage("p", "Title", text), size, overlap, "sections")
     assert [(part.start, part.text) for part in headed] == [(part.start, part.text) for part in chunks]
@@ -205,7 +187,7 @@ def test_pages_of_the_web_are_cut_well() -> None:
     cut_inside = total = 0
     for text in pages:
         chunks = chunk_passage(Passage("p", "Title", text), 256, 0.1, "markdown")
-        laws(text, 256, 0.1, chunks)
+        check_chunks(text, 256, 0.1, chunks)
         if len(chunks) < 2:
             continue
         ends = {part.start + len(part.text) for part in chunks}

@@ -16,6 +16,7 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
 from ragc.testing import ListSource, ScriptedTarget
+from tests.support.recipes import recipe_toml
 
 
 def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> ProgramSpace:
@@ -84,26 +85,13 @@ def test_new_instructions_enter_the_space_of_their_program_only() -> None:
     assert grown.size == WIDE.size + 1
 
 
-JUDGED = """
-program = "slimplm"
-[search]
-knobs = ["judge_by"]
-programs = ["flare"]
-trials = 4
-[data]
-questions = "q.jsonl"
-corpus = "c.jsonl"
-train = 4
-dev = 4
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.proxy]
-kind = "embedded"
-[metrics]
-report = ["f1"]
-"""
+JUDGED = recipe_toml(
+    "slimplm",
+    search={"knobs": ["judge_by"], "programs": ["flare"], "trials": 4},
+    data={"train": 4, "dev": 4},
+    targets=["main", "proxy"],
+    metrics=["f1"],
+)
 
 
 @pytest.mark.parametrize(
