@@ -43,6 +43,6 @@ def test_a_command_passes_few_files(program: str, paths: dict[str, PathLength]) 
 @thorough
 def test_a_warm_question_imports_few_modules(tmp_path: Path) -> None:
     compile_in(processes.run, tmp_path)
-    for _ in range(2):
-        modules = profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)["modules"]
+    profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)
+    modules = profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)["modules"]
     assert len(modules) <= WARM_ASK, "\n".join(modules)
