@@ -53,7 +53,8 @@ def read(path: Path) -> list[Row]:
 
 
 def _problem(values: Mapping[str, Any]) -> str:
-    if not isinstance(values.get("question"), str) or not values["question"].strip():
+    question = values.get("question")
+    if not isinstance(question, str) or not (question.strip() or _failed(values)):  # some were never written
         return "`question` is missing or no text"
     for name in ("answers", "gold_ids", "checks"):
         items = values.get(name, [])

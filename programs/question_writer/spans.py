@@ -28,8 +28,9 @@ _WORD = re.compile(r"\s([a-z]+)(?![\w-])")
 _BARE = re.compile(r"\d[\d.,:]*s?")
 _AND_NUMBER = re.compile(r",?\s(?:and|or|to)\s(?:in\s|from\s)?\d|,\s\d{4}\b")
 _NUMBER_AND = re.compile(r"\d[\w.]*,?\s(?:and|or|to)\s(?:in\s|from\s)?$|\b\d{4},\s$")
+_PART_OF = re.compile(r"\b(?:early|late|mid)[-\s]$", re.IGNORECASE)
 _RANGE = re.compile(r"\b(\d{4})\s?[\u2013-]\s?\d{2,4}$")
-_OWNER = re.compile(r"['\u2019]s?$")
+_OWNER = re.compile(r"['\u2019]s?(?:\s\d[\w.]*)?$")
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
 _JOINED = r"(?:\s(?:of|the|de|la|von|van|der|&|for)){0,2}"
 _NAME = re.compile(rf"{_CAPITAL}(?:(?:{_JOINED}\s(?:{_CAPITAL}|\d[\w.]*))|,\s\d{{4}})*")
@@ -96,11 +97,13 @@ def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _one_of_several(sentence: str, text: str) -> bool:
-    """Returns whether a bare number stands in a row such as "1938 and 1946", or at an end of a span."""
+    """Returns whether a bare number stands in a row such as "1938 and 1946", at an end of a span, or for a
+    part of its years, such as "late 1990s".
+    """
     if not _BARE.fullmatch(text):
         return False
     before, _, after = sentence.partition(text)
-    return bool(_AND_NUMBER.match(after) or _NUMBER_AND.search(before))
+    return bool(_AND_NUMBER.match(after) or _NUMBER_AND.search(before) or _PART_OF.search(before))
 
 
 def _with_unit(number: re.Match[str], sentence: str) -> str:
@@ -108,6 +111,8 @@ def _with_unit(number: re.Match[str], sentence: str) -> str:
     text = _NEVER_LAST.sub("", number[0])
     after = _WORD.match(sentence, number.end())
     unit = text.rpartition(" ")[2] if " " in text else ""
+    if unit in _NEVER_COUNTED and unit not in _UNITS:
+        return text.rpartition(" ")[0]
     if (
         text != number[0]
         or not unit.islower()

@@ -46,8 +46,11 @@ def teach(request: ChatRequest) -> str | Reply:
     shown = request.messages[-1].content
     town = town_in(shown)
     properties: Mapping[str, Any] = (request.schema or {})["properties"]
+    if "kind" in properties:
+        return json.dumps({"kind": "a town, country, building or other place"})
     if "missing" in properties:
-        return json.dumps({"missing": "its price", "question": f"What do the boats of {town} cost per year?"})
+        detail = properties["missing"]["enum"][0]
+        return json.dumps({"missing": detail, "question": f"What do the boats of {town} cost per year?"})
     if list(properties) == ["answer", "question"]:
         question = f"Which person created the factory of {town}?"
         return json.dumps({"answer": f"Ada Quill{town[-2:]}", "question": question})
@@ -72,7 +75,7 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     notes = Notes()
     project, _ = new(count=24, progress=notes)
     assert project.questions == 24 == len(questions())
-    assert any("at most 90 calls" in line for line in notes.notes)
+    assert any("at most 120 calls" in line for line in notes.notes)
     assert {row["kind"] for row in questions()} == {"single", "unanswerable"}
     assert all(row["document"] in row["passages"] for row in questions())
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
@@ -157,7 +160,7 @@ def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Pa
 def test_a_dry_run_bounds_the_calls_and_writes_nothing(docs: Path) -> None:
     target = ScriptedTarget(teach)
     planned = ragc.new("docs", teacher=target, count=10, dry_run=True)
-    assert (planned["tries"], planned["calls"]) == (20, 60)
+    assert (planned["tries"], planned["calls"]) == (20, 80)
     assert planned["prompt_tokens"] > 0
     assert not Path("docs-ragc").exists()
     assert target.requests == []
@@ -218,6 +221,19 @@ def test_a_review_keeps_fixes_and_drops_and_goes_on_where_it_was(docs: Path) -> 
     with pytest.raises(ragc.UsageError, match="A decision is keep, drop"):
         ragc.review_questions(path, lambda row: "perhaps")
     assert target is not None
+
+
+def test_questions_that_the_teacher_could_not_write_do_not_stop_a_later_run(docs: Path) -> None:
+    def silent(request: ChatRequest) -> str | Reply:
+        kinds = list((request.schema or {})["properties"]) == ["kind"]
+        return json.dumps({"kind": "something else"}) if kinds else teach(request)
+
+    new(count=24, teacher=silent)
+    assert [row["question"] for row in aside() if row["reason"] == "failed no_open_detail"].count("") > 0
+    decisions = iter(["keep", None])
+    assert ragc.review_questions("docs-ragc/questions.jsonl", lambda row: next(decisions))["kept"] == 1
+    project, _ = new(count=24, teacher=silent)
+    assert project.questions > 0
 
 
 def test_enough_reviews_decide_whether_the_set_is_for_trying(docs: Path) -> None:

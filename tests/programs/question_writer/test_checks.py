@@ -127,6 +127,9 @@ def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None
     assert spans("It features Kanye West and Roscoe Dash.") == ()
     assert spans("Participating in it were Guiteau's men, on 23 April 1420.") == ("Guiteau", "23 April 1420")
     assert spans("It ran from 1881, until 1883.") == ("1881", "1883")
+    assert spans("He was 13th on the list, in Arthur Hailey's 1968 novel, in the late 1990s.") == (
+        "13th", "Arthur Hailey", "1968"
+    )  # fmt: skip
     assert spans("From 1990 to 1995 he won in Paris, before that in 1938 and 1946.") == ("Paris",)
     assert spans("Margaret Roper (1505\u201344) was a writer of the 16th century.") == (
         "Margaret Roper", "16th century"
