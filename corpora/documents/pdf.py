@@ -210,12 +210,12 @@ def _with_bold_headings(pages: Sequence[Sequence[_Line]]) -> Sequence[Sequence[_
     sizes = _levels(pages)
     if not lines or sum(line.size in sizes and _may_be_heading(line) for line in lines) >= MIN_OF_A_SIZE:
         return pages
-    weights, places = Counter[float](), Counter[int]()
+    weights, starts = Counter[float](), Counter[int]()
     for line in lines:
         weights[line.size] += len(line.text)
-        places[round(line.left)] += 0 if line.is_bold else len(line.text)
+        starts[round(line.left)] += 0 if line.is_bold else len(line.text)
     body = weights.most_common(1)[0][0]
-    left = min(place for place, n in places.items() if n >= MIN_MARGIN_SHARE * places.total())
+    left = min(start for start, n in starts.items() if n >= MIN_MARGIN_SHARE * starts.total())
     bold = [line for line in lines if line.is_bold and line.size >= 0.95 * body and _may_be_heading(line)]
     out = [line for line in bold if line.left < left - body / 2 or line.size > 1.04 * body]
     chosen = out if len(out) >= MIN_BOLD else [line for line in bold if line.left <= left + 1]
