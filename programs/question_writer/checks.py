@@ -29,8 +29,7 @@ _POINTS = re.compile(
 _PRONOUN = re.compile(
     r"\b(?:he|she|him|his|her|hers|they|them|their|it|its|this|these|those)\b", re.IGNORECASE
 )
-_NAME = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?[^\W\d_a-z]")
-_NAMES = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?([^\W\d_a-z][\w-]*)")
+_NAME = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?([^\W\d_a-z][\w-]*)")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _SOME = re.compile(
     r"\bthe (?:\d+(?:th|st|nd|rd|s)? )?(?:film|movie|series|show|play|book|novel|story|album|song|single|band"
@@ -87,7 +86,7 @@ def knows_names(draft: DraftQuestion) -> bool:
     if draft.candidate.kind != "unanswerable":
         return True
     known = {word for one in draft.candidate.excerpts for word in analyze(f"{one.title} {one.whole}")}
-    names = _NAMES.findall(draft.question)
+    names = _NAME.findall(draft.question)
     return all(word in known for name in names for word in query_terms(name))
 
 

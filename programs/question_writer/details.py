@@ -12,8 +12,10 @@ import hashlib
 import re
 from collections.abc import Mapping
 
+PERSON = "a real person"
+
 DETAILS: Mapping[str, Mapping[str, str]] = {
-    "a real person": {
+    PERSON: {
         "the year of birth": r"born|birth|\(\d{4}|\d{4}\s?[\u2013-]\s?\d{2,4}",
         "the place of birth": r"born|birth|native|hometown|from",
         "the school or university": r"school|universit|college|educat|stud(?:y|ied|ies)|graduat|degree",
@@ -69,7 +71,7 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     """Returns details of a subject of `kind` of which `text` has no word, `OFFERED` at most, drawn by `name`;
     none for another kind.
     """
-    if kind == "a real person" and not _PERSON.search(text):
+    if kind == PERSON and not _PERSON.search(text):
         return ()
     open_ones = [
         detail

@@ -24,7 +24,7 @@ from ragc.programs.question_writer.base import (
 )
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
-from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, NO_KIND, open_details
+from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, NO_KIND, PERSON, open_details
 from ragc.programs.question_writer.spans import spans
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
@@ -57,7 +57,7 @@ _KIND_EXAMPLES = (
     {
         "title": "Lena Orbeck",
         "passage": "Lena Orbeck is a Norwegian novelist. Her first novel won the Brevik Prize.",
-        "kind": "a real person",
+        "kind": PERSON,
     },
     {
         "title": "List of lighthouses in Tarnsey",

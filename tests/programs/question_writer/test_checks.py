@@ -11,7 +11,7 @@ from ragc.programs.question_writer import checks
 from ragc.programs.question_writer.base import DraftQuestion, Excerpt, Topic
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import candidates, digest_of, nearest
-from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, open_details
+from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, PERSON, open_details
 from ragc.programs.question_writer.spans import spans
 
 TEXT = "The Harbour Museum opened in 1974. It holds 312 model ships. Entry is free on Sundays."
@@ -163,7 +163,7 @@ def test_sentences_with_a_name_or_number_are_asked_about_first() -> None:
 
 
 def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None:
-    person = "a real person"
+    person = PERSON
     assert set(DETAILS[person]) > set(open_details(person, "She was born in Oslo.")) != set()
     for name in map(str, range(20)):
         offered = open_details(person, "He was born in Oslo, the son of a teacher.", name)
