@@ -78,9 +78,10 @@ class GridPosteriors:
     """The posteriors at all points: difficulties by mixes of shares, and ratios.
 
     Only settings that answered something have equations, so effects are independent in as many coordinates:
-    `basis`, shape (points, settings, answered), maps them to settings, `sums` and `values`, shape (points,
-    answered), are what the scores say of each. The other directions are as before any answer. `likelihood`
-    and `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
+    `sums` and `values`, shape (points, answered), are what the scores say of each, and `turned`, shape
+    (points, answered, answered), maps coordinates to what the similarities of `rows`, the settings that
+    answered, take to all settings. The other directions are as before any answer. `likelihood` and `residual`
+    have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
     """
 
     reduced: Sequence[NormalEquations]
@@ -88,7 +89,8 @@ class GridPosteriors:
     ratios: Array
     likelihood: Array
     residual: Array
-    basis: Array
+    rows: NDArray[np.intp]
+    turned: Array
     sums: Array
     values: Array
 
@@ -108,9 +110,10 @@ class GridPosteriors:
         scale = np.where(informative, 1 / np.sqrt(np.where(informative, values, 1.0)), 0.0)
         values = np.where(informative, values, 0.0)
         turned = half[:, None] @ vectors.reshape(len(reduced), len(mixes), len(rows), len(rows))
-        basis = (mixes[:, :, rows] @ turned).reshape(len(values), -1, len(rows)) * scale[:, None]
+        turned = turned.reshape(vectors.shape) * scale[:, None]
         by_point = [equations for equations in reduced for _ in mixes]
-        sums = np.array([point.sums @ part for point, part in zip(by_point, basis, strict=True)])
+        toward = np.array([mix[rows] @ equations.sums for equations in reduced for mix in mixes])
+        sums = (toward[:, None] @ turned)[:, 0]
         column = ratios[:, None]
         ratio_values = column * values[:, None]
         explained = (column * sums[:, None] ** 2 / (1 + ratio_values)).sum(2)
@@ -119,7 +122,7 @@ class GridPosteriors:
         residual /= count - 1 + PRIOR_WEIGHT
         log_det = np.array([point.log_det for point in by_point])[:, None] + np.log1p(ratio_values).sum(2)
         likelihood = -0.5 * ((count - 1) * np.log(residual) + log_det)
-        return cls(reduced, mixes, ratios, likelihood, residual, basis, sums, values)
+        return cls(reduced, mixes, ratios, likelihood, residual, rows, turned, sums, values)
 
     def average(self, weights: Array) -> tuple[Array, Array]:
         """Returns mean scores of all settings and the covariance of their effects; `weights` add up to 1.
@@ -129,19 +132,25 @@ class GridPosteriors:
         """
         column = self.ratios[:, None]
         shrunk = column / (1 + column * self.values[:, None])
-        means = np.zeros(self.basis.shape[:2])
+        means = np.zeros((len(self.values), self.mixes.shape[1]))
         cov: Array = np.zeros(self.mixes.shape[1:])
         shares = weights.sum(1)
         for point in np.flatnonzero(shares):
-            basis, weight, share = self.basis[point], weights[point], shares[point]
-            effects = basis @ (weight @ shrunk[point] * self.sums[point])
+            similar, weight, share = self._similar(point), weights[point], shares[point]
+            effects = similar @ (self.turned[point] @ (weight @ shrunk[point] * self.sums[point]))
             reduced = self.reduced[int(point) // len(self.mixes)]
             means[point] = share * reduced.level(effects / share) + effects
         total: Array = means.sum(0)
         for point in np.flatnonzero(shares > 1e-4):
-            basis, scaled = self.basis[point], weights[point] * self.residual[point]
+            basis = self._similar(point) @ self.turned[point]
+            scaled = weights[point] * self.residual[point]
             before = float(scaled @ self.ratios)
             gap = means[point] / shares[point] - total
             cov += before * self.mixes[point % len(self.mixes)]
             cov += (basis * (scaled @ shrunk[point] - before)) @ basis.T + shares[point] * np.outer(gap, gap)
         return total, cov
+
+    def _similar(self, point: np.intp) -> Array:
+        """Returns how alike all settings are to those that answered, by the mix of this `point`."""
+        similar: Array = self.mixes[int(point) % len(self.mixes)][:, self.rows]
+        return similar

@@ -73,7 +73,7 @@ class Schedule:
         self.size = task.trials + 1 if space.size else 1
         """The number of trials in all, the baseline included."""
         self._space = self._children.recall(space)
-        self._proposals: list[tuple[optuna.Trial, Candidate]] = []
+        self._proposals: list[Candidate] = []
         self._reserve: list[Candidate] = []
 
     async def prepare(self, trials: Sequence[TrialResult]) -> None:
@@ -94,7 +94,7 @@ class Schedule:
         reserve has no candidates that were tried, and is empty where a planned batch comes next.
         """
         done, space = len(trials), self._space
-        self._sampler.copy(waiting)
+        self._sampler.begin_batch(waiting)
         tried_marks = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
         next_trial = NextTrial(
@@ -108,14 +108,16 @@ class Schedule:
                 next_trial, position=position, regular_index=self._regular_index(done, position)
             )
             proposals = (policy.candidate(next_trial) for policy in self.policies)
-            candidate = next(proposal for proposal in proposals if proposal is not None)
-            self._proposals.append((self._sampler.trial(candidate, next_trial), candidate))
+            candidate = next((proposal for proposal in proposals if proposal is not None), None)
+            if candidate is None:
+                break
+            self._proposals.append(candidate)
+            self._sampler.expect(candidate, next_trial)
             tried_marks.add(candidate.mark)
         self._reserve = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
-            reserve = self._sampler.reserve(space)
-            self._reserve = [c for c in reserve if c.mark not in tried_marks and next_trial.admits(c)]
-        return [*(candidate for _, candidate in self._proposals), *self._reserve]
+            self._reserve = self._sampler.untried(next_trial)
+        return [*self._proposals, *self._reserve]
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
         """Adds the `chosen` proposals, by their position, to the study after `trials`.
@@ -123,16 +125,9 @@ class Schedule:
         Each candidate is returned within the cap on prompts and with its demonstrations chosen where the
         trials decide on them.
         """
-        first, next_trial = len(self._proposals), NextTrial(len(trials), 0, 0, self._space)
-        started = []
-        for position in chosen:
-            if position < first:
-                started.append(self._proposals[position])
-                continue
-            candidate = self._reserve[position - first]
-            started.append(
-                (self._sampler.trial(candidate, replace(next_trial, position=position)), candidate)
-            )
+        proposed = [*self._proposals, *self._reserve]
+        next_trial = NextTrial(len(trials), 0, 0, self._space)
+        started = [(proposed[position], replace(next_trial, position=position)) for position in chosen]
         pending = []
         for number, candidate in self._sampler.add(started):
             await self._builder.choose_helpful(candidate, trials)

@@ -260,7 +260,7 @@ class ScoreModel:
         inverse = np.linalg.inv(self._similarity + _JITTER * np.eye(len(effects)))
         mean = own * (inverse @ effects)
         unexplained = own * between * (1 - own * np.diag(inverse))
-        unexplained += own**2 * np.einsum("ij,jk,ik->i", inverse, cov, inverse)
+        unexplained += own**2 * ((inverse @ cov) * inverse).sum(axis=1)
         squared = (mean**2 + np.maximum(unexplained, 0)) / (own * between)
         return np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
 
