@@ -108,8 +108,8 @@ class TrialSampler:
 
     def candidate(self, next_trial: NextTrial) -> Candidate | None:
         """Returns a candidate of TPE with several objectives, and otherwise, or where TPE repeats itself, of
-        the pool. Where that is empty, a variant of `next_trial.with_demos` with other demonstrations; None if
-        all of these were tried, too.
+        the pool. Where that is empty, a variant of `next_trial.with_demos` with other demonstrations; None
+        once all of these were tried, too.
         """
         drawn = self._draw(next_trial) if self._uses_tpe else None
         candidate = drawn or next(iter(self.untried(next_trial)), None)

@@ -90,6 +90,7 @@ class Schedule:
     def propose(self, trials: Sequence[TrialResult], waiting: Mapping[int, TrialResult]) -> list[Candidate]:
         """Returns the candidates of the next batch after `trials`, and then the reserve.
 
+        Where nothing is left to try, the leader is proposed again, which costs nothing.
         Nothing is added to the study before `start`. `waiting` are the running trials by Optuna's number. The
         reserve has no candidates that were tried, and is empty where a planned batch comes next.
         """
@@ -108,9 +109,7 @@ class Schedule:
                 next_trial, position=position, regular_index=self._regular_index(done, position)
             )
             proposals = (policy.candidate(next_trial) for policy in self.policies)
-            candidate = next((proposal for proposal in proposals if proposal is not None), None)
-            if candidate is None:
-                break
+            candidate = next((proposal for proposal in proposals if proposal is not None), leader)
             self._proposals.append(candidate)
             self._sampler.expect(candidate, next_trial)
             tried_marks.add(candidate.mark)

@@ -55,7 +55,7 @@ def test_a_dev_set_of_three_questions_is_searched(run: Run, folder: Path, size: 
 
 @pytest.mark.parametrize("reply", ["no idea", "red green blue black white"])
 def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, folder: Path, reply: str) -> None:
-    result = run(sets=(*PLAIN, "search.trials=5"), target=ScriptedTarget(lambda request: {"answer": reply}))
+    result = run(sets=(*PLAIN, "search.trials=25"), target=ScriptedTarget(lambda request: {"answer": reply}))
     assert result.verdict == "not shown to be better"
     tried = trials_of(folder)
     assert {trial["values"][0] for trial in tried} == {0.0}

@@ -218,12 +218,15 @@ def test_what_a_hostile_teacher_writes_is_a_bounded_text_or_nothing(
 
 
 @pytest.mark.parametrize(("trials", "rounds"), [(1, 3), (2, 8)])
-def test_fewer_trials_than_rounds_are_all_children(run: Run, trials: int, rounds: int) -> None:
+def test_fewer_trials_than_rounds_begin_with_a_child_and_repeat_what_was_tried(
+    run: Run, trials: int, rounds: int
+) -> None:
     more = (f"search.trials={trials}", f"search.instruction_rounds={rounds}")
     compiled = run(sets=(*SMALL, *more), target=ScriptedTarget(evolving))
     candidates = [trial["candidate"] for trial in attributes(compiled)]
     assert len(candidates) == 1 + trials
-    assert all(one["instructions"] for one in candidates[1:])
+    assert candidates[1]["instructions"]
+    assert all(one in candidates[:2] for one in candidates[2:])  # the teacher wrote nothing new
 
 
 def test_the_dry_run_bounds_the_rounds(run: Run, folder: Path) -> None:
