@@ -147,8 +147,10 @@ class FittedScores:
         share = table.unmeasured[: len(unique)]
         values = (1 - share) * values - share * UNMEASURED
         risks = np.where(share == share[0], risks, share > share[0])
-        for series in {tuple(line) for line in lines}:
-            same = [index for index, line in enumerate(lines) if tuple(line) == series]
+        equal: dict[tuple[float, ...], list[int]] = {}
+        for index, line in enumerate(lines):
+            equal.setdefault(tuple(line), []).append(index)
+        for same in equal.values():
             values[same], risks[same] = values[same].mean(), risks[same].min()
         return cls(unique, lines, table, model, posterior, values, risks)
 
