@@ -34,7 +34,10 @@ MIN_GOOD = 0.65
 MIN_REVIEWED = 20
 """The number of reviewed questions from which they, and not the checks, say how many are good."""
 
-MODEL_CHECKS = ("answerable", "needs_passage", "unanswered")
+MIN_CONFIRMED = 0.7
+"""The least probability of the teacher's "yes" to a question and its answer, where it tells probabilities."""
+
+MODEL_CHECKS = ("answerable", "needs_passage", "confirmed", "unanswered")
 """The checks that take a call of the model."""
 
 
@@ -71,12 +74,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class DraftQuestion:
-    """A question as it was written, with its answer; `problem` says why there is none."""
+    """A question as it was written, with its answer; `problem` says why there is none.
+
+    `detail` is what an unanswerable question is to ask for.
+    """
 
     candidate: Topic
     question: str = ""
     answer: str = ""
     problem: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

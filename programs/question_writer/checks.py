@@ -10,6 +10,8 @@ from ragc.corpora.files.near_duplicates import THRESHOLD, Trigrams, overlap, tri
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.metrics.short_answer import f1, normalise
 from ragc.programs.question_writer.base import NO_ANSWER, OVERLAP_CAP, DraftQuestion, Excerpt
+from ragc.programs.question_writer.details import asks_for
+from ragc.programs.question_writer.spans import abbreviates
 
 ALIKE = 0.9
 """The least cosine of the vectors of two questions that ask for the same."""
@@ -38,6 +40,25 @@ _SOME = re.compile(
     r"(?! (?:of|that|who|which|[^\W\d_a-z\"']))"
 )
 """Something that the reader cannot know, unless the question names it elsewhere."""
+_THE_MANY = re.compile(r"\bthe [a-z]+s\b(?! (?:of|in|on|at|for|from|to|with|that|who|which|[^\W_a-z\"']))")
+"""Several such things."""
+_NUMBER = re.compile(r"\d+")
+_COUNTED = r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
+_DAYS = (
+    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|spring|summer"
+    r"|autumn|fall|winter|[a-z]+day)\b"
+)
+_FITS: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(wanted, re.IGNORECASE))
+    for asked, wanted in (
+        (r"(?:\w+ )?(?:what|which) year\b", r".*\b\d{3,4}\b"),
+        (r"(?:\w+ )?(?:what|which) (?:decade|century)\b", r".*\d|.*century"),
+        (r"when\b|(?:on )?(?:what|which) (?:date|day)\b", rf".*(?:{_DAYS})"),
+        (r"how many\b", rf".*(?:{_COUNTED})"),
+        (r"(?:who|whom|whose|where)\b", r"\D"),
+    )
+)
+"""What a question begins with, or asks, and what its answer then is."""
 _TWO = re.compile(
     r"\b(?:and|or),? (?:(?:by|in|on|at|for|to|from|with) )?"
     r"(?:who|whom|whose|when|where|which|what|why|how)\b",
@@ -68,17 +89,30 @@ def self_contained(draft: DraftQuestion) -> bool:
 def _names_its_subject(draft: DraftQuestion) -> bool:
     """Returns whether the question has a name and nothing like "the film", or the words of a passage's title.
 
-    Of a title that is a name, such as "Lake Hope", two words are needed; of another one any.
+    Of a title that is a name, such as "Lake Hope", two words are needed, one of them of the name itself; of
+    another one any. An unanswerable question has all, as what else it names is not what its detail is of.
     """
     terms = set(query_terms(draft.question))
     titles = [_BRACKETS.sub(" ", one.title) for one in draft.candidate.excerpts]
-    shared = [(title, terms.intersection(query_terms(title))) for title in titles]
-    if any(words and not _NAME.search(title) for title, words in shared):
+    words = [set(query_terms(title)) for title in titles]
+    shared = [(title, terms & own) for title, own in zip(titles, words, strict=True)]
+    if any(own and not _NAME.search(title) for title, own in shared):
         return True
-    if any(len(words) >= min(2, len(set(query_terms(title)))) for title, words in shared):
+    if draft.candidate.kind == "unanswerable":
+        return any(own <= terms for own in words)
+    if any(
+        len(own) >= min(2, len(set(query_terms(title)))) and own & _name_words(title) for title, own in shared
+    ):
         return True
-    named = _NAME.search(draft.question) is not None
-    return named and (any(words for _, words in shared) or not _SOME.search(draft.question))
+    if _NAME.search(draft.question) is None:
+        return False
+    unknown = _SOME.search(draft.question) or _THE_MANY.search(draft.question)
+    return unknown is None or any(own for _, own in shared)
+
+
+def _name_words(title: str) -> set[str]:
+    """Returns the words of a title that have a capital, and its first one."""
+    return set(query_terms(" ".join(_NAME.findall(title)))) | set(analyze(title)[:1])
 
 
 def knows_names(draft: DraftQuestion) -> bool:
@@ -90,13 +124,19 @@ def knows_names(draft: DraftQuestion) -> bool:
     return all(word in known for name in names for word in query_terms(name))
 
 
+def asks_detail(draft: DraftQuestion) -> bool:
+    """Returns whether an unanswerable question asks for the detail that it was to ask for."""
+    return asks_for(draft.detail, draft.question)
+
+
 def hides_answer(draft: DraftQuestion) -> bool:
-    """Returns whether the question does not contain its answer; a comparison names what it chooses
-    between.
+    """Returns whether the question does not contain its answer, nor the title that the answer abbreviates; a
+    comparison names what it chooses between.
     """
     if draft.candidate.kind in ("unanswerable", "comparison"):
         return True
-    return not _contains(draft.question, draft.answer)
+    short = any(abbreviates(draft.answer, one.title) for one in draft.candidate.excerpts)
+    return not short and not _contains(draft.question, draft.answer)
 
 
 def stated(draft: DraftQuestion) -> bool:
@@ -111,6 +151,22 @@ def stated(draft: DraftQuestion) -> bool:
     if kind == "two_passage":
         return _contains(excerpts[1].whole, draft.answer) and not _contains(excerpts[0].whole, draft.answer)
     return any(states(one, draft.answer) for one in excerpts)
+
+
+def fits_answer(draft: DraftQuestion) -> bool:
+    """Returns whether the answer is of the kind that the question asks for: a year for "in which year"."""
+    if draft.candidate.kind != "single":
+        return True
+    return all(wanted.match(draft.answer) for asked, wanted in _FITS if asked.match(draft.question))
+
+
+def one_fact(draft: DraftQuestion) -> bool:
+    """Returns whether the numbers of the question stand in the sentence of its answer, or in the title."""
+    if draft.candidate.kind != "single":
+        return True
+    first = draft.candidate.excerpts[0]
+    known = set(_NUMBER.findall(f"{first.title} {first.sentence}"))
+    return known.issuperset(_NUMBER.findall(draft.question))
 
 
 def overlap_of(draft: DraftQuestion) -> float:
@@ -131,8 +187,11 @@ CHECKS: Mapping[str, Callable[[DraftQuestion], bool]] = {
     "well_formed": well_formed,
     "self_contained": self_contained,
     "knows_names": knows_names,
+    "asks_detail": asks_detail,
     "hides_answer": hides_answer,
     "stated": stated,
+    "fits_answer": fits_answer,
+    "one_fact": one_fact,
     "own_words": own_words,
 }
 """The checks by name. `no_duplicate` follows them, and those of `base.MODEL_CHECKS`."""

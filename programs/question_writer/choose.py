@@ -17,7 +17,7 @@ from typing import Any
 
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.programs.question_writer.base import WEIGHTS, Excerpt, Topic
-from ragc.programs.question_writer.spans import spans
+from ragc.programs.question_writer.spans import names_something, sole_spans
 from ragc.programs.sentences import all_sentences
 
 Rows = Callable[[], Iterable[Mapping[str, Any]]]
@@ -45,7 +45,8 @@ def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Topic]:
     """Returns the first `n` sentences to ask about, each with the kind of its question.
 
     The first sentence of every document comes first, in an order drawn from the ids, then every second one;
-    in a document, sentences with a name or number to ask for come first.
+    in a document, those come first that have the only name, number or date of its kind around them. Sentences
+    in which each has a rival are not asked about.
     """
     chosen: list[tuple[int, str, Topic]] = []
     for _, passages in groupby(rows(), key=_document):
@@ -57,9 +58,14 @@ def candidates(rows: Rows, n: int, kinds: Sequence[str]) -> list[Topic]:
     return [one for _, _, one in chosen]
 
 
-def _rank(one: Topic) -> tuple[bool, str]:
+def _rank(one: Topic) -> tuple[int, str]:
+    """Returns 0 with an answer that has no rival around the sentence, 2 without names and numbers, else 1."""
     first = one.excerpts[0]
-    return one.kind == "single" and not spans(first.sentence, first.title), one.id
+    if one.kind != "single":
+        return 1, one.id
+    if sole_spans(first.sentence, first.title, first.text):
+        return 0, one.id
+    return (1 if names_something(first.sentence, first.title) else 2), one.id
 
 
 def _document(row: Mapping[str, Any]) -> str:
@@ -72,7 +78,9 @@ def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Topic]
         if not _is_statement(sentence):
             continue
         name = hashlib.sha256(f"{row['id']}\n{sentence}".encode("utf-8", "replace")).hexdigest()
-        yield Topic(f"w-{name[:12]}", _kind(name, kinds), (_excerpt(row, sentences, at),))
+        kind, title = _kind(name, kinds), str(row["title"])
+        if kind != "single" or sole_spans(sentence, title) or not names_something(sentence, title):
+            yield Topic(f"w-{name[:12]}", kind, (_excerpt(row, sentences, at),))
 
 
 def _is_statement(sentence: str) -> bool:

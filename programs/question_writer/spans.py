@@ -30,6 +30,10 @@ _AND_NUMBER = re.compile(r",?\s(?:and|or|to)\s(?:in\s|from\s)?\d|,\s\d{4}\b")
 _NUMBER_AND = re.compile(r"\d[\w.]*,?\s(?:and|or|to)\s(?:in\s|from\s)?$|\b\d{4},\s$")
 _PART_OF = re.compile(r"\b(?:early|late|mid)[-\s]$", re.IGNORECASE)
 _RANGE = re.compile(r"\b(\d{4})\s?[\u2013-]\s?\d{2,4}$")
+_WORDS = re.compile(r"[^\W\d_]+")
+_YEAR = re.compile(r"\b\d{4}\b")
+_TIME = re.compile(r"\b\d{4}s?\b|\bcentury\b|\bdecade\b")
+_UNIT_ONLY = re.compile(r"[\d.,:/\u2013\s-]|(?<=\d)(?:st|nd|rd|th)\b")
 _OWNER = re.compile(r"['\u2019]s?(?:\s\d[\w.]*)?$")
 _CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
 _JOINED = r"(?:\s(?:of|the|de|la|von|van|der|&|for)){0,2}"
@@ -52,28 +56,64 @@ _NEVER_LAST = re.compile(
 
 
 def spans(sentence: str, title: str = "") -> tuple[str, ...]:
-    """Returns the possible answers in `sentence`, in order, without those that the `title` gives."""
-    matches = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
-    matches += [
-        (match.start(), _with_unit(match, sentence).strip(" ,.;:/-")) for match in _NUMBER.finditer(sentence)
-    ]
-    names = list(_NAME.finditer(sentence))
-    listed = _listed(sentence, names)
-    matches += [
-        (match.start(), _name(match[0]))
-        for match in names
-        if match.start() not in listed and not _only_opens(match)
-    ]
+    """Returns the possible answers in `sentence`, in order, without those that the `title` gives or that
+    abbreviate it, and without names in lists.
+    """
+    listed = _listed(sentence, list(_NAME.finditer(sentence)))
     known, options = normalise(title), list[str]()
-    for _, text in sorted(matches, key=lambda pair: (pair[0], -len(pair[1]))):
+    for start, text in _mentions(sentence):
         plain = normalise(text)
-        if not plain or len(text) > 60 or plain in known or any(plain in normalise(o) for o in options):
+        if start in listed or len(text) > 60 or plain in known or any(plain in normalise(o) for o in options):
             continue
-        if _RANGE.search(text) or _one_of_several(sentence, text):
+        if _RANGE.search(text) or abbreviates(text, title) or _one_of_several(sentence, text):
             continue
         options.append(text)
     whole = [one for one in options if not any(one != o and normalise(one) in normalise(o) for o in options)]
     return tuple(whole[:MAX_SPANS])
+
+
+def sole_spans(sentence: str, title: str = "", around: str = "") -> tuple[str, ...]:
+    """Returns the possible answers in `sentence` that are the only one of their kind in it and in `around`.
+
+    Of two names, two years or two numbers of the same unit a small model takes the wrong one, and a question
+    often fits both. In languages that write all nouns with a capital only numbers remain.
+    """
+    texts = [text for place in (sentence, around) for _, text in _mentions(place)]
+    texts += _YEAR.findall(f"{sentence} {around}")
+    known = normalise(title)
+    others = [(_kind(text), normalise(text)) for text in texts if normalise(text) not in known]
+
+    def is_sole(option: str) -> bool:
+        kind, plain = _kind(option), f" {normalise(option)} "
+        rivals = (f" {other} " for other_kind, other in others if other_kind == kind)
+        return all(other in plain or plain in other for other in rivals)
+
+    return tuple(option for option in spans(sentence, title) if is_sole(option))
+
+
+def names_something(sentence: str, title: str = "") -> bool:
+    """Returns whether `sentence` has a name, number, date or quoted title beside those of the `title`."""
+    known = normalise(title)
+    return any(normalise(text) not in known for _, text in _mentions(sentence))
+
+
+def _mentions(sentence: str) -> list[tuple[int, str]]:
+    """Returns the names, numbers, dates and quoted titles in `sentence` with their starts, in order."""
+    found = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
+    found += [
+        (match.start(), _with_unit(match, sentence).strip(" ,.;:/-")) for match in _NUMBER.finditer(sentence)
+    ]
+    found += [
+        (match.start(), _name(match[0])) for match in _NAME.finditer(sentence) if not _only_opens(match)
+    ]
+    return sorted((one for one in found if normalise(one[1])), key=lambda one: (one[0], -len(one[1])))
+
+
+def _kind(text: str) -> str:
+    """Returns "time" for a year, a date or a century, the unit of another number, and "name" for the rest."""
+    if _TIME.search(text):
+        return "time"
+    return _UNIT_ONLY.sub("", text) if any(char.isdigit() for char in text) else "name"
 
 
 def _listed(sentence: str, names: Sequence[re.Match[str]]) -> set[int]:
@@ -104,6 +144,13 @@ def _one_of_several(sentence: str, text: str) -> bool:
         return False
     before, _, after = sentence.partition(text)
     return bool(_AND_NUMBER.match(after) or _NUMBER_AND.search(before) or _PART_OF.search(before))
+
+
+def abbreviates(text: str, title: str) -> bool:
+    """Returns whether `text` is the first letters of the title's words, such as IPAF."""
+    words = _WORDS.findall(title)
+    short = [word for word in words if word.casefold() not in STOP_WORDS]
+    return len(text) > 1 and text in ("".join(word[0].upper() for word in some) for some in (words, short))
 
 
 def _with_unit(number: re.Match[str], sentence: str) -> str:

@@ -7,6 +7,7 @@ call cannot say in its types is a rejected question, not an error.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,7 +15,10 @@ from typing import Any, TypeVar
 from ragc.corpora.embed.base import Embedder
 from ragc.errors import ParseFailure
 from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.spelled import value_tokens
+from ragc.programs.question_writer import examples
 from ragc.programs.question_writer.base import (
+    MIN_CONFIRMED,
     WEIGHTS,
     CheckedQuestion,
     DraftQuestion,
@@ -24,11 +28,19 @@ from ragc.programs.question_writer.base import (
 )
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
-from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, NO_KIND, PERSON, open_details
-from ragc.programs.question_writer.spans import spans
+from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, open_details
+from ragc.programs.question_writer.spans import sole_spans
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
-from ragc.signatures.question import AskAgain, AskComparison, AskLinked, AskMissing, AskSentence, NameKind
+from ragc.signatures.question import (
+    AskAgain,
+    AskComparison,
+    AskLinked,
+    AskMissing,
+    AskSentence,
+    ConfirmAnswer,
+    NameKind,
+)
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 
@@ -38,57 +50,9 @@ PAIRS = ("two_passage", "comparison")
 NEIGHBOURS = 3
 """The passages that must not answer an unanswerable question, beside its own."""
 
-_WRITE, _ANSWER = Sampling(max_tokens=140), Sampling(max_tokens=48)
+_WRITE, _ANSWER, _SAY = Sampling(max_tokens=140), Sampling(max_tokens=48), Sampling(max_tokens=16)
 _INSTRUCTION_TOKENS = 420
 _TOKENS_A_WORD = 1.5
-
-_MUSEUM = (
-    "The Harbour Museum stands on the old quay of Tarnsey. It opened in 1974 and holds 312 model ships. "
-    "Entry is free on Sundays."
-)
-_ASK_EXAMPLE = {
-    "title": "Harbour Museum",
-    "passage": _MUSEUM,
-    "sentence": "It opened in 1974 and holds 312 model ships.",
-    "answer": "1974",
-    "question": "In which year did the museum in the harbour of Tarnsey open?",
-}
-_KIND_EXAMPLES = (
-    {
-        "title": "Lena Orbeck",
-        "passage": "Lena Orbeck is a Norwegian novelist. Her first novel won the Brevik Prize.",
-        "kind": PERSON,
-    },
-    {
-        "title": "List of lighthouses in Tarnsey",
-        "passage": "Tarnsey has nine lighthouses, of which four are still lit.",
-        "kind": NO_KIND,
-    },
-    {"title": "Harbour Museum", "passage": _MUSEUM, "kind": "a company, school, club or other organisation"},
-)
-_MISSING_EXAMPLE = {
-    "subject": "Harbour Museum",
-    "passage": _MUSEUM,
-    "missing": "the number of people who work there",
-    "question": "How many people does the Harbour Museum in Tarnsey employ?",
-}
-_AGAIN_EXAMPLES = (
-    {
-        "title": "Harbour Museum",
-        "sentence": "It opened in 1974 and holds 312 model ships.",
-        "answer": "1974",
-        "draft": "In which year did it open?",
-        "question": "When did the Harbour Museum of Tarnsey welcome its first visitors?",
-    },
-    {
-        "title": "Lena Orbeck",
-        "sentence": "Orbeck wrote her first novel in a lighthouse on Senja.",
-        "answer": "Senja",
-        "draft": "On which island did Lena Orbeck write her first novel?",
-        "question": "Which island was home to Lena Orbeck while she worked on her debut book?",
-    },
-)
-"""Demonstrations of the calls that write by default; small models repeat themselves without one."""
 
 MENDED = ("self_contained", "own_words")
 """The checks whose failure has the question written once more."""
@@ -97,14 +61,15 @@ T = TypeVar("T")
 
 
 def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
-    """Returns the most that `tries` questions of `kinds` take: one call writes, one may write again, and two
-    check; or one names the subject's kind, two write, and one checks.
+    """Returns the most that `tries` questions of `kinds` take: one call writes, one may write again, and
+    three check; or one names the subject's kind, two write, and one checks.
     """
     share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
     excerpts = 1 + share
-    most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (excerpts + max(excerpts, NEIGHBOURS))
-    prompt = int(tries * (4 * _INSTRUCTION_TOKENS + most_shown))
-    return WritingCost(tries, 4 * tries, prompt, tries * 2 * (_WRITE.max_tokens + _ANSWER.max_tokens))
+    most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (2 * excerpts + max(excerpts, NEIGHBOURS))
+    prompt = int(tries * (5 * _INSTRUCTION_TOKENS + most_shown))
+    reply = 2 * (_WRITE.max_tokens + _ANSWER.max_tokens) + _SAY.max_tokens
+    return WritingCost(tries, 5 * tries, prompt, tries * reply)
 
 
 class QuestionWriter:
@@ -120,12 +85,14 @@ class QuestionWriter:
         self._limit = asyncio.Semaphore(max(1, self.target.concurrency))
         self._runtime, self._wording = runtime, wording
         call = self._call
-        self._single = call(AskSentence, _WRITE, _ASK_EXAMPLE)
-        self._again = call(AskAgain, _WRITE, *_AGAIN_EXAMPLES)
-        self._kind = call(limit_options(NameKind, "kind", KINDS_OF_SUBJECT), _ANSWER, *_KIND_EXAMPLES)
+        self._single = call(AskSentence, _WRITE, examples.ASK)
+        self._again = call(AskAgain, _WRITE, *examples.AGAIN)
+        self._kind = call(limit_options(NameKind, "kind", KINDS_OF_SUBJECT), _ANSWER, *examples.KIND)
         self._linked, self._comparison = call(AskLinked, _WRITE), call(AskComparison, _WRITE)
         self._answer = call(abstaining(ShortAnswer), _ANSWER)
         self._alone = call(ClosedBookAnswer, _ANSWER)
+        self._confirm = call(ConfirmAnswer, _SAY)
+        self._confirm.logprobs = "logprobs" in self.target.capabilities
 
     def _call(self, signature: Any, sampling: Sampling, *examples: Mapping[str, str]) -> RagPredict:
         own = worded(signature, self._wording)
@@ -191,8 +158,8 @@ class QuestionWriter:
             "comparison": (self._comparison, pair),
         }
         call, values = inputs[candidate.kind]
-        if candidate.kind == "single" and (options := spans(first.sentence, first.title)):
-            call = self._call(limit_options(AskSentence, "answer", options), _WRITE, _ASK_EXAMPLE)
+        if candidate.kind == "single" and (options := sole_spans(first.sentence, first.title)):
+            call = self._call(limit_options(AskSentence, "answer", options), _WRITE, examples.ASK)
         try:
             async with self._limit:
                 reply = await call.acall(**values)
@@ -209,12 +176,12 @@ class QuestionWriter:
             options = open_details(str(kind), f"{first.title}\n{first.whole}", candidate.id)
             if not options:
                 return DraftQuestion(candidate, problem="no_open_detail")
-            ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, _MISSING_EXAMPLE)
+            ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, examples.MISSING)
             async with self._limit:
                 reply = await ask.acall(subject=first.title, passage=first.text)
         except ParseFailure:
             return DraftQuestion(candidate, problem="unreadable")
-        return DraftQuestion(candidate, _line(reply.question))
+        return DraftQuestion(candidate, _line(reply.question), detail=str(reply.missing))
 
     async def _mend(self, one: CheckedQuestion) -> CheckedQuestion:
         """Has a question that does not name its subject, or repeats its passage, written once more.
@@ -254,7 +221,25 @@ class QuestionWriter:
             alone = str(reply.answer)
         except ParseFailure:
             alone = ""
-        return _with_check(one, "needs_passage", passed=not same_answer(alone, draft.answer))
+        one = _with_check(one, "needs_passage", passed=not same_answer(alone, draft.answer))
+        return one if one.failed else _with_check(one, "confirmed", passed=await self._is_confirmed(draft))
+
+    async def _is_confirmed(self, draft: DraftQuestion) -> bool:
+        """Returns whether the model says, and is sure, that the passages give the answer to the question.
+
+        A small model says yes to nearly all, but to wrong ones with a lower probability.
+        """
+        passage = "\n\n".join(one.shown for one in draft.candidate.excerpts)
+        try:
+            async with self._limit:
+                reply = await self._confirm.acall(
+                    passage=passage, question=draft.question, answer=draft.answer
+                )
+        except ParseFailure:
+            return False
+        tokens = value_tokens(reply.get("logprobs") or (), "right", reply.right)
+        sure = math.exp(sum(token.logprob for token in tokens)) if tokens else 1.0
+        return bool(reply.right == "yes" and sure >= MIN_CONFIRMED)
 
     def _without_duplicates(
         self, checked: Sequence[CheckedQuestion], known: KnownQuestions

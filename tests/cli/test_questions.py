@@ -32,7 +32,7 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "docs"
     folder.mkdir()
     for town in TOWNS:
-        text = f"The plant in {town} was founded by Ada Quill{town[-2:]} after a long war."
+        text = f"The plant of {town} is a company that Ada Quill{town[-2:]} founded after a long war."
         (folder / f"{town}.md").write_text(f"# Plant {town}\n\n{text}\n")
     return folder
 
@@ -47,14 +47,21 @@ def teach(request: ChatRequest) -> str | Reply:
     town = town_in(shown)
     properties: Mapping[str, Any] = (request.schema or {})["properties"]
     if "kind" in properties:
-        return json.dumps({"kind": "a town, country, building or other place"})
+        return json.dumps({"kind": "a company, school, club or other organisation"})
     if "missing" in properties:
         detail = properties["missing"]["enum"][0]
-        return json.dumps({"missing": detail, "question": f"What do the boats of {town} cost per year?"})
+        return json.dumps(
+            {
+                "missing": detail,
+                "question": f"Which income, staff or street address has Plant {town} for boats?",
+            }
+        )
     if list(properties) == ["answer", "question"]:
         question = f"Which person created the factory of {town}?"
         return json.dumps({"answer": f"Ada Quill{town[-2:]}", "question": question})
-    knows = "was founded by" in shown and "boats" not in shown
+    if "right" in properties:
+        return json.dumps({"right": "yes"})
+    knows = "founded after" in shown and "boats" not in shown
     return json.dumps({"answer": f"Ada Quill{town[-2:]}" if knows else "unknown"})
 
 
@@ -75,7 +82,7 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     notes = Notes()
     project, _ = new(count=24, progress=notes)
     assert project.questions == 24 == len(questions())
-    assert any("at most 120 calls" in line for line in notes.notes)
+    assert any("at most 150 calls" in line for line in notes.notes)
     assert {row["kind"] for row in questions()} == {"single", "unanswerable"}
     assert all(row["document"] in row["passages"] for row in questions())
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
@@ -160,7 +167,7 @@ def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Pa
 def test_a_dry_run_bounds_the_calls_and_writes_nothing(docs: Path) -> None:
     target = ScriptedTarget(teach)
     planned = ragc.new("docs", teacher=target, count=10, dry_run=True)
-    assert (planned["tries"], planned["calls"]) == (20, 80)
+    assert (planned["tries"], planned["calls"]) == (20, 100)
     assert planned["prompt_tokens"] > 0
     assert not Path("docs-ragc").exists()
     assert target.requests == []

@@ -11,9 +11,10 @@ from ragc.programs.question_writer import checks
 from ragc.programs.question_writer.base import DraftQuestion, Excerpt, Topic
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import candidates, digest_of, nearest
-from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, PERSON, open_details
-from ragc.programs.question_writer.spans import spans
+from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, PERSON, asks_for, open_details
+from ragc.programs.question_writer.spans import sole_spans, spans
 
+COMPANY, SONG = "a company, school, club or other organisation", "a film, book, song, show or game"
 TEXT = "The Harbour Museum opened in 1974. It holds 312 model ships. Entry is free on Sundays."
 
 
@@ -44,6 +45,10 @@ def failed(one: DraftQuestion) -> str:
         ("How many ships does it own in all?", "312", "single", "self_contained"),
         ("Which year, 1974 or later, saw the Harbour Museum inaugurated?", "1974", "single", "hides_answer"),
         ("When was the Harbour Museum demolished?", "1988", "single", "stated"),
+        ("In which year was the museum at the harbour inaugurated?", "Sundays", "single", "fits_answer"),
+        ("How many vessels does the Harbour Museum own?", "free on Sundays", "single", "fits_answer"),
+        ("Who inaugurated the museum at the harbour?", "1974", "single", "fits_answer"),
+        ("How many vessels did the Harbour Museum own in 1980?", "312", "single", "one_fact"),
         ("The Harbour Museum opened in what, on Sundays free?", "1974", "single", "own_words"),
     ],
 )
@@ -69,6 +74,36 @@ def test_a_question_names_its_subject() -> None:
     assert not checks.self_contained(draft("Which novel won the prize in 1974?"))
     assert not checks.self_contained(draft("In which language was the 1920 film directed in Oslo?"))
     assert checks.self_contained(draft("Who directed the film Heat?"))
+    assert not checks.self_contained(draft("On which day did the ships reach Bergen?"))
+    flood = Excerpt("f.md", "f.md", "1953 North Sea flood disaster", TEXT, TEXT, TEXT, digest_of("", TEXT))
+    assert not checks.self_contained(draft("How many died in the flood disaster?", "312", "single", flood))
+    assert checks.self_contained(draft("How many died in the North Sea flood?", "312", "single", flood))
+
+
+def test_an_unanswerable_question_has_the_whole_title() -> None:
+    assert checks.self_contained(draft("How many people does the Harbour Museum employ?", "", "unanswerable"))
+    assert not checks.self_contained(draft("When was the Museum's Lena Orbeck born?", "", "unanswerable"))
+
+
+def test_an_abbreviation_of_the_title_is_no_answer() -> None:
+    named = "The Prize for Arctic Fiction (PAF) is given in spring."
+    prize = Excerpt("p.md", "p.md", "Prize for Arctic Fiction", named, named, named, digest_of("", named))
+    assert not checks.hides_answer(
+        draft("What is the Prize for Arctic Fiction called?", "PAF", "single", prize)
+    )
+    assert spans(named, "Prize for Arctic Fiction") == ()
+
+
+def test_an_unanswerable_question_asks_for_its_detail() -> None:
+    asked = {
+        "the height": "How tall is Lena Orbeck?",
+        "the names of the parents": "What are the names of Lena Orbeck's parents?",
+        "the number of people who work there": "How many staff does the Harbour Museum have?",
+        "how long it took to make": "How many months did it take to film Heat?",
+        "the person to ask about it": "Who answers questions on leave?",
+    }
+    for detail, question in asked.items():
+        assert all(asks_for(other, question) == (other == detail) for other in asked)
 
 
 def test_a_question_asks_one_thing() -> None:
@@ -78,7 +113,10 @@ def test_a_question_asks_one_thing() -> None:
 
 def test_an_unanswerable_question_has_no_names_of_its_own() -> None:
     assert not failed(draft("Who paid for the Harbour Museum?", "", "unanswerable"))
-    assert failed(draft("Who paid for the Lena Orbeck Museum?", "", "unanswerable")) == "knows_names"
+    assert (
+        failed(draft("Who paid for the Orbeck wing of the Harbour Museum?", "", "unanswerable"))
+        == "knows_names"
+    )
 
 
 def test_a_linked_answer_stands_in_the_second_passage_alone() -> None:
@@ -152,14 +190,30 @@ def rows() -> Iterable[Mapping[str, Any]]:
     return ROWS
 
 
-def test_sentences_with_a_name_or_number_are_asked_about_first() -> None:
-    text = (
-        "The shelf by the door holds many old books. The shelf holds 40 maps. All of them are worn and torn."
+def test_possible_answers_with_a_rival_are_none() -> None:
+    assert sole_spans("In 2008 the band from Oslo sold 1,200 copies.") == ("2008", "Oslo", "1,200 copies")
+    assert sole_spans("He won in Paris in 1938 with Ada Lund and in 1946 at the age of 30.") == ("30",)
+    assert sole_spans("It was founded by Edda 'Doc' Lund and Ada Berg in 1990.") == ("1990",)
+    assert sole_spans("It opened in May 1990, and it ran from 1995 to 1999.") == ()
+    around = "The mill was built in 1810. It has 4 wheels, and in 1840 it burnt down."
+    assert sole_spans("The mill was built in 1810.", "", around) == ()
+    assert sole_spans("The mill was built in 1810.", "", around.replace("1840", "spring")) == ("1810",)
+
+
+def test_sentences_with_the_only_name_or_number_are_asked_about_first() -> None:
+    sentences = (
+        "The shelf by the door holds many old books.",
+        "The shelf holds 40 maps.",
+        "The shelf was made in 1890 after the fire.",
+        "The shelf was moved in 1930 and in 1950.",
+        "The shelf is from Oslo, where it stood for long.",
+        "The shelf was mended in 1960 by two men.",
     )
-    only = [{"id": "d.md", "title": "Shelves", "text": text}]
-    assert [one.excerpts[0].sentence for one in candidates(lambda: only, 1, ("single",))] == [
-        "The shelf holds 40 maps."
-    ]
+    only = [{"id": "d.md", "title": "Shelves", "text": " ".join(sentences)}]
+    chosen = [one.excerpts[0].sentence for one in candidates(lambda: only, 9, ("single",))]
+    assert {*chosen[:2]} == {sentences[1], sentences[4]}  # the only number of maps, and the only name
+    assert {*chosen[2:4]} == {sentences[2], sentences[5]}  # the only year of its sentence
+    assert chosen[4:] == [sentences[0]]
 
 
 def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None:
@@ -173,6 +227,20 @@ def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None
     assert open_details(person, "In Deep is an album of 1994.") == ()  # no person is in sight
     everything = "he was born at a school, son of a tall mother"
     assert open_details(person, everything) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Night Tide is a 1961 Norwegian pop song recorded by Lena Orbeck, who was born in Oslo.", SONG),
+        ("Lena Orbeck is a Norwegian film director and she lives in Oslo.", PERSON),
+        ("The Tarnsey Mills were the largest paper companies of their time.", COMPANY),
+        ("The Brevik Prize is an annual art prize for painters.", ""),
+        ("Ask your manager first. The company pays for all of it.", COMPANY),
+    ],
+)
+def test_a_detail_is_of_the_kind_that_the_passage_says(said: str, kind: str) -> None:
+    assert [one for one in (PERSON, COMPANY, SONG) if open_details(one, said)] == ([kind] if kind else [])
 
 
 def test_documents_take_turns_and_the_choice_does_not_depend_on_others() -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from ragc.core import event_loop
-from ragc.programs.question_writer.base import CheckedQuestion
+from ragc.programs.question_writer.base import MIN_CONFIRMED, CheckedQuestion
 from ragc.programs.question_writer.checks import KnownQuestions
 from ragc.programs.question_writer.choose import candidates
-from ragc.programs.question_writer.details import NO_KIND
+from ragc.programs.question_writer.details import NO_KIND, PERSON
 from ragc.programs.question_writer.file import row_of
 from ragc.programs.question_writer.writer import QuestionWriter, bound
 from ragc.programs.runtime import Runtime
-from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ScriptedTarget
 
 ROWS = [
     {"id": f"d{n}.md", "title": f"Plant {n}", "source": f"d{n}.md",
-     "text": f"The plant in Northtown{n} was founded by Ada{n} Quill after a long war."}
+     "text": f"The plant in northtown{n} is a company that Ada{n} Quill founded after a long war."}
     for n in range(12)
 ]  # fmt: skip
+
+
+OPEN = "Which income, staff or street address has Plant {} for its boats?"
 
 
 class Teacher:
@@ -30,23 +36,25 @@ class Teacher:
 
     kind = "a company, school, club or other organisation"
 
-    def __init__(self, alone: str = "somebody", shown_answer: str = "") -> None:
-        self.alone, self.shown_answer = alone, shown_answer
+    def __init__(self, alone: str = "somebody", shown_answer: str = "", right: str = "yes") -> None:
+        self.alone, self.shown_answer, self.right = alone, shown_answer, right
 
     def __call__(self, request: ChatRequest) -> str | Reply:
         shown = request.messages[-1].content
         properties: Mapping[str, Any] = (request.schema or {})["properties"]
-        number = "".join(re.findall(r"Northtown(\d+)", shown)[:1])
+        number = "".join(re.findall(r"northtown(\d+)", shown)[:1])
         if "kind" in properties:
             return json.dumps({"kind": self.kind})
         if "missing" in properties:
             detail = properties["missing"]["enum"][0]
-            return json.dumps({"missing": detail, "question": f"What do boats of Ada{number} cost per year?"})
+            return json.dumps({"missing": detail, "question": OPEN.format(number)})
         if list(properties) == ["answer", "question"]:
-            assert f"Ada{number} Quill" in properties["answer"]["enum"]
-            question = f"Which person created the factory of Northtown{number}?"
+            assert f"Ada{number} Quill" == properties["answer"]["const"]
+            question = f"Which person created the plant of northtown{number}?"
             return json.dumps({"answer": f"Ada{number} Quill", "question": question})
-        if "Quill after" not in shown:
+        if "right" in properties:
+            return json.dumps({"right": self.right})
+        if "Quill founded" not in shown:
             return json.dumps({"answer": self.alone})
         if "boats" in shown:
             return json.dumps({"answer": "unknown"})
@@ -69,7 +77,7 @@ def test_a_question_that_passes_names_its_passage_document_and_checks() -> None:
     name = single["gold_ids"][0]
     assert single["document"] == name
     assert single["answers"] == [f"Ada{name[1:-3]} Quill"]
-    assert single["checks"][-3:] == ["answerable", "needs_passage", "no_duplicate"]
+    assert single["checks"][-4:] == ["answerable", "needs_passage", "confirmed", "no_duplicate"]
     assert 0 < single["overlap"] <= 0.85
     open_one = next(row_of(one, "t") for one in written if one.draft.candidate.kind == "unanswerable")
     assert open_one["answers"][0] == "unknown"
@@ -82,11 +90,28 @@ def test_what_the_model_knows_or_cannot_find_is_rejected() -> None:
     assert {one.failed for one in known} == {"needs_passage"}
     lost = write(Teacher(shown_answer="unknown"), ("single",))
     assert {one.failed for one in lost} == {"answerable"}
+    denied = write(Teacher(right="no"), ("single",))
+    assert {one.failed for one in denied} == {"confirmed"}
+
+
+@pytest.mark.parametrize(("probability", "failed"), [(MIN_CONFIRMED - 0.1, "confirmed"), (0.95, "")])
+def test_a_yes_of_which_the_model_is_not_sure_is_none(probability: float, failed: str) -> None:
+    teacher = Teacher()
+
+    def reply(request: ChatRequest) -> str | Reply:
+        text = str(teacher(request))
+        if not request.logprobs:
+            return text
+        before, _, after = text.partition("yes")
+        tokens = ((before, 0.0), ("yes", math.log(probability)), (after, 0.0))
+        return Reply(text, logprobs=tuple(TokenLogprob(*token) for token in tokens))
+
+    assert {one.failed for one in write(reply, ("single",))} == {failed}
 
 
 def _known(request: ChatRequest) -> str | Reply:
     shown = request.messages[-1].content
-    number = "".join(char for char in shown.partition("Northtown")[2].split()[0] if char.isdigit())
+    number = "".join(char for char in shown.partition("northtown")[2].split()[0] if char.isdigit())
     return Teacher(alone=f"Ada{number} Quill")(request)
 
 
@@ -94,7 +119,7 @@ def test_a_reply_that_cannot_be_read_rejects_its_question_alone() -> None:
     teacher = Teacher()
 
     def reply(request: ChatRequest) -> str | Reply:
-        shown = any("Northtown3 " in message.content for message in request.messages)
+        shown = any("northtown3 " in message.content for message in request.messages)
         return "no such thing" if shown else teacher(request)
 
     failures = [one.failed for one in write(reply, ("single",))]
@@ -104,6 +129,12 @@ def test_a_reply_that_cannot_be_read_rejects_its_question_alone() -> None:
 def test_a_subject_of_no_kind_gets_no_unanswerable_question() -> None:
     teacher = Teacher()
     teacher.kind = NO_KIND
+    assert {one.failed for one in write(teacher, ("unanswerable",))} == {"no_open_detail"}
+
+
+def test_a_passage_that_calls_its_subject_another_thing_gets_none_either() -> None:
+    teacher = Teacher()
+    teacher.kind = PERSON
     assert {one.failed for one in write(teacher, ("unanswerable",))} == {"no_open_detail"}
 
 
@@ -117,17 +148,17 @@ def test_a_question_without_its_subject_is_written_once_more() -> None:
             if list((request.schema or {})["properties"]) == ["question"]:
                 drafts.append(request.messages[-1].content)
                 return json.dumps({"question": again})
-            return str(teacher(request)).replace("factory of Northtown", "factory of them in ")
+            return str(teacher(request)).replace("plant of northtown", "one of them in ")
 
         return answer
 
     mended = write(reply("Who set up the Plant works?"), ("single",))
     assert {one.draft.question for one in mended if not one.failed} == {"Who set up the Plant works?"}
     assert len(drafts) == 12
-    assert all("factory of them" in shown and "Quill" in shown for shown in drafts)
+    assert all("one of them" in shown and "Quill" in shown for shown in drafts)
     same = write(reply("Who set it up there for them?"), ("single",))
     assert {one.failed for one in same} == {"self_contained"}
-    assert all("factory of them" in one.draft.question for one in same)  # the draft stays
+    assert all("one of them" in one.draft.question for one in same)  # the draft stays
 
 
 def test_two_passages_are_those_nearest_to_each_other() -> None:
@@ -138,4 +169,4 @@ def test_two_passages_are_those_nearest_to_each_other() -> None:
         return json.dumps({"answer": "no", "question": "Is this one question?"})
 
     assert {one.failed for one in write(reply, ("two_passage",))} == {"self_contained"}
-    assert all(text.count("Northtown") == 2 for text in shown)
+    assert all(text.count("northtown") == 2 for text in shown)
