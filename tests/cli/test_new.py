@@ -121,6 +121,16 @@ def test_a_run_without_arguments_keeps_the_questions_and_targets_of_the_one_befo
     assert "[data]" not in Path("docs-ragc/recipe.toml").read_text("utf-8")
 
 
+def test_a_file_of_questions_below_the_recipe_is_named_from_there(docs: Path) -> None:
+    Path("made").mkdir()
+    file = questions(Path("made/q.csv"))
+    for _ in range(2):
+        project = ragc.new("docs", out="made", questions=file)
+        assert ragc.recipe.load(project.folder / "recipe.toml").data.questions == "q.csv"
+        file = Path("made/q.csv").resolve()
+    assert ragc.new("docs", out="made").questions == 24
+
+
 def test_no_questions_are_written_for_a_changed_recipe_that_names_others(
     docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,7 +114,7 @@ def new(
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     target = _target_of(path, out)
     choice, lines = _as_before(choice, target)
-    chosen = _questions_of(choice)
+    chosen = _questions_of(choice, target)
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
         what = "the documents"
@@ -214,7 +214,7 @@ def plan_only(
         raise UsageError(f"{str(path)!r} is no folder; name a folder of documents, such as docs/.")
     target = _target_of(path, out)
     choice, _ = _as_before(choice, target)
-    plan = _questions_of(choice).plan
+    plan = _questions_of(choice, target).plan
     if plan is None:
         return {"model": "", "tries": 0, "calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "usd": 0.0}
     recipe = _recipe_of(target, _targets(choice.sets, target), choice)
@@ -243,9 +243,9 @@ class _Questions:
         return _Questions(QUESTIONS if written.count >= MIN_QUESTIONS else "", columns, written.count)
 
 
-def _questions_of(choice: QuestionChoice) -> _Questions:
+def _questions_of(choice: QuestionChoice, target: Path) -> _Questions:
     if choice.file is not None:
-        return _questions_in(choice.file)
+        return _questions_in(choice.file, target)
     if not choice.write:
         return _Questions()
     return _Questions(plan=question_set.Plan(choice.count, choice.kinds))
@@ -334,9 +334,9 @@ def _readers(readers: Mapping[str, str]) -> dict[str, str]:
     return {suffix.lower(): reference for suffix, reference in readers.items()}
 
 
-def _questions_in(path: Path) -> _Questions:
+def _questions_in(path: Path, target: Path) -> _Questions:
     """Returns the questions in the file `path`: as they are if all have gold answers, else a plan to answer
-    them.
+    them. A file below `target` is named from there, so that the folder can be moved and packed.
 
     Raises UsageError where the file or its questions are not there, or too few have answers.
     """
@@ -362,7 +362,9 @@ def _questions_in(path: Path) -> _Questions:
     if "id" not in names:
         columns = {"id": "#", **columns}
     _sizes(len(readable))
-    return _Questions(str(path.resolve()), columns, len(readable))
+    file, folder = path.resolve(), target.resolve()
+    name = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+    return _Questions(name, columns, len(readable))
 
 
 def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]) -> str:
