@@ -10,12 +10,15 @@ from ragc.corpora.documents.plain import decoded
 
 _NO_CONTENT = (
     "//script|//style|//noscript|//template|//nav|//footer|//aside|//form|//iframe|//svg|//comment()"
+    "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
 )
 _ROLES = '//*[@role="navigation" or @role="banner" or @role="contentinfo" or @role="search" or @hidden]'
 
 
 def read(path: Path) -> Document:
-    """Reads the main part of a page, else its body; navigation, footers, scripts and forms are left out."""
+    """Reads the main part of a page, else its body; navigation, footers, scripts, forms and the
+    links of headings to themselves are left out.
+    """
     from lxml import etree
     from lxml import html as lxml_html
     from markdownify import markdownify

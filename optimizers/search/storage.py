@@ -203,6 +203,11 @@ def study_directory(out: Path) -> Path:
     return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
 
 
+def default_out(recipe: str | Path) -> Path:
+    """Returns the folder that a compile of the file `recipe` writes to where none is named."""
+    return Path("compiled") / Path(recipe).stem
+
+
 def difference(before: str, after: str) -> str:
     """Returns the removed (-) and added (+) lines, at most three, then the number of the others."""
     lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
@@ -212,7 +217,8 @@ def difference(before: str, after: str) -> str:
 
 def find(path: str | Path) -> Path:
     """Returns the study directory for `path`, which is as in `status`. Raises ArtefactError."""
-    for directory in (Path(path), study_directory(Path(path))):
+    outs = [Path(path), default_out(path)] if Path(path).suffix == ".toml" else [Path(path)]
+    for directory in (Path(path), *map(study_directory, outs)):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
     shown = bare_address(str(path)) if secrets(str(path)) else path

@@ -65,8 +65,8 @@ _NOTHING = (
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
-    """Returns the status of the study at `path`: the --out directory of a compile, or the study's own
-    directory.
+    """Returns the status of the study at `path`: the --out directory of a compile, the study's own directory,
+    or the recipe of a compile without --out.
 
     A study of `ragc.study` is also found by its recipe file or its name. `trust_targets` allows the addresses
     in a directory from elsewhere. Raises ArtefactError when there is no study, Untrusted for an address that

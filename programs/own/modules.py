@@ -71,9 +71,10 @@ def _instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
     except RagcError:
         raise
     except Exception as error:
+        needed = isinstance(error, TypeError) and "argument" in str(error)
         raise UsageError(
             f"The program {name!r} cannot be built without arguments: {type(error).__name__}: {error}; "
-            "give every argument of __init__ a default."
+            f"{'give every argument of __init__ a default' if needed else 'mend its __init__'}."
         ) from error
     return built
 

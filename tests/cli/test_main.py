@@ -134,4 +134,6 @@ def test_asking_what_does_not_exist_is_one_sentence(folder: Path, capsys: pytest
     assert main(["ask", "nowhere", "Why?"]) == 2
     assert "nowhere" in read_error(capsys)
     assert main(["eval", str(folder)]) == 2
-    assert "holds no compiled program" in read_error(capsys)
+    assert f"holds no compiled program (no program.json); it holds a recipe: name {folder}" in read_error(
+        capsys
+    )

@@ -103,6 +103,45 @@ def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
     assert recipe.read_text("utf-8").endswith("# mine\n")
 
 
+def test_a_run_without_arguments_keeps_the_questions_and_targets_of_the_one_before(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--set", "targets.main.kind=hosted", "--set", "targets.main.model=openai/ours"]
+    assert main(["new", "docs", "--questions", str(questions(Path("q.csv"))), *given]) == 0
+    first = Path("docs-ragc/recipe.toml").read_bytes()
+    (docs / "note.txt").write_text("The office opens at ten.\n")
+    assert main(["new", "docs", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "No questions would be written, and nothing sent."
+    assert main(["new", "docs"]) == 0
+    out = capsys.readouterr().out
+    assert f"The questions are those of {Path('q.csv').resolve()}, as before" in out
+    assert out.splitlines()[-1] == "Next: ragc compile docs-ragc/recipe.toml"
+    assert Path("docs-ragc/recipe.toml").read_bytes() == first
+    assert main(["new", "docs", "--no-questions"]) == 0
+    assert "[data]" not in Path("docs-ragc/recipe.toml").read_text("utf-8")
+
+
+def test_a_file_of_questions_below_the_recipe_is_named_from_there(docs: Path) -> None:
+    Path("made").mkdir()
+    file = questions(Path("made/q.csv"))
+    for _ in range(2):
+        project = ragc.new("docs", out="made", questions=file)
+        assert ragc.recipe.load(project.folder / "recipe.toml").data.questions == "q.csv"
+        file = Path("made/q.csv").resolve()
+    assert ragc.new("docs", out="made").questions == 24
+
+
+def test_no_questions_are_written_for_a_changed_recipe_that_names_others(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "docs", "--questions", str(questions(Path("q.csv")))]) == 0
+    with Path("docs-ragc/recipe.toml").open("a") as file:
+        file.write("# mine\n")
+    assert main(["new", "docs"]) == 0
+    assert "as before" in capsys.readouterr().out
+    assert not Path("docs-ragc/questions.jsonl").exists()
+
+
 def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:
     project = ragc.new("docs", questions=questions(Path("q.csv"), 60))
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
@@ -181,7 +220,8 @@ def test_a_corpus_stays_when_nothing_can_be_read_any_more(docs: Path) -> None:
         (["docs", "--count", "0"], "At least 1 question of one kind can be written, found 0."),
         (["docs", "--set", "seed=3"], "--set of ragc new sets a target, such as targets.teacher.kind=vllm"),
         (["docs", "--no-questions", "--questions", "q.csv"], "takes --no-questions or --questions, not both"),
-        (["docs", "--questions", "none.csv"], "--questions none.csv"),
+        (["docs", "--questions", "none.csv"], "--questions none.csv: there is no such file. Did you mean"),
+        (["docs", "--questions", "bare"], "--questions bare is a folder; name a file, CSV or JSONL."),
         (["docs", "--reader", "xyz=my:read"], "A reader is .SUFFIX=MODULE:FUNCTION"),
         (["docs", "--reader", ".xyz"], "--reader takes .SUFFIX=MODULE:FUNCTION, found '.xyz'"),
     ],

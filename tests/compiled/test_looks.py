@@ -251,7 +251,7 @@ def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_t
     assert main(["eval", plain, chosen]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "out: The program was chosen by its scores on these questions, so they flatter it." in text
-    assert "The difference flatters it too." in text
+    assert "The difference flatters out too." in text
     assert "rec: The program" not in text
     assert main(["eval", chosen, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -13,6 +14,7 @@ import pytest
 from ragc.compiled.base import CompiledProgram
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
+from ragc.exports.formats.base import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS
@@ -146,6 +148,24 @@ def test_models_are_named_without_paths_and_addresses() -> None:
         "main": "Small-135M.Q4"
     }
     assert tables("not = = toml") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "id", "sent"),
+    [
+        ("hosted", "openai/gpt-4o-mini", "gpt-4o-mini"),
+        ("hosted", "openai/openai/gpt-oss-20b", "openai/gpt-oss-20b"),
+        ("vllm", "openai/gpt-oss-20b", "openai/gpt-oss-20b"),
+    ],
+)
+def test_a_request_to_openai_names_the_model_as_openai_does(kind: str, id: str, sent: str) -> None:
+    recipe = f'[targets.main]\nkind = "{kind}"\nmodel = "{id}"\n'
+    out = derive_export(compiled(method("vanilla"), recipe))
+    for name in ("openai-json", "prompty", "python", "baml", "promptfoo"):
+        text = "".join(content.decode() for content in format_of(name).files(out).values())
+        assert re.search(rf"(?<![/\w]){sent}\b", text), name
+        assert id == sent or id not in text, name
+    assert out.model(out.prompts[0]) == id
 
 
 def test_data_and_metric_are_told_and_the_licence_only_of_demonstrations() -> None:

@@ -120,6 +120,8 @@ def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
         ("my_metrics:broken", UsageError, "raised ValueError: no such key for the question 'What is"),
         ("my_metrics:", RecipeError, "written module:function"),
         ("bad_syntax:score", UsageError, "cannot be imported: SyntaxError"),
+        ("exits:score", UsageError, "cannot be imported: SystemExit: 3; mend the module 'exits'"),
+        ("my_metrics.py:score", UsageError, "names a file; name the module, my_metrics:score"),
         ("needs:score", UsageError, "imports 'not_there_at_all', which is not installed"),
     ],
 )
@@ -127,6 +129,7 @@ def test_what_cannot_be_used_is_one_sentence_with_its_name(
     folder: Path, name: str, kind: type[RagcError], says: str
 ) -> None:
     (folder / "bad_syntax.py").write_text("def score(:\n", "utf-8")
+    (folder / "exits.py").write_text("import sys\nsys.exit(3)\n", "utf-8")
     (folder / "needs.py").write_text("import not_there_at_all\n", "utf-8")
     with pytest.raises(kind, match=says) as error:
         compiled(folder, f'metrics.report=["{name}"]')

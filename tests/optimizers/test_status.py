@@ -109,6 +109,14 @@ def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:
     assert all(trial["values"]["tokens"] > 0 for trial in report.front)
 
 
+def test_a_study_without_out_is_found_by_its_recipe(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    run("compiled/recipe")
+    assert status("recipe.toml").study == status("compiled/recipe").study
+
+
 def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
     with pytest.raises(ArtefactError, match=r"No study is known at .*nothing.*--out directory"):
         status(folder / "nothing")

@@ -384,6 +384,12 @@ def test_text_that_is_not_toml_is_refused_with_its_line(text: str, line: int) ->
     assert message.startswith(f"line {line}: this is not TOML: ")
 
 
+def test_a_file_of_a_windows_editor_is_read(folder: Path) -> None:
+    text = 'program = "no_retrieval"\nseed = 7\n[targets.main]\nkind = "embedded"\n'
+    (folder / "recipe.toml").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert load(folder / "recipe.toml", files=False) == parse(text, base=folder, files=False)
+
+
 def test_files_that_cannot_be_read(folder: Path) -> None:
     (folder / "recipe.toml").write_bytes(b'program = "vanilla"\n# caf\xe9\n')
     with pytest.raises(RecipeError, match="line 2: this is not UTF-8 text"):

@@ -66,7 +66,8 @@ def new(
     the folder's name with `-ragc`, receives `corpus.jsonl` (a passage a page, slide, sheet or file, with
     title, section and source), `questions.jsonl` and `recipe.toml`, unless a person wrote or changed the one
     that is there. `readers` names functions of your own by suffix, such as `{".xyz": "my_readers:read"}`,
-    from a path to Markdown. Called again, only files that changed are read again.
+    from a path to Markdown. Called again, only files that changed are read again, and questions and targets
+    stay those of the recipe where none are named.
 
     With `questions` True the role teacher writes up to `count` questions of the `kinds` single, unanswerable,
     two_passage and comparison; the teacher is `teacher`, else the recipe's target of that name, else its
@@ -92,7 +93,7 @@ def new(
     write = questions is True
     choice = starter.QuestionChoice(file, write, count, tuple(kinds), teacher, tuple(sets))
     if dry_run:
-        return starter.plan_only(path, documents, choice)
+        return starter.plan_only(path, documents, choice, out=out)
     return starter.new(path, documents, choice, out=out, readers=readers, progress=progress)
 
 

@@ -90,8 +90,9 @@ def compile(
 
         return estimate(resolved, out, include_seen=include_seen)
     from ragc.optimizers import compile as compiling
+    from ragc.optimizers.search.storage import default_out
 
-    target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
+    target = Path(out) if out is not None else default_out(recipe)
     with showing(progress) as shown:
         return compiling.compile(
             resolved, target, resume=resume, again=again, progress=shown, include_seen=include_seen

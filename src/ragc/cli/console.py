@@ -102,7 +102,7 @@ def error(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Prints `value` as one indented JSON document."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    screen.results().write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def table(rows: Sequence[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from ragc.cli import console, failures
 from ragc.cli.commands import COMMANDS, module_of
-from ragc.cli.screen import escape_output
+from ragc.cli.screen import escape_output, results_alone
 from ragc.compiled.access import Access
 from ragc.core.extras import __version__
 from ragc.errors import RagcError, UnknownName, Untrusted, nearest
@@ -135,7 +135,7 @@ def _main(argv: Sequence[str] | None) -> int:
 def _run(args: argparse.Namespace) -> int:
     """Runs a command; returns its exit code, whatever it raises."""
     try:
-        with _reporting_losses(args):
+        with _reporting_losses(args), _results_alone(args):
             status: int = args.run(args)
         return status
     except RagcError as error:
@@ -152,6 +152,13 @@ def _run(args: argparse.Namespace) -> int:
             resumable = args.resumable and not args.dry_run
             console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
         return 1
+
+
+def _results_alone(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """Leads what a user's own code prints to stderr where stdout holds one document; MCP has a stdout of its
+    own.
+    """
+    return results_alone() if args.json and args.command != "mcp" else nullcontext()
 
 
 def _reporting_losses(args: argparse.Namespace) -> AbstractContextManager[None]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ragc.cli import screen
 from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.text import json_text
@@ -64,7 +64,7 @@ class RowsFile:
         content = text.encode("utf-8", "backslashreplace")
         with doing(f"Writing the rows to {self._out}", _AGAIN):
             if self._stream == "stdout":
-                sys.stdout.write(content.decode())
+                screen.results().write(content.decode())
             elif self._stream:
                 with Path(self._stream).open("wb") as file:
                     file.write(content)
@@ -74,7 +74,7 @@ class RowsFile:
 
 def _is_stdout(out: str) -> bool:
     try:
-        return os.path.samestat(os.stat(out), os.fstat(sys.stdout.fileno()))  # noqa: PTH116
+        return os.path.samestat(os.stat(out), os.fstat(screen.results().fileno()))  # noqa: PTH116
     except (OSError, ValueError, AttributeError):
         return False
 

@@ -13,6 +13,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TextIO, TypeVar
 
@@ -69,6 +70,25 @@ def escape_output(command: Callable[P, T]) -> Callable[P, T]:
             sys.stdout, sys.stderr = streams
 
     return run
+
+
+_results: list[TextIO] = []
+
+
+@contextmanager
+def results_alone() -> Iterator[None]:
+    """Leads what a user's own code prints to standard error, so that standard output holds results alone."""
+    _results.append(sys.stdout)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = _results.pop()
+
+
+def results() -> TextIO:
+    """Returns the stream of results: standard output, whatever `sys.stdout` is at the moment."""
+    return _results[-1] if _results else sys.stdout
 
 
 def width(stream: TextIO | None = None) -> int:

@@ -366,9 +366,10 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         what = f"the compiled program {str(folder)!r}"
         raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
     if not (folder / "program.json").is_file():
-        raise ArtefactError(
-            f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
-        )
+        advice = "compile one with `ragc compile`"
+        if (folder / "recipe.toml").is_file():
+            advice = f"it holds a recipe: name {folder / 'recipe.toml'}, or compile it with `ragc compile`"
+        raise ArtefactError(f"{folder} holds no compiled program (no program.json); {advice}.")
     contents: dict[str, bytes] = {}
     try:
         # Each file is read once, so that the digest covers exactly the parsed bytes.

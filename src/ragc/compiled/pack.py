@@ -176,7 +176,8 @@ def _files_of(root: Path, want: RequestedAccess) -> dict[str, Path]:
     written = PurePosixPath(want.path)
     if written.is_absolute() or ".." in written.parts:
         raise UsageError(
-            f"{want} leads out of {root}, so it has no path in a pack; compile with a path below the recipe."
+            f"{want} leads out of {root}, so it has no path in a pack; copy it below the recipe, name the "
+            "copy there and compile again, which replays what was asked."
         )
     real = root / written
     if real.is_dir():

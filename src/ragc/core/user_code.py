@@ -88,6 +88,10 @@ def _loaded(reference: str, base: Path, imported: Callable[[], ModuleType]) -> A
         module = imported()
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            if name.endswith(".py"):
+                raise UsageError(
+                    f"{reference!r} names a file; name the module, {name.removesuffix('.py')}:{attribute}."
+                ) from None
             raise UsageError(
                 f"{reference!r} names the module {name!r}, which is neither beside the recipe (in "
                 f"{str(base)!r}) nor installed; put {name.replace('.', '/')}.py there."
@@ -98,7 +102,7 @@ def _loaded(reference: str, base: Path, imported: Callable[[], ModuleType]) -> A
         ) from error
     except UsageError as error:
         raise UsageError(f"{reference!r} cannot be imported: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{reference!r} cannot be imported: {type(error).__name__}: {error}; mend the module {name!r}."
         ) from error

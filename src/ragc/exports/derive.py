@@ -128,6 +128,13 @@ def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str
     return by_role
 
 
+def openai_ids(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the name for OpenAI's API of each model that the recipe names as LiteLLM does, by its id."""
+    hosted = [one for one in (recipe.get("targets") or {}).values() if one.get("kind") == "hosted"]
+    ids = [str(one.get("model")) for one in hosted]
+    return {id: id.removeprefix("openai/") for id in ids if id.startswith("openai/")}
+
+
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Private-use characters that delimit the marker of an input."""
@@ -165,6 +172,7 @@ def derive_export(
         prompts=tuple(prompts[name] for name in order),
         graph=graph,
         models=models(recipe, state.provenance),
+        openai_ids=openai_ids(recipe),
         learned=dict(program.learned),
         note=_note(recipe) if any(prompt.demos for prompt in prompts.values()) else "",
         metric=_metric_of(recipe.get("search") or {}),

@@ -227,7 +227,7 @@ def _lost_parameters(name: str, value: Any, call: RagPredict) -> Iterator[str]:
         return
     if name == "model":
         model = call.runtime.target(call.role).model
-        if value not in (model, "model"):
+        if value not in (model, model.removeprefix("openai/"), "model"):
             yield f"-model: {value!r}; the target is of the model {model!r}, see [targets]"
         return
     from ragc.targets.openai_wire import request_body

@@ -182,7 +182,8 @@ class Case:
 class ExportedProgram:
     """A compiled program for export: its prompts in call order, and how they work together.
 
-    `models` are the ids of the models by role, without paths or addresses; a role may be missing. `note`
+    `models` are the ids of the models by role, without paths or addresses; a role may be missing.
+    `openai_ids` are the names by which a server with OpenAI's API knows those that it calls otherwise. `note`
     gives the origin and licence of demonstrations, "" without any. `cases` and `example` (one traced
     question, JSON values) are optional; `metric` is the id of the metric that the program was compiled for,
     "" when unknown.
@@ -195,6 +196,7 @@ class ExportedProgram:
     prompts: tuple[CompiledPrompt, ...]
     graph: Graph
     models: Mapping[str, str] = field(default_factory=dict)
+    openai_ids: Mapping[str, str] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     metric: str = ""
@@ -211,6 +213,11 @@ class ExportedProgram:
     def model(self, prompt: CompiledPrompt) -> str:
         """Returns the id of the model that answers `prompt`; the word `model` if it is unknown."""
         return self.models.get(prompt.role) or self.models.get("main") or "model"
+
+    def openai_model(self, prompt: CompiledPrompt) -> str:
+        """Returns the same as a request to OpenAI's API names it."""
+        id = self.model(prompt)
+        return self.openai_ids.get(id, id)
 
     @property
     def code_note(self) -> str:

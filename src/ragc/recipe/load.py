@@ -91,7 +91,7 @@ def read_text(path: Path, noun: str) -> str:
     Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
     """
     try:
-        return inputs.read_text(path)
+        return inputs.read_text(path).removeprefix("\ufeff")  # editors on Windows put it there
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
     except IsADirectoryError:
@@ -100,7 +100,7 @@ def read_text(path: Path, noun: str) -> str:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
+        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text; save it as UTF-8"]) from None
     except ValueError as error:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error}.") from None
 

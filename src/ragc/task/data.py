@@ -108,6 +108,9 @@ class RecipeData(RecipePassages):
         check_disjoint(out)
         self._note_groups(out, unfit)
         if not out.get("dev"):
+            if not (files or pool or self.data.questions):
+                how = "a CSV with the columns question and answer, or JSON lines"
+                raise DataError("data", [f"the recipe names no questions; set data.questions to {how}"])
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
 

@@ -12,8 +12,9 @@ One file, as it follows `ragc new` from the files to the recipe.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -111,14 +112,15 @@ def new(
     """Writes a corpus of the files below `path` or of `documents`, questions and a recipe; see `ragc.new`."""
     if (path is None) == (documents is None):
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
-    chosen = _questions_of(choice)
+    target = _target_of(path, out)
+    choice, lines = _as_before(choice, target)
+    chosen = _questions_of(choice, target)
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
-        target, what = Path(out or "documents-ragc"), "the documents"
+        what = "the documents"
         parts: Iterable[FileReading] = parts_of(documents or ())
     else:
         folder, what = Path(path), repr(str(path))
-        target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
         skip = [target] if choice.file is None else [target, choice.file]
         files, problems = files_in(folder, _readers(readers or {}), skip)
         if not files:
@@ -128,8 +130,7 @@ def new(
     read = _write_corpus(parts, target, what)
     if path is not None:
         forget_others(files, target / WORK)
-    targets = _targets(choice.sets)
-    lines: list[str] = []
+    targets = _targets(choice.sets, target)
     if chosen.plan is not None:
         written = question_set.make(
             target,
@@ -140,7 +141,7 @@ def new(
             choice.teacher,
         )
         chosen = chosen.with_set(written)
-        lines = _question_lines(written)
+        lines += _question_lines(written)
     wrote = _put_recipe(target, _recipe_text(chosen, targets))
     return NewProject(
         target,
@@ -153,6 +154,36 @@ def new(
         tuple(read.notes),
         tuple(lines),
     )
+
+
+def _target_of(path: str | Path | None, out: str | Path | None) -> Path:
+    """Returns the folder that a project is written to."""
+    if out is not None:
+        return Path(out)
+    name = "" if path is None else Path(path).resolve().name
+    return Path(f"{name or 'documents'}-ragc")
+
+
+def _as_before(choice: QuestionChoice, target: Path) -> tuple[QuestionChoice, list[str]]:
+    """Returns `choice`, or that of the recipe in `target` which names a file of its own where nothing else is
+    asked for, and sentences on it.
+    """
+    data = _tables_in(target).get("data")
+    named = data.get("questions") if isinstance(data, dict) else None
+    if choice.file is not None or not choice.write or named in (None, QUESTIONS):
+        return choice, []
+    line = f"The questions are those of {named}, as before; --questions FILE names others."
+    if not _is_ours(target):
+        return replace(choice, write=False), [line]
+    return replace(choice, file=target / named), [line]
+
+
+def _tables_in(target: Path) -> dict[str, Any]:
+    """Returns the tables of the recipe in `target`, none where there is no recipe or it cannot be read."""
+    try:
+        return tomllib.loads((target / RECIPE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _question_lines(written: question_set.QuestionSet) -> list[str]:
@@ -170,19 +201,26 @@ def _question_lines(written: question_set.QuestionSet) -> list[str]:
 
 
 def plan_only(
-    path: str | Path | None, documents: Iterable[Any] | None, choice: QuestionChoice
+    path: str | Path | None,
+    documents: Iterable[Any] | None,
+    choice: QuestionChoice,
+    *,
+    out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Returns a bound on what the questions of `new` take, with nothing read, sent or written."""
     if (path is None) == (documents is None):
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     if path is not None and not Path(path).is_dir():
         raise UsageError(f"{str(path)!r} is no folder; name a folder of documents, such as docs/.")
-    plan = _questions_of(choice).plan
+    target = _target_of(path, out)
+    choice, _ = _as_before(choice, target)
+    plan = _questions_of(choice, target).plan
     if plan is None:
         return {"model": "", "tries": 0, "calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "usd": 0.0}
-    runtime = question_set.teacher_runtime(_recipe_of(Path(), _targets(choice.sets), choice), choice.teacher)
-    target = next(iter(runtime.targets.values()))
-    return question_set.estimate(target, plan, question_set.TRIES * plan.count)
+    recipe = _recipe_of(target, _targets(choice.sets, target), choice)
+    runtime = question_set.teacher_runtime(recipe, choice.teacher)
+    model = next(iter(runtime.targets.values()))
+    return question_set.estimate(model, plan, question_set.TRIES * plan.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +243,20 @@ class _Questions:
         return _Questions(QUESTIONS if written.count >= MIN_QUESTIONS else "", columns, written.count)
 
 
-def _questions_of(choice: QuestionChoice) -> _Questions:
+def _questions_of(choice: QuestionChoice, target: Path) -> _Questions:
     if choice.file is not None:
-        return _questions_in(choice.file)
+        return _questions_in(choice.file, target)
     if not choice.write:
         return _Questions()
     return _Questions(plan=question_set.Plan(choice.count, choice.kinds))
 
 
-def _targets(sets: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns the targets of a recipe that is written: the embedded model, with the overrides `sets`."""
+def _targets(sets: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
+    """Returns the targets of a recipe that is written: the embedded model, with the overrides `sets`; without
+    any, those of an earlier recipe of ours.
+    """
+    if not sets and (target / RECIPE).is_file() and _is_ours(target):
+        return dict(_tables_in(target)["targets"])
     tables, problems = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
     if texts := problems.texts():
         raise RecipeError("--set", texts)
@@ -292,14 +334,16 @@ def _readers(readers: Mapping[str, str]) -> dict[str, str]:
     return {suffix.lower(): reference for suffix, reference in readers.items()}
 
 
-def _questions_in(path: Path) -> _Questions:
+def _questions_in(path: Path, target: Path) -> _Questions:
     """Returns the questions in the file `path`: as they are if all have gold answers, else a plan to answer
-    them.
+    them. A file below `target` is named from there, so that the folder can be moved and packed.
 
     Raises UsageError where the file or its questions are not there, or too few have answers.
     """
     if not path.is_file():
-        raise UsageError(f"{missing_file(f'--questions {path}', str(path), Path())}.")
+        if path.is_dir():
+            raise UsageError(f"--questions {path} is a folder; name a file, CSV or JSONL.")
+        raise UsageError(missing_file(f"--questions {path}", str(path), Path()))
     first = next(islice(rows(path), 1), None)
     if first is None or first.problems:
         reason = first.problems[0] if first is not None and first.problems else "it holds no row"
@@ -318,7 +362,9 @@ def _questions_in(path: Path) -> _Questions:
     if "id" not in names:
         columns = {"id": "#", **columns}
     _sizes(len(readable))
-    return _Questions(str(path.resolve()), columns, len(readable))
+    file, folder = path.resolve(), target.resolve()
+    name = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+    return _Questions(name, columns, len(readable))
 
 
 def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]) -> str:

@@ -177,7 +177,8 @@ def test_web_pages_lose_navigation_scripts_and_footers(tmp_path: Path, read: Rea
     (tmp_path / "page.html").write_text(
         "<html><head><title>Opening hours</title><script>alert(1)</script></head><body>"
         "<nav>Home | About</nav>"
-        "<main><h1>Hours</h1><p>Daily from <b>nine</b>.</p><h2>Holidays</h2><ul><li>closed</li></ul>"
+        "<main><h1>Hours</h1><p>Daily from <b>nine</b>.</p><h2>Holidays<a href='#h'>¶</a></h2>"
+        "<ul><li>closed</li></ul>"
         "<table><tr><th>Day</th></tr><tr><td>Monday</td></tr></table></main>"
         "<footer>Imprint</footer></body></html>",
         "utf-8",

@@ -143,6 +143,13 @@ def test_many_questions_ask_for_splits(tmp_path: Path) -> None:
         small(tmp_path, 60)()
 
 
+def test_a_recipe_without_questions_asks_for_some(run: Run, tmp_path: Path) -> None:
+    text = (tmp_path / "recipe.toml").read_text("utf-8")
+    (tmp_path / "recipe.toml").write_text(text.replace('questions = "questions.jsonl"\n', ""), "utf-8")
+    with pytest.raises(UsageError, match="the recipe names no questions"):
+        run()
+
+
 def test_passes_hold_back_what_folds_need(run: Run, tmp_path: Path) -> None:
     recipe = recipes.load(tmp_path / "recipe.toml", ("budget.lm_calls=350",))
     target = {"main": ScriptedTarget(needs_demos)}

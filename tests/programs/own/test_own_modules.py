@@ -180,6 +180,15 @@ def test_the_commands_compile_ask_score_trust_list_and_export(
         capsys.readouterr()
         assert main(["ask", "out", "What is number 50?"]) == 0
         assert "a50" in capsys.readouterr().out
+        (folder / "chatty.py").write_text(
+            "print('imported')\ndef score(prediction, question):\n    print('scored')\n    return 1\n"
+        )
+        chatty = ["--split", "dev", "--set", 'metrics.report=["chatty:score"]', "--json"]
+        assert main(["eval", "recipe.toml", *chatty]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["metrics"]["chatty:score"]["mean"] == 1
+        assert "imported" in err
+        assert "scored" in err
         assert main(["eval", "out", "--split", "test"]) == 0
         assert main(["list", "knobs", "my_package.my_module:TwoHops"]) == 0
         assert "hops" in capsys.readouterr().out
@@ -352,7 +361,11 @@ self.answer = Odd('question -> answer')"""
         ),
         (
             module_of(PLAIN).replace("def __init__(self)", "def __init__(self, size)"),
-            "cannot be built without arguments: TypeError",
+            "cannot be built without arguments: TypeError: .*; give every argument of __init__ a default",
+        ),
+        (
+            module_of(PLAIN, PREDICTOR + "\nopen('no_such_notes.txt')"),
+            "FileNotFoundError: .*; mend its __init__",
         ),
     ],
 )

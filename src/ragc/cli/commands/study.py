@@ -15,7 +15,7 @@ def register(command: argparse.ArgumentParser) -> None:
         "action", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
     )
     command.add_argument(
-        "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
+        "study", metavar="STUDY", help="the --out of its compile, its recipe, or HOST:PORT of its workers"
     )
     command.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
     command.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")

@@ -24,7 +24,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
         raise NotExpressible(
             "A program without questions",
             "openai-batch writes a request for each question; add --questions N for N dev questions",
-            ("openai-json", "python"),
+            ("every other format",),
         )
     prompts_with_cases = {case.prompt for case in program.cases}
     return {
@@ -49,7 +49,7 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
             id = _id(case, used, taken)
             used.add(id)
             messages = [{"role": m.role, "content": m.content} for m in render(prompt, case.inputs)]
-            body = {"model": program.model(prompt), "messages": messages, **prompt.parameters()}
+            body = {"model": program.openai_model(prompt), "messages": messages, **prompt.parameters()}
             request = {"custom_id": id, "method": "POST", "url": URL, "body": body}
             yield json.dumps(request, allow_nan=False) + "\n"
 
@@ -64,7 +64,7 @@ def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    model = shlex.quote(at.program.model(at.prompt))
+    model = shlex.quote(at.program.openai_model(at.prompt))
     return (
         "import pathlib, openai",
         f"held = openai.OpenAI().files.create(file=pathlib.Path({at.file}), purpose='batch')",

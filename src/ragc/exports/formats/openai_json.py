@@ -51,7 +51,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "program": program.fingerprint,
         **({"note": program.note} if program.note else {}),
         "request": {
-            "model": program.model(prompt),
+            "model": program.openai_model(prompt),
             "messages": messages,
             **prompt.parameters(),
         },

@@ -54,7 +54,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "description": about(program, prompt),
         "metadata": metadata(program, prompt, LOADED, LIMITS),
         "model": {
-            "id": program.model(prompt),
+            "id": program.openai_model(prompt),
             "provider": "openai",
             "apiType": "chat",
             "options": _options(prompt),

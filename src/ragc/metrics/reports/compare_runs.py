@@ -290,8 +290,8 @@ def compare(
 def _remarks(a: ScoredRun, b: ScoredRun) -> tuple[str, ...]:
     """Returns what the scores of both runs cannot show, and so their difference."""
     sentences = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
-    one_sided = bool(a.remarks) != bool(b.remarks)
-    return (*sentences, *(["The difference flatters it too."] if one_sided else []))
+    flattered = [run.name for run in (a, b) if any("flatter" in remark for remark in run.remarks)]
+    return (*sentences, *([f"The difference flatters {flattered[0]} too."] if len(flattered) == 1 else []))
 
 
 def _same_data(a: ScoredRun, b: ScoredRun) -> None:

@@ -318,7 +318,7 @@ class HostedTarget(ThinkingRoom):
             return usd
         if self.priced:
             self.priced = False
-            near = nearest_id(self._litellm, self.model)
+            near = "" if self._base_url else nearest_id(self._litellm, self.model)
             log.warning("LiteLLM has no price for %s: its replies count 0 usd.%s", self.model, near)
         return 0.0
 

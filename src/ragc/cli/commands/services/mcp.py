@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import use
-from ragc.cli import commands, console
+from ragc.cli import commands, console, screen
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -45,9 +45,8 @@ def run(args: argparse.Namespace) -> int:
     names = ("host", "port", "allowed_hosts", "in_flight", "time_out", "usd_per_day", "keep")
 
     def listening(address: str) -> None:
-        console.print_json({"address": address}) if args.json else print(
-            f"Offering tools on {address}", flush=True
-        )
+        console.print_json({"address": address}) if args.json else print(f"Offering tools on {address}")
+        screen.results().flush()
 
     use.mcp(
         args.program,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc.api import use
-from ragc.cli import commands, console
+from ragc.cli import commands, console, screen
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -62,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
     )
 
     def listening(address: str) -> None:
-        console.print_json({"address": address}) if args.json else print(
-            f"Serving on {address}/v1", flush=True
-        )
+        console.print_json({"address": address}) if args.json else print(f"Serving on {address}/v1")
+        screen.results().flush()
 
     use.serve(
         *args.programs, **{name: getattr(args, name) for name in names}, **args.opening, listening=listening

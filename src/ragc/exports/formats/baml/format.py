@@ -118,7 +118,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt, function: str, taken
     yield "  options {"
     yield "    base_url env.OPENAI_BASE_URL"
     yield "    api_key env.OPENAI_API_KEY"
-    for name, option in {"model": program.model(prompt), **prompt.parameters()}.items():
+    for name, option in {"model": program.openai_model(prompt), **prompt.parameters()}.items():
         yield f"    {name} {value(option, '    ')}"
     yield "  }\n}\n"
     yield from classes

@@ -99,7 +99,7 @@ providers:
   # shows the messages: promptfoo eval --filter-providers echo
   - id: echo
   # asks a server with OpenAI's API that has this model: OPENAI_BASE_URL names it, OPENAI_API_KEY its key
-  - id: {_quote(f"openai:chat:{program.model(prompt).removeprefix('openai/')}")}
+  - id: {_quote(f"openai:chat:{program.openai_model(prompt)}")}
     config:
       passthrough: {json.dumps(sent)}
 {schema}defaultTest:

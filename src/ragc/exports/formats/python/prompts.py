@@ -138,7 +138,7 @@ def table(program: ExportedProgram, names: Mapping[str, str]) -> str:
             "Prompt(",
             [
                 f"messages={names[prompt.name]}",
-                f"model={string_literal(program.model(prompt))}",
+                f"model={string_literal(program.openai_model(prompt))}",
                 f"sampling={literal(_sampling(prompt), 8, 10)}",
                 f"schema={literal(dict(prompt.output_schema), 8, 8)}",
                 f"enforced={prompt.enforced}",
