@@ -178,24 +178,28 @@ def asks_for(detail: str, question: str) -> bool:
 
 
 def _is_of_kind(kind: str, text: str) -> bool:
-    """Returns whether `text` calls its subject something of `kind`; a text that does not say what its subject
-    is needs only one of the kind's words.
+    """Returns whether `text` calls its subject something of `kind`; where it does not say what its subject
+    is, its first lines need one of the kind's words.
     """
     if kind == PERSON and not _PRONOUN.search(text):
         return False
     kinds = _kinds_said(text)
     if kinds is not None:
         return kind in kinds
-    words = re.findall(r"[a-z]+", text.casefold())
+    words = re.findall(r"[a-z]+", " ".join(_first_lines(text)[:2]).casefold())
     return kind == PERSON or any(_noun(word) in _NOUNS.get(kind, "").split() for word in words)
+
+
+def _first_lines(text: str) -> list[str]:
+    """Returns the title and the first sentences of `text`, without headings."""
+    return [one for one in all_sentences(text) if not one.startswith("#")][: _DEFINED_WITHIN + 1]
 
 
 def _kinds_said(text: str) -> list[str] | None:
     """Returns the kinds of the last known noun in "is a British war film ..."; None where nothing is said of
     this form, or all its nouns are unknown and may be those of a person.
     """
-    sentences = [one for one in all_sentences(text) if not one.startswith("#")][: _DEFINED_WITHIN + 1]
-    found = next(filter(None, map(_DEFINED.search, sentences)), None)
+    found = next(filter(None, map(_DEFINED.search, _first_lines(text))), None)
     if found is None:
         return None
     what = _DEFINED_UNTIL.split(found["what"])[0]
