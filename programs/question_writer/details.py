@@ -4,7 +4,7 @@ A model that is free to choose asks for what does not exist ("Who built the city
 tells. Here it names the kind of the subject, then a detail of that kind among those of which the passage has
 no word, so that the question has an answer, elsewhere. Small models name a wrong kind and ask for something
 else, so the passage must call its subject a thing of this kind ("is a British film by ..."), and the question
-must have a word of its detail. The words are English; in another language no question is written here.
+must have a word of its detail. The words are English; in another language no such question is written.
 """
 
 from __future__ import annotations
@@ -169,6 +169,11 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     ]
     order = sorted(open_ones, key=lambda detail: hashlib.sha256(f"{name}\n{detail}".encode()).digest())
     return tuple(order[:OFFERED])
+
+
+def may_leave_open(text: str) -> bool:
+    """Returns whether `text` may be about something of a kind of which it leaves a detail open."""
+    return any(open_details(kind, text) for kind in DETAILS)
 
 
 def asks_for(detail: str, question: str) -> bool:
