@@ -17,6 +17,7 @@ from typing import Any
 
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.programs.question_writer.base import WEIGHTS, Excerpt, Topic
+from ragc.programs.question_writer.details import may_leave_open
 from ragc.programs.question_writer.spans import names_something, sole_spans
 from ragc.programs.sentences import all_sentences
 
@@ -73,12 +74,19 @@ def _document(row: Mapping[str, Any]) -> str:
 
 
 def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Topic]:
+    """Yields the sentences of a passage to ask about; those that would leave a detail open are asked about
+    themselves where the passage is about nothing of which a detail is known.
+    """
+    title = str(row["title"])
     sentences = all_sentences(str(row["text"]))
+    closed = "unanswerable" in kinds and not may_leave_open(f"{title}\n{row['text']}")
+    left = [kind for kind in kinds if not (closed and kind == "unanswerable")]
     for at, sentence in enumerate(sentences):
-        if not _is_statement(sentence):
+        if not _is_statement(sentence) or not left:
             continue
         name = hashlib.sha256(f"{row['id']}\n{sentence}".encode("utf-8", "replace")).hexdigest()
-        kind, title = _kind(name, kinds), str(row["title"])
+        kind = _kind(name, kinds)
+        kind = kind if kind in left else _kind(name, left)
         if kind != "single" or sole_spans(sentence, title) or not names_something(sentence, title):
             yield Topic(f"w-{name[:12]}", kind, (_excerpt(row, sentences, at),))
 

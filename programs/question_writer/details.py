@@ -4,7 +4,7 @@ A model that is free to choose asks for what does not exist ("Who built the city
 tells. Here it names the kind of the subject, then a detail of that kind among those of which the passage has
 no word, so that the question has an answer, elsewhere. Small models name a wrong kind and ask for something
 else, so the passage must call its subject a thing of this kind ("is a British film by ..."), and the question
-must have a word of its detail. The words are English; in another language no question is written here.
+must have a word of its detail. The words are English; in another language no such question is written.
 """
 
 from __future__ import annotations
@@ -171,6 +171,11 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     return tuple(order[:OFFERED])
 
 
+def may_leave_open(text: str) -> bool:
+    """Returns whether `text` may be about something of a kind of which it leaves a detail open."""
+    return any(open_details(kind, text) for kind in DETAILS)
+
+
 def asks_for(detail: str, question: str) -> bool:
     """Returns whether a question has words of `detail`; True for a detail that is not listed here."""
     known = next((details[detail] for details in DETAILS.values() if detail in details), None)
@@ -178,24 +183,28 @@ def asks_for(detail: str, question: str) -> bool:
 
 
 def _is_of_kind(kind: str, text: str) -> bool:
-    """Returns whether `text` calls its subject something of `kind`; a text that does not say what its subject
-    is needs only one of the kind's words.
+    """Returns whether `text` calls its subject something of `kind`; where it does not say what its subject
+    is, its first lines need one of the kind's words.
     """
     if kind == PERSON and not _PRONOUN.search(text):
         return False
     kinds = _kinds_said(text)
     if kinds is not None:
         return kind in kinds
-    words = re.findall(r"[a-z]+", text.casefold())
+    words = re.findall(r"[a-z]+", " ".join(_first_lines(text)[:2]).casefold())
     return kind == PERSON or any(_noun(word) in _NOUNS.get(kind, "").split() for word in words)
+
+
+def _first_lines(text: str) -> list[str]:
+    """Returns the title and the first sentences of `text`, without headings."""
+    return [one for one in all_sentences(text) if not one.startswith("#")][: _DEFINED_WITHIN + 1]
 
 
 def _kinds_said(text: str) -> list[str] | None:
     """Returns the kinds of the last known noun in "is a British war film ..."; None where nothing is said of
     this form, or all its nouns are unknown and may be those of a person.
     """
-    sentences = [one for one in all_sentences(text) if not one.startswith("#")][: _DEFINED_WITHIN + 1]
-    found = next(filter(None, map(_DEFINED.search, sentences)), None)
+    found = next(filter(None, map(_DEFINED.search, _first_lines(text))), None)
     if found is None:
         return None
     what = _DEFINED_UNTIL.split(found["what"])[0]

@@ -188,10 +188,10 @@ class QuestionWriter:
 
         What comes of it takes the place of the draft if it passes the checks without a model.
         """
-        draft, excerpts = one.draft, one.draft.candidate.excerpts
-        if one.failed not in MENDED or len(excerpts) > 1 or not _rest_passes(draft):
+        draft = one.draft
+        first, *others = draft.candidate.excerpts
+        if one.failed not in MENDED or others or not _rest_passes(draft):
             return one
-        first = excerpts[0]
         values = {"title": first.title, "sentence": first.sentence, "answer": draft.answer}
         try:
             async with self._limit:

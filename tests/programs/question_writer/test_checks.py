@@ -243,6 +243,15 @@ def test_a_detail_is_of_the_kind_that_the_passage_says(said: str, kind: str) -> 
     assert [one for one in (PERSON, COMPANY, SONG) if open_details(one, said)] == ([kind] if kind else [])
 
 
+@pytest.mark.parametrize(("what", "kinds"), [("ice", {"single"}), ("a film", {"single", "unanswerable"})])
+def test_a_passage_about_nothing_known_gets_no_unanswerable_question(what: str, kinds: set[str]) -> None:
+    text = "{} is {}. Much of it is from the time before the war. In many places it has another name."
+    hail = [{"id": f"{n}.md", "title": "Hail", "text": text.format(f"Hail{n}", what)} for n in range(20)]
+    chosen = candidates(lambda: hail, 40, ("single", "unanswerable"))
+    assert {one.kind for one in chosen} == kinds
+    assert bool(candidates(lambda: hail, 40, ("unanswerable",))) == ("unanswerable" in kinds)
+
+
 def test_documents_take_turns_and_the_choice_does_not_depend_on_others() -> None:
     long = {
         "id": "long",
