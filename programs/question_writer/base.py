@@ -34,7 +34,7 @@ MIN_GOOD = 0.65
 MIN_REVIEWED = 20
 """The number of reviewed questions from which they, and not the checks, say how many are good."""
 
-MIN_CONFIRMED = 0.7
+MIN_CONFIRMED = 0.8
 """The least probability of the teacher's "yes" to a question and its answer, where it tells probabilities."""
 
 MODEL_CHECKS = ("answerable", "needs_passage", "confirmed", "unanswered")

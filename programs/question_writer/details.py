@@ -1,10 +1,10 @@
 """Details that a passage may leave open, for unanswerable questions: what is so of everything of a kind.
 
 A model that is free to choose asks for what does not exist ("Who built the city?"), or for what the passage
-tells. Here it names the kind of the subject, then a detail of that kind among those of which the passage has
-no word, so that the question has an answer, elsewhere. Small models name a wrong kind and ask for something
-else, so the passage must call its subject a thing of this kind ("is a British film by ..."), and the question
-must have a word of its detail. The words are English; in another language no such question is written.
+tells. Here the kind of the subject is what the passage calls it ("is a British film by ..."), or what the
+model says where that noun is not known here. The model then chooses a detail of this kind among those of
+which the passage has no word, so that the question has an answer, elsewhere, and its question must have a
+word of the detail. The words are English; in another language no such question is written.
 """
 
 from __future__ import annotations
@@ -171,6 +171,13 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     return tuple(order[:OFFERED])
 
 
+def kind_said(text: str) -> str:
+    """Returns the kind of which `text` calls its subject by a noun known here, if it leaves a detail open;
+    "" otherwise.
+    """
+    return next((kind for kind in _kinds_said(text) or () if open_details(kind, text)), "")
+
+
 def may_leave_open(text: str) -> bool:
     """Returns whether `text` may be about something of a kind of which it leaves a detail open."""
     return any(open_details(kind, text) for kind in DETAILS)
@@ -190,7 +197,7 @@ def _is_of_kind(kind: str, text: str) -> bool:
         return False
     kinds = _kinds_said(text)
     if kinds is not None:
-        return kind in kinds
+        return kind in kinds if kinds else kind == PERSON
     words = re.findall(r"[a-z]+", " ".join(_first_lines(text)[:2]).casefold())
     return kind == PERSON or any(_noun(word) in _NOUNS.get(kind, "").split() for word in words)
 
@@ -201,8 +208,8 @@ def _first_lines(text: str) -> list[str]:
 
 
 def _kinds_said(text: str) -> list[str] | None:
-    """Returns the kinds of the last known noun in "is a British war film ..."; None where nothing is said of
-    this form, or all its nouns are unknown and may be those of a person.
+    """Returns the kinds of the last known noun in "is a British war film ..."; [] for others, which may be
+    those of a person, and None where nothing is said of this form.
     """
     found = next(filter(None, map(_DEFINED.search, _first_lines(text))), None)
     if found is None:
@@ -212,8 +219,8 @@ def _kinds_said(text: str) -> list[str] | None:
         if (noun := _noun(word.casefold())) in _KIND_OF_NOUN:
             return _KIND_OF_NOUN[noun]
         if _PERSONAL.fullmatch(word):
-            return [PERSON]
-    return [PERSON]
+            return []
+    return []
 
 
 def _noun(word: str) -> str:

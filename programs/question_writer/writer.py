@@ -28,7 +28,7 @@ from ragc.programs.question_writer.base import (
 )
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
-from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, open_details
+from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, kind_said, open_details
 from ragc.programs.question_writer.spans import sole_spans
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
     """Returns the most that `tries` questions of `kinds` take: one call writes, one may write again, and
-    three check; or one names the subject's kind, two write, and one checks.
+    three check; or one may name the subject's kind, two write, and one checks.
     """
     share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
     excerpts = 1 + share
@@ -170,10 +170,13 @@ class QuestionWriter:
     async def _draft_missing(self, candidate: Topic) -> DraftQuestion:
         """Writes a question for a detail of which the passage has no word."""
         first = candidate.excerpts[0]
+        text = f"{first.title}\n{first.whole}"
+        kind = kind_said(text)
         try:
-            async with self._limit:
-                kind = (await self._kind.acall(title=first.title, passage=first.text)).kind
-            options = open_details(str(kind), f"{first.title}\n{first.whole}", candidate.id)
+            if not kind:
+                async with self._limit:
+                    kind = str((await self._kind.acall(title=first.title, passage=first.text)).kind)
+            options = open_details(kind, text, candidate.id)
             if not options:
                 return DraftQuestion(candidate, problem="no_open_detail")
             ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, examples.MISSING)

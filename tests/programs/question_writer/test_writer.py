@@ -61,11 +61,13 @@ class Teacher:
         return json.dumps({"answer": self.shown_answer or f"Ada{number} Quill"})
 
 
-def write(teacher: Any, kinds: tuple[str, ...] = ("single", "unanswerable")) -> list[CheckedQuestion]:
+def write(
+    teacher: Any, kinds: tuple[str, ...] = ("single", "unanswerable"), rows: list[dict[str, str]] = ROWS
+) -> list[CheckedQuestion]:
     target = ScriptedTarget(teacher)
     writer = QuestionWriter(Runtime({"teacher": target}))
-    chosen = candidates(lambda: ROWS, 12, kinds)
-    written = event_loop.run(writer.write(chosen, lambda: ROWS, KnownQuestions()))
+    chosen = candidates(lambda: rows, 12, kinds)
+    written = event_loop.run(writer.write(chosen, lambda: rows, KnownQuestions()))
     assert len(target.requests) <= bound(12, kinds).calls
     return written
 
@@ -126,16 +128,16 @@ def test_a_reply_that_cannot_be_read_rejects_its_question_alone() -> None:
     assert sorted(failures) == [""] * 11 + ["unreadable"]
 
 
-def test_a_subject_of_no_kind_gets_no_unanswerable_question() -> None:
+@pytest.mark.parametrize(
+    ("named", "failed"), [(NO_KIND, "no_open_detail"), (PERSON, "no_open_detail"), (Teacher.kind, "")]
+)
+def test_the_teacher_names_a_kind_that_the_passage_does_not_say(named: str, failed: str) -> None:
     teacher = Teacher()
-    teacher.kind = NO_KIND
-    assert {one.failed for one in write(teacher, ("unanswerable",))} == {"no_open_detail"}
-
-
-def test_a_passage_that_calls_its_subject_another_thing_gets_none_either() -> None:
-    teacher = Teacher()
-    teacher.kind = PERSON
-    assert {one.failed for one in write(teacher, ("unanswerable",))} == {"no_open_detail"}
+    teacher.kind = named
+    text = "The plant in northtown{} makes boats for a company that Ada Quill founded after a long war."
+    unsaid = [{**row, "text": text.format(n)} for n, row in enumerate(ROWS)]
+    assert {one.failed for one in write(teacher, ("unanswerable",), unsaid)} == {failed}
+    assert {one.failed for one in write(teacher, ("unanswerable",))} == {""}  # "is a company"
 
 
 def test_a_question_without_its_subject_is_written_once_more() -> None:
