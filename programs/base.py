@@ -96,6 +96,11 @@ def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
     return list(known.values())
 
 
+def _check_question(args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
+    if args or not isinstance(inputs.get("question"), str):
+        raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
+
+
 class RagProgram(dspy.Module):
     """A method on a runtime with its knobs set.
 
@@ -291,13 +296,15 @@ class RagProgram(dspy.Module):
         """Answers `question`; `context` may hold what `Question.context` gives."""
         raise NotImplementedError(f"{type(self).__name__} has no aforward")
 
-    def forward(self, **inputs: Any) -> dspy.Prediction:
-        """Answers and waits; safe in any number of threads."""
+    def forward(self, *args: Any, **inputs: Any) -> dspy.Prediction:
+        """Answers and waits; safe in any number of threads. Raises UsageError without `question=TEXT`."""
+        _check_question(args, inputs)
         with self._streaming():
             return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
-        """Answers; may be awaited on any loop."""
+        """Answers; may be awaited on any loop. Raises UsageError without `question=TEXT`."""
+        _check_question(args, inputs)
         with self._streaming():
             return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
 

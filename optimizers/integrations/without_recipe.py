@@ -221,7 +221,7 @@ def _existing(name: str, path: str | Path) -> Path:
     except (OSError, ValueError):
         there = False
     if not there:
-        raise UsageError(f"{missing_file(f'{name} = {str(path)!r}', str(path), Path.cwd())}.")
+        raise UsageError(missing_file(f"{name} = {str(path)!r}", str(path), Path.cwd()))
     return absolute
 
 

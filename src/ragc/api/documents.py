@@ -130,5 +130,5 @@ def label_answers(
 
     rows = Path(path)
     if not rows.is_file():
-        raise UsageError(f"{missing_file(f'the rows {path}', str(path), Path())}.")
+        raise UsageError(missing_file(f"the rows {path}", str(path), Path()))
     return label(rows, decide, Path(out) if out is not None else beside(rows))

@@ -155,6 +155,8 @@ async def answer_question(
     opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
 ) -> Row:
     """Answers as `ask` does, on the process's event loop."""
+    if not isinstance(question, str):
+        raise UsageError(f"A question is a text, found {type(question).__name__}.")
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
     with listening(SILENT.note):  # a question is no measured run; targets that are open stay so

@@ -93,7 +93,7 @@ class AnswerLabels:
         """Reads the file `path`. Raises UsageError where it is not there or empty, DataError for damage."""
         where = Path(path)
         if not where.is_file():
-            raise UsageError(f"{missing_file(f'the labels {where}', str(where), Path())}.")
+            raise UsageError(missing_file(f"the labels {where}", str(where), Path()))
         held = labelled.read(where)
         if not held:
             raise UsageError(f"{where} holds no label; `ragc questions label ROWS.jsonl` writes them.")
