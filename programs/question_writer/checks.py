@@ -43,6 +43,8 @@ _SOME = re.compile(
 _THE_MANY = re.compile(r"\bthe [a-z]+s\b(?! (?:of|in|on|at|for|from|to|with|that|who|which|[^\W_a-z\"']))")
 """Several such things."""
 _NUMBER = re.compile(r"\d+")
+_YEAR = re.compile(r"\b\d{4}\b")
+_ASKS_YEAR = re.compile(r"(?:\w+ )?(?:what|which) year\b", re.IGNORECASE)
 _COUNTED = r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
 _DAYS = (
     r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|spring|summer"
@@ -136,7 +138,9 @@ def hides_answer(draft: DraftQuestion) -> bool:
     if draft.candidate.kind in ("unanswerable", "comparison"):
         return True
     short = any(abbreviates(draft.answer, one.title) for one in draft.candidate.excerpts)
-    return not short and not _contains(draft.question, draft.answer)
+    words = set(query_terms(draft.answer))
+    in_pieces = bool(words) and words <= set(query_terms(draft.question))
+    return not short and not in_pieces and not _contains(draft.question, draft.answer)
 
 
 def stated(draft: DraftQuestion) -> bool:
@@ -158,6 +162,12 @@ def fits_answer(draft: DraftQuestion) -> bool:
     if draft.candidate.kind != "single":
         return True
     return all(wanted.match(draft.answer) for asked, wanted in _FITS if asked.match(draft.question))
+
+
+def answer_to(question: str, answer: str) -> str:
+    """Returns the year of a date that answers "in which year"; other answers as they are (English)."""
+    years = _YEAR.findall(answer)
+    return years[0] if len(years) == 1 and _ASKS_YEAR.match(question) else answer
 
 
 def one_fact(draft: DraftQuestion) -> bool:

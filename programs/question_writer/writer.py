@@ -26,7 +26,13 @@ from ragc.programs.question_writer.base import (
     Topic,
     WritingCost,
 )
-from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
+from ragc.programs.question_writer.checks import (
+    CHECKS,
+    KnownQuestions,
+    answer_to,
+    overlap_of,
+    same_answer,
+)
 from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
 from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, kind_said, open_details
 from ragc.programs.question_writer.spans import sole_spans
@@ -165,7 +171,9 @@ class QuestionWriter:
                 reply = await call.acall(**values)
         except ParseFailure:
             return DraftQuestion(candidate, problem="unreadable")
-        return DraftQuestion(candidate, _line(reply.question), str(reply.answer).strip().rstrip("."))
+        question = _line(reply.question)
+        answer = answer_to(question, str(reply.answer).strip().rstrip("."))
+        return DraftQuestion(candidate, question, answer)
 
     async def _draft_missing(self, candidate: Topic) -> DraftQuestion:
         """Writes a question for a detail of which the passage has no word."""
@@ -201,7 +209,8 @@ class QuestionWriter:
                 reply = await self._again.acall(**values, draft=draft.question)
         except ParseFailure:
             return one
-        again = _first_checks(replace(draft, question=_line(reply.question)))
+        question = _line(reply.question)
+        again = _first_checks(replace(draft, question=question, answer=answer_to(question, draft.answer)))
         return one if again.failed else again
 
     async def _ask_model(self, one: CheckedQuestion, neighbours: Sequence[Excerpt]) -> CheckedQuestion:

@@ -44,6 +44,7 @@ def failed(one: DraftQuestion) -> str:
         ("What is the year mentioned in this article?", "1974", "single", "self_contained"),
         ("How many ships does it own in all?", "312", "single", "self_contained"),
         ("Which year, 1974 or later, saw the Harbour Museum inaugurated?", "1974", "single", "hides_answer"),
+        ("Which museum at a harbour holds 312 vessels?", "Harbour Museum", "single", "hides_answer"),
         ("When was the Harbour Museum demolished?", "1988", "single", "stated"),
         ("In which year was the museum at the harbour inaugurated?", "Sundays", "single", "fits_answer"),
         ("How many vessels does the Harbour Museum own?", "free on Sundays", "single", "fits_answer"),
@@ -56,6 +57,19 @@ def test_a_question_fails_the_first_check_that_it_does_not_meet(
     question: str, answer: str, kind: str, check: str
 ) -> None:
     assert failed(draft(question, answer, kind)) == check
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("What year was Lena Orbeck born?", "March 26, 1953", "1953"),
+        ("In which year did it open?", "1974", "1974"),
+        ("When was Lena Orbeck born?", "March 26, 1953", "March 26, 1953"),
+        ("In which years did it close?", "1974 and 1981", "1974 and 1981"),
+    ],
+)
+def test_who_asks_for_a_year_gets_the_year_of_a_date(question: str, answer: str, expected: str) -> None:
+    assert checks.answer_to(question, answer) == expected
 
 
 def test_the_author_of_a_named_book_is_no_pointer_to_the_passage() -> None:
