@@ -39,7 +39,7 @@ MAX_REPEATS = 200
 """Draws in a row that repeat earlier ones, after which the space counts as drawn out."""
 
 
-class Pool:
+class UntriedPool:
     """Candidates of `space` in the order in which they are drawn, uniformly at random and without duplicates.
 
     The order depends on `seed` alone, so a resumed study finds the same untried candidates.
@@ -90,7 +90,7 @@ class TrialSampler:
     def __init__(self, study: optuna.Study, task: Task) -> None:
         self._study, self._task = study, task
         self._uses_tpe = len(study.directions) > 1
-        self._pool: Pool | None = None
+        self._pool: UntriedPool | None = None
         self._asked: dict[str, optuna.Trial] = {}
         self._view = optuna.create_study(directions=study.directions)
 
@@ -125,7 +125,7 @@ class TrialSampler:
     def untried(self, next_trial: NextTrial) -> list[Candidate]:
         """Returns the candidates of the pool that were not tried and that `next_trial` admits."""
         if self._pool is None or self._pool.space is not next_trial.space:
-            self._pool = Pool(next_trial.space, self._task.seed)
+            self._pool = UntriedPool(next_trial.space, self._task.seed)
         return list(filter(next_trial.admits, self._pool.untried(next_trial.tried_marks)))
 
     def expect(self, candidate: Candidate, next_trial: NextTrial) -> None:
