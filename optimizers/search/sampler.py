@@ -91,7 +91,7 @@ class TrialSampler:
         self._study, self._task = study, task
         self._uses_tpe = len(study.directions) > 1
         self._pool: UntriedPool | None = None
-        self._asked: dict[str, optuna.Trial] = {}
+        self._expected: dict[str, optuna.Trial] = {}
         self._view = optuna.create_study(directions=study.directions)
 
     def baseline(self, space: SearchSpace) -> list[PendingTrial]:
@@ -100,7 +100,7 @@ class TrialSampler:
 
     def begin_batch(self, waiting: Mapping[int, TrialResult]) -> None:
         """Lets TPE learn from the study so far; the `waiting` trials have their results so far."""
-        self._asked = {}
+        self._expected = {}
         if self._uses_tpe:
             self._view = optuna.create_study(directions=self._study.directions)
             trials = self._study.get_trials(deepcopy=False)
@@ -130,15 +130,15 @@ class TrialSampler:
 
     def expect(self, candidate: Candidate, next_trial: NextTrial) -> None:
         """Counts the proposed `candidate` as running, so that further draws of TPE differ from it."""
-        if self._uses_tpe and candidate.mark not in self._asked:
-            self._asked[candidate.mark] = self._trial(candidate, next_trial)
+        if self._uses_tpe and candidate.mark not in self._expected:
+            self._expected[candidate.mark] = self._trial(candidate, next_trial)
 
     def add(self, started: Sequence[tuple[Candidate, NextTrial]]) -> list[PendingTrial]:
         """Adds running trials to the stored study and returns them with their numbers there."""
         pending = []
         with one_append(self._study):
             for candidate, next_trial in started:
-                trial = self._asked.get(candidate.mark) or self._trial(candidate, next_trial)
+                trial = self._expected.get(candidate.mark) or self._trial(candidate, next_trial)
                 self._study.add_trial(self._view.get_trials(deepcopy=False)[trial.number])
                 pending.append((self._study.get_trials(deepcopy=False)[-1].number, candidate))
         return pending
@@ -155,7 +155,7 @@ class TrialSampler:
             candidate = next_trial.space.written(drawn)
             is_new = candidate.mark not in next_trial.tried_marks and next_trial.admits(candidate)
             if is_new and candidate == drawn:
-                self._asked[candidate.mark] = trial
+                self._expected[candidate.mark] = trial
                 return candidate
             self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)
             if is_new:

@@ -51,8 +51,8 @@ _DAYS = (
     r"|autumn|fall|winter|[a-z]+day)\b"
 )
 _FITS: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = tuple(
-    (re.compile(asked, re.IGNORECASE), re.compile(wanted, re.IGNORECASE))
-    for asked, wanted in (
+    (re.compile(begins, re.IGNORECASE), re.compile(wanted, re.IGNORECASE))
+    for begins, wanted in (
         (r"(?:\w+ )?(?:what|which) year\b", r".*\b\d{3,4}\b"),
         (r"(?:\w+ )?(?:what|which) (?:decade|century)\b", r".*\d|.*century"),
         (r"when\b|(?:on )?(?:what|which) (?:date|day)\b", rf".*(?:{_DAYS})"),
@@ -161,7 +161,7 @@ def fits_answer(draft: DraftQuestion) -> bool:
     """Returns whether the answer is of the kind that the question asks for: a year for "in which year"."""
     if draft.candidate.kind != "single":
         return True
-    return all(wanted.match(draft.answer) for asked, wanted in _FITS if asked.match(draft.question))
+    return all(wanted.match(draft.answer) for begins, wanted in _FITS if begins.match(draft.question))
 
 
 def answer_to(question: str, answer: str) -> str:

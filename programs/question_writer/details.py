@@ -19,12 +19,12 @@ from ragc.programs.sentences import all_sentences
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What a question may ask for: expressions for words of passages that may tell it, `told`, and of
-    questions that want it, `asked`.
+    """What a question may ask for: expressions for words of passages that may tell it, `telling`, and of
+    questions that want it, `wanting`.
     """
 
-    told: str
-    asked: str
+    telling: str
+    wanting: str
 
 
 PERSON = "a real person"
@@ -165,7 +165,7 @@ def open_details(kind: str, text: str, name: str = "") -> tuple[str, ...]:
     open_ones = [
         detail
         for detail, words in DETAILS.get(kind, {}).items()
-        if not re.search(rf"(?<!\w)(?:{words.told})", text, re.IGNORECASE)
+        if not re.search(rf"(?<!\w)(?:{words.telling})", text, re.IGNORECASE)
     ]
     order = sorted(open_ones, key=lambda detail: hashlib.sha256(f"{name}\n{detail}".encode()).digest())
     return tuple(order[:OFFERED])
@@ -186,7 +186,7 @@ def may_leave_open(text: str) -> bool:
 def asks_for(detail: str, question: str) -> bool:
     """Returns whether a question has words of `detail`; True for a detail that is not listed here."""
     known = next((details[detail] for details in DETAILS.values() if detail in details), None)
-    return known is None or re.search(rf"(?<!\w)(?:{known.asked})", question, re.IGNORECASE) is not None
+    return known is None or re.search(rf"(?<!\w)(?:{known.wanting})", question, re.IGNORECASE) is not None
 
 
 def _is_of_kind(kind: str, text: str) -> bool:
@@ -211,10 +211,10 @@ def _kinds_said(text: str) -> list[str] | None:
     """Returns the kinds of the last known noun in "is a British war film ..."; [] for others, which may be
     those of a person, and None where nothing is said of this form.
     """
-    found = next(filter(None, map(_DEFINED.search, _first_lines(text))), None)
-    if found is None:
+    definition = next(filter(None, map(_DEFINED.search, _first_lines(text))), None)
+    if definition is None:
         return None
-    what = _DEFINED_UNTIL.split(found["what"])[0]
+    what = _DEFINED_UNTIL.split(definition["what"])[0]
     for word in reversed(re.findall(r"[^\W\d_]+", what)):
         if (noun := _noun(word.casefold())) in _KIND_OF_NOUN:
             return _KIND_OF_NOUN[noun]

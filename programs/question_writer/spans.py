@@ -78,7 +78,7 @@ def sole_spans(sentence: str, title: str = "", around: str = "") -> tuple[str, .
     Of two names, two years or two numbers of the same unit a small model takes the wrong one, and a question
     often fits both. In languages that write all nouns with a capital only numbers remain.
     """
-    texts = [text for place in (sentence, around) for _, text in _mentions(place)]
+    texts = [text for passage in (sentence, around) for _, text in _mentions(passage)]
     texts += _YEAR.findall(f"{sentence} {around}")
     known = normalise(title)
     others = [(_kind(text), normalise(text)) for text in texts if normalise(text) not in known]
@@ -99,14 +99,14 @@ def names_something(sentence: str, title: str = "") -> bool:
 
 def _mentions(sentence: str) -> list[tuple[int, str]]:
     """Returns the names, numbers, dates and quoted titles in `sentence` with their starts, in order."""
-    found = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
-    found += [
+    mentions = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
+    mentions += [
         (match.start(), _with_unit(match, sentence).strip(" ,.;:/-")) for match in _NUMBER.finditer(sentence)
     ]
-    found += [
+    mentions += [
         (match.start(), _name(match[0])) for match in _NAME.finditer(sentence) if not _only_opens(match)
     ]
-    return sorted((one for one in found if normalise(one[1])), key=lambda one: (one[0], -len(one[1])))
+    return sorted((one for one in mentions if normalise(one[1])), key=lambda one: (one[0], -len(one[1])))
 
 
 def _kind(text: str) -> str:

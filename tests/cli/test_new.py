@@ -106,8 +106,8 @@ def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
 def test_a_run_without_arguments_keeps_the_questions_and_targets_of_the_one_before(
     docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--set", "targets.main.kind=hosted", "--set", "targets.main.model=openai/ours"]
-    assert main(["new", "docs", "--questions", str(questions(Path("q.csv"))), *given]) == 0
+    targets = ["--set", "targets.main.kind=hosted", "--set", "targets.main.model=openai/ours"]
+    assert main(["new", "docs", "--questions", str(questions(Path("q.csv"))), *targets]) == 0
     first = Path("docs-ragc/recipe.toml").read_bytes()
     (docs / "note.txt").write_text("The office opens at ten.\n")
     assert main(["new", "docs", "--dry-run"]) == 0

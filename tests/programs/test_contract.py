@@ -73,11 +73,11 @@ def test_a_question_ends_in_an_answer_with_passages_trace_and_counters(entry: Me
     assert json.loads(json.dumps([event.to_json() for event in prediction.trace]))
 
 
-@pytest.mark.parametrize("given", [{}, {"question": 3}, {"quesion": "Who?"}])
-def test_a_call_without_a_question_is_refused_in_a_sentence(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("arguments", [{}, {"question": 3}, {"quesion": "Who?"}])
+def test_a_call_without_a_question_is_refused_in_a_sentence(arguments: dict[str, Any]) -> None:
     program, _ = build_program(METHODS[1])
     with pytest.raises(UsageError, match="called as program"):
-        program(**given)
+        program(**arguments)
     with pytest.raises(UsageError, match="called as program"):
         program("Who?")
 

@@ -38,7 +38,7 @@ class Table(dspy.Module):
         return self.answer(setting=setting, question=question)
 """
 
-SEED_AT_RISK = 1
+SEED_AT_RISK = 4
 
 RECIPE = """
 program = "{module}:Table"

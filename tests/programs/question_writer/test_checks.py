@@ -109,15 +109,15 @@ def test_an_abbreviation_of_the_title_is_no_answer() -> None:
 
 
 def test_an_unanswerable_question_asks_for_its_detail() -> None:
-    asked = {
+    questions = {
         "the height": "How tall is Lena Orbeck?",
         "the names of the parents": "What are the names of Lena Orbeck's parents?",
         "the number of people who work there": "How many staff does the Harbour Museum have?",
         "how long it took to make": "How many months did it take to film Heat?",
         "the person to ask about it": "Who answers questions on leave?",
     }
-    for detail, question in asked.items():
-        assert all(asks_for(other, question) == (other == detail) for other in asked)
+    for detail, question in questions.items():
+        assert all(asks_for(other, question) == (other == detail) for other in questions)
 
 
 def test_a_question_asks_one_thing() -> None:
@@ -244,7 +244,7 @@ def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("passage", "kind"),
     [
         ("Night Tide is a 1961 Norwegian pop song recorded by Lena Orbeck, who was born in Oslo.", SONG),
         ("Lena Orbeck is a Norwegian film director and she lives in Oslo.", PERSON),
@@ -253,8 +253,8 @@ def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None
         ("Ask your manager first. The company pays for all of it.", COMPANY),
     ],
 )
-def test_a_detail_is_of_the_kind_that_the_passage_says(said: str, kind: str) -> None:
-    assert [one for one in (PERSON, COMPANY, SONG) if open_details(one, said)] == ([kind] if kind else [])
+def test_a_detail_is_of_the_kind_that_the_passage_says(passage: str, kind: str) -> None:
+    assert [one for one in (PERSON, COMPANY, SONG) if open_details(one, passage)] == ([kind] if kind else [])
 
 
 @pytest.mark.parametrize(("what", "kinds"), [("ice", {"single"}), ("a film", {"single", "unanswerable"})])
