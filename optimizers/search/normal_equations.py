@@ -78,10 +78,10 @@ class GridPosteriors:
     """The posteriors at all points: difficulties by mixes of shares, and ratios.
 
     Only settings that answered something have equations, so effects are independent in as many coordinates:
-    `sums` and `values`, shape (points, answered), are what the scores say of each, and `turned`, shape
-    (points, answered, answered), maps coordinates to what the similarities of `rows`, the settings that
-    answered, take to all settings. The other directions are as before any answer. `likelihood` and `residual`
-    have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
+    `sums` and `values`, shape (points, answered), are what the scores say of each. `turned`, shape (points,
+    answered, answered), maps them to weights of `rows`, the settings that answered, whose similarities with
+    all settings give these their effects. The other directions are as before any answer. `likelihood` and
+    `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
     """
 
     reduced: Sequence[NormalEquations]

@@ -1,7 +1,7 @@
 """The last policy: candidates drawn by Optuna, where no other policy has one.
 
 With one objective they come from a pool of untried candidates, drawn uniformly at random, of which the model
-of scores chooses (`looks`). With TPE in place of the pool a search took three times the processor time and
+of scores chooses (`looks`). With TPE in place of the pool a search took 2.7 times the processor time and
 chose no better (experiments/LOG.md).
 
 With several objectives there is no such model, and TPE proposes. It is seeded from the number of finished

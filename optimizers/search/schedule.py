@@ -4,10 +4,10 @@
 2. The remaining screening candidates.
 3. Thresholds fitted to the screening.
 4. Of every three trials, two retry the best candidate with other demonstrations.
-5. Candidates sampled from Optuna (`sampler`).
+5. Untried candidates drawn at random, or with several objectives by TPE (`sampler`).
 
 The first three are planned: their trials begin before questions are allocated to trials that wait (`looks`).
-Otherwise candidates of a reserve, drawn at random, are proposed too, and the model of scores chooses.
+Otherwise all of the pool of untried candidates are proposed too, and the model of scores chooses.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Schedule:
         """The number of trials in all, the baseline included."""
         self._space = self._children.recall(space)
         self._proposals: list[Candidate] = []
-        self._reserve: list[Candidate] = []
+        self._untried: list[Candidate] = []
 
     async def prepare(self, trials: Sequence[TrialResult]) -> None:
         """Lets policies that are due find new candidates. Raises BudgetExhausted."""
@@ -88,11 +88,11 @@ class Schedule:
         return any(plan.candidate(next_trial) is not None for plan in self._plans)
 
     def propose(self, trials: Sequence[TrialResult], waiting: Mapping[int, TrialResult]) -> list[Candidate]:
-        """Returns the candidates of the next batch after `trials`, and then the reserve.
+        """Returns the candidates of the next batch after `trials`, and then those of the pool.
 
         Where nothing is left to try, the leader is proposed again, which costs nothing.
-        Nothing is added to the study before `start`. `waiting` are the running trials by Optuna's number. The
-        reserve has no candidates that were tried, and is empty where a planned batch comes next.
+        Nothing is added to the study before `start`. `waiting` are the running trials by Optuna's number. Of
+        the pool there are none where a planned batch comes next.
         """
         done, space = len(trials), self._space
         self._sampler.begin_batch(waiting)
@@ -113,10 +113,10 @@ class Schedule:
             self._proposals.append(candidate)
             self._sampler.expect(candidate, next_trial)
             tried_marks.add(candidate.mark)
-        self._reserve = []
+        self._untried = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
-            self._reserve = self._sampler.untried(next_trial)
-        return [*self._proposals, *self._reserve]
+            self._untried = self._sampler.untried(next_trial)
+        return [*self._proposals, *self._untried]
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
         """Adds the `chosen` proposals, by their position, to the study after `trials`.
@@ -124,7 +124,7 @@ class Schedule:
         Each candidate is returned within the cap on prompts and with its demonstrations chosen where the
         trials decide on them.
         """
-        proposed = [*self._proposals, *self._reserve]
+        proposed = [*self._proposals, *self._untried]
         next_trial = NextTrial(len(trials), 0, 0, self._space)
         started = [(proposed[position], replace(next_trial, position=position)) for position in chosen]
         pending = []

@@ -11,7 +11,7 @@ from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.metrics.short_answer import f1, normalise
 from ragc.programs.question_writer.base import NO_ANSWER, OVERLAP_CAP, DraftQuestion, Excerpt
 from ragc.programs.question_writer.details import asks_for
-from ragc.programs.question_writer.spans import abbreviates
+from ragc.programs.question_writer.spans import YEAR, abbreviates
 
 ALIKE = 0.9
 """The least cosine of the vectors of two questions that ask for the same."""
@@ -43,8 +43,7 @@ _SOME = re.compile(
 _THE_MANY = re.compile(r"\bthe [a-z]+s\b(?! (?:of|in|on|at|for|from|to|with|that|who|which|[^\W_a-z\"']))")
 """Several such things."""
 _NUMBER = re.compile(r"\d+")
-_YEAR = re.compile(r"\b\d{4}\b")
-_ASKS_YEAR = re.compile(r"(?:\w+ )?(?:what|which) year\b", re.IGNORECASE)
+_YEAR_ASKED = r"(?:\w+ )?(?:what|which) year\b"
 _COUNTED = r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
 _DAYS = (
     r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|spring|summer"
@@ -53,7 +52,7 @@ _DAYS = (
 _FITS: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = tuple(
     (re.compile(begins, re.IGNORECASE), re.compile(wanted, re.IGNORECASE))
     for begins, wanted in (
-        (r"(?:\w+ )?(?:what|which) year\b", r".*\b\d{3,4}\b"),
+        (_YEAR_ASKED, r".*\b\d{3,4}\b"),
         (r"(?:\w+ )?(?:what|which) (?:decade|century)\b", r".*\d|.*century"),
         (r"when\b|(?:on )?(?:what|which) (?:date|day)\b", rf".*(?:{_DAYS})"),
         (r"how many\b", rf".*(?:{_COUNTED})"),
@@ -166,8 +165,8 @@ def fits_answer(draft: DraftQuestion) -> bool:
 
 def answer_to(question: str, answer: str) -> str:
     """Returns the year of a date that answers "in which year"; other answers as they are (English)."""
-    years = _YEAR.findall(answer)
-    return years[0] if len(years) == 1 and _ASKS_YEAR.match(question) else answer
+    years = YEAR.findall(answer)
+    return years[0] if len(years) == 1 and re.match(_YEAR_ASKED, question, re.IGNORECASE) else answer
 
 
 def one_fact(draft: DraftQuestion) -> bool:

@@ -28,6 +28,14 @@ class Detail:
 
 
 PERSON = "a real person"
+PLACE = "a town, country, building or other place"
+ORGANISATION = "a company, school, club or other organisation"
+WORK = "a film, book, song, show or game"
+EVENT = "a war, match, concert or other event"
+PRODUCT = "a product, tool or program"
+RULE = "a rule, service or procedure"
+SPECIES = "an animal or plant"
+OTHER = ""
 
 DETAILS: Mapping[str, Mapping[str, Detail]] = {
     PERSON: {
@@ -48,11 +56,11 @@ DETAILS: Mapping[str, Mapping[str, Detail]] = {
         ),
         "the height": Detail(r"tall|height|feet|metres|cm\b", r"tall\b|height"),
     },
-    "a town, country, building or other place": {
+    PLACE: {
         "the area": Detail(r"area|square|acre|hectare|km", r"area|size|how (?:large|big)|square"),
         "the distance to the nearest airport": Detail(r"airport|miles|km", r"airport"),
     },
-    "a company, school, club or other organisation": {
+    ORGANISATION: {
         "the number of people who work there": Detail(
             r"employ|staff|workers|people|personnel", r"employ|staff|work(?:s|ing|ers|force)?\b|personnel"
         ),
@@ -61,7 +69,7 @@ DETAILS: Mapping[str, Mapping[str, Detail]] = {
         ),
         "the street address": Detail(r"street|avenue|road|address", r"street|address"),
     },
-    "a film, book, song, show or game": {
+    WORK: {
         "what it cost to make": Detail(r"budget|cost|million", r"budget|cost|spent"),
         "how long it took to make": Detail(
             r"took|months|weeks|began|years",
@@ -71,26 +79,26 @@ DETAILS: Mapping[str, Mapping[str, Detail]] = {
             r"crew|team|people|cast|staff", r"how many\b.*\b(?:work|involved|make|made)|crew|number of people"
         ),
     },
-    "a war, match, concert or other event": {
+    EVENT: {
         "what it cost": Detail(r"cost|budget|million|fund", r"cost|budget|spent"),
         "the weather at the time": Detail(
             r"weather|rain|snow|sun|cold|hot\b|wind|storm|temperature", r"weather|rain|temperature"
         ),
     },
-    "a product, tool or program": {
+    PRODUCT: {
         "the price": Detail(r"price|cost|free\b|fee\b", r"price|cost|how much"),
         "the weight or size": Detail(
             r"weigh|size|kg\b|gram|pound|[mg]b\b", r"weigh|heavy|size|large|big\b|dimension"
         ),
         "the number of people who use it": Detail(r"users|used by|people|customers", r"use|customers"),
     },
-    "a rule, service or procedure": {
+    RULE: {
         "the person to ask about it": Detail(r"contact|ask|responsib|owner|manager", r"who\b|contact|person"),
         "the day of its last change": Detail(
             r"updat|revis|chang|amend|version|since", r"updat|revis|chang|amend"
         ),
     },
-    "an animal or plant": {
+    SPECIES: {
         "how long it lives": Detail(
             r"lifespan|live[sd]? |years|annual|perennial", r"how long|lifespan|lives?\b|age\b|how old"
         ),
@@ -101,42 +109,42 @@ DETAILS: Mapping[str, Mapping[str, Detail]] = {
 
 _NOUNS: Mapping[str, str] = {
     PERSON: "person man woman artist musician singer author actress king queen prince",
-    "a town, country, building or other place": """
+    PLACE: """
         town city village hamlet municipality commune township borough suburb neighborhood
         neighbourhood county country state province region island lake park reserve forest house
         hall castle palace church temple mosque cathedral abbey museum hotel airport station stadium
         arena theatre theater cemetery settlement community district parish building library mall
     """,
-    "a company, school, club or other organisation": """
+    ORGANISATION: """
         company firm corporation business manufacturer retailer bank brewery airline publisher
         imprint studio network agency organisation organization institute institution foundation
         charity society association union club school college university academy hospital library
         museum newspaper station department bureau ministry council hotel restaurant store chain
     """,
-    "a film, book, song, show or game": """
+    WORK: """
         film movie documentary series show sitcom episode album song single novel book memoir play
         musical opera game comic manga anime soundtrack ep drama
     """,
-    "a war, match, concert or other event": """
+    EVENT: """
         match race tournament championship festival concert tour ceremony conference competition
         battle
     """,
-    "a product, tool or program": """
+    PRODUCT: """
         product tool program software application app device machine camera phone smartphone tablet
         computer laptop console car motorcycle bicycle rifle pistol engine vehicle printer toy
         processor
     """,
-    "a rule, service or procedure": """
+    RULE: """
         rule law act regulation policy service procedure process standard protocol agreement form
         permit licence license
     """,
-    "an animal or plant": """
+    SPECIES: """
         animal species breed plant tree shrub bird fish mammal reptile insect beetle moth butterfly
         spider snake lizard frog dog cat horse flower
     """,
-    "": "character prize award season team band group list term concept mountain river bridge war",
+    OTHER: "character prize award season team band group list term concept mountain river bridge war",
 }
-"""The words by which passages call a thing of each kind; under "" those of other things."""
+"""The words by which passages call a thing of each kind; under `OTHER` those of other things."""
 
 _KIND_OF_NOUN = {noun: [kind for kind, nouns in _NOUNS.items() if noun in nouns.split()]
                  for nouns in _NOUNS.values() for noun in nouns.split()}  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragc.programs.question_writer.details import NO_KIND, PERSON
+from ragc.programs.question_writer.details import NO_KIND, ORGANISATION, PERSON
 
 MUSEUM = (
     "The Harbour Museum stands on the old quay of Tarnsey. It opened in 1974 and holds 312 model ships. "
@@ -26,7 +26,7 @@ KIND = (
         "passage": "Tarnsey has nine lighthouses, of which four are still lit.",
         "kind": NO_KIND,
     },
-    {"title": "Harbour Museum", "passage": MUSEUM, "kind": "a company, school, club or other organisation"},
+    {"title": "Harbour Museum", "passage": MUSEUM, "kind": ORGANISATION},
 )
 MISSING = {
     "subject": "Harbour Museum",

@@ -31,7 +31,8 @@ _NUMBER_AND = re.compile(r"\d[\w.]*,?\s(?:and|or|to)\s(?:in\s|from\s)?$|\b\d{4},
 _PART_OF = re.compile(r"\b(?:early|late|mid)[-\s]$", re.IGNORECASE)
 _RANGE = re.compile(r"\b(\d{4})\s?[\u2013-]\s?\d{2,4}$")
 _WORDS = re.compile(r"[^\W\d_]+")
-_YEAR = re.compile(r"\b\d{4}\b")
+YEAR = re.compile(r"\b\d{4}\b")
+"""A year of four digits, alone or in a date."""
 _TIME = re.compile(r"\b\d{4}s?\b|\bcentury\b|\bdecade\b")
 _UNIT_ONLY = re.compile(r"[\d.,:/\u2013\s-]|(?<=\d)(?:st|nd|rd|th)\b")
 _OWNER = re.compile(r"['\u2019]s?(?:\s\d[\w.]*)?$")
@@ -79,7 +80,7 @@ def sole_spans(sentence: str, title: str = "", around: str = "") -> tuple[str, .
     often fits both. In languages that write all nouns with a capital only numbers remain.
     """
     texts = [text for passage in (sentence, around) for _, text in _mentions(passage)]
-    texts += _YEAR.findall(f"{sentence} {around}")
+    texts += YEAR.findall(f"{sentence} {around}")
     known = normalise(title)
     others = [(_kind(text), normalise(text)) for text in texts if normalise(text) not in known]
 

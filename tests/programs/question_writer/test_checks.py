@@ -11,10 +11,18 @@ from ragc.programs.question_writer import checks
 from ragc.programs.question_writer.base import DraftQuestion, Excerpt, Topic
 from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
 from ragc.programs.question_writer.choose import candidates, digest_of, nearest
-from ragc.programs.question_writer.details import DETAILS, NO_KIND, OFFERED, PERSON, asks_for, open_details
+from ragc.programs.question_writer.details import (
+    DETAILS,
+    NO_KIND,
+    OFFERED,
+    ORGANISATION,
+    PERSON,
+    WORK,
+    asks_for,
+    open_details,
+)
 from ragc.programs.question_writer.spans import sole_spans, spans
 
-COMPANY, SONG = "a company, school, club or other organisation", "a film, book, song, show or game"
 TEXT = "The Harbour Museum opened in 1974. It holds 312 model ships. Entry is free on Sundays."
 
 
@@ -231,30 +239,31 @@ def test_sentences_with_the_only_name_or_number_are_asked_about_first() -> None:
 
 
 def test_details_to_ask_for_are_those_of_which_the_passage_has_no_word() -> None:
-    person = PERSON
-    assert set(DETAILS[person]) > set(open_details(person, "She was born in Oslo.")) != set()
+    assert set(DETAILS[PERSON]) > set(open_details(PERSON, "She was born in Oslo.")) != set()
     for name in map(str, range(20)):
-        offered = open_details(person, "He was born in Oslo, the son of a teacher.", name)
+        offered = open_details(PERSON, "He was born in Oslo, the son of a teacher.", name)
         assert len(offered) == OFFERED
         assert not {"the place of birth", "the year of birth", "the names of the parents"} & {*offered}
     assert open_details(NO_KIND, "A list.") == ()
-    assert open_details(person, "In Deep is an album of 1994.") == ()  # no person is in sight
+    assert open_details(PERSON, "In Deep is an album of 1994.") == ()  # no person is in sight
     everything = "he was born at a school, son of a tall mother"
-    assert open_details(person, everything) == ()
+    assert open_details(PERSON, everything) == ()
 
 
 @pytest.mark.parametrize(
     ("passage", "kind"),
     [
-        ("Night Tide is a 1961 Norwegian pop song recorded by Lena Orbeck, who was born in Oslo.", SONG),
+        ("Night Tide is a 1961 Norwegian pop song recorded by Lena Orbeck, who was born in Oslo.", WORK),
         ("Lena Orbeck is a Norwegian film director and she lives in Oslo.", PERSON),
-        ("The Tarnsey Mills were the largest paper companies of their time.", COMPANY),
+        ("The Tarnsey Mills were the largest paper companies of their time.", ORGANISATION),
         ("The Brevik Prize is an annual art prize for painters.", ""),
-        ("Ask your manager first. The company pays for all of it.", COMPANY),
+        ("Ask your manager first. The company pays for all of it.", ORGANISATION),
     ],
 )
 def test_a_detail_is_of_the_kind_that_the_passage_says(passage: str, kind: str) -> None:
-    assert [one for one in (PERSON, COMPANY, SONG) if open_details(one, passage)] == ([kind] if kind else [])
+    assert [one for one in (PERSON, ORGANISATION, WORK) if open_details(one, passage)] == (
+        [kind] if kind else []
+    )
 
 
 @pytest.mark.parametrize(("what", "kinds"), [("ice", {"single"}), ("a film", {"single", "unanswerable"})])

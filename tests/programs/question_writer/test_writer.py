@@ -14,7 +14,7 @@ from ragc.core import event_loop
 from ragc.programs.question_writer.base import MIN_CONFIRMED, CheckedQuestion
 from ragc.programs.question_writer.checks import KnownQuestions
 from ragc.programs.question_writer.choose import candidates
-from ragc.programs.question_writer.details import NO_KIND, PERSON
+from ragc.programs.question_writer.details import NO_KIND, ORGANISATION, PERSON
 from ragc.programs.question_writer.file import row_of
 from ragc.programs.question_writer.writer import QuestionWriter, bound
 from ragc.programs.runtime import Runtime
@@ -34,7 +34,7 @@ OPEN = "Which income, staff or street address has Plant {} for its boats?"
 class Teacher:
     """Asks who founded a plant; answers it with the passage, and without one as `alone` says."""
 
-    kind = "a company, school, club or other organisation"
+    kind = ORGANISATION
 
     def __init__(self, alone: str = "somebody", shown_answer: str = "", right: str = "yes") -> None:
         self.alone, self.shown_answer, self.right = alone, shown_answer, right
