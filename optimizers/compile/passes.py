@@ -66,6 +66,7 @@ from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
     draws_groups,
     epoch_of,
+    forget_earlier,
     kept_rooms,
     open_directory,
     write_rooms,
@@ -322,9 +323,10 @@ def prepare(
     """Reads and checks the inputs of `recipe`. The study's directory is locked, and its budget open, until
     exit. Its train and dev questions are recorded as used.
 
-    Nothing is sent. Raises UsageError and its subclasses: for an `out` that holds something else, for missing
-    libraries or keys, for files that cannot be read, on `resume` for a changed recipe, and where no test
-    question is left. Raises StoreError if the ledger of uses cannot be read or written.
+    Nothing is sent, and an earlier study of `out` comes back where `open_models` does not follow. Raises
+    UsageError and its subclasses: for an `out` that holds something else, for missing libraries or keys, for
+    files that cannot be read, on `resume` for a changed recipe, and where no test question is left. Raises
+    StoreError if the ledger of uses cannot be read or written.
     """
     refuse_foreign(Path(out))
     check_front(Path(out))
@@ -359,6 +361,8 @@ def prepare(
 async def open_models(prepared: Prepared) -> None:
     """Loads models and connects to servers, after building all programs once to check their requirements.
 
+    Then the study begins: an earlier one of the same `out`, which `prepare` set aside, is deleted.
+
     Raises UsageError for an unmet requirement, and TargetUnavailable.
     """
     task, progress = prepared.task, prepared.progress
@@ -370,6 +374,7 @@ async def open_models(prepared: Prepared) -> None:
     await prepared.open()
     if hint := small_model_note(task):
         progress.note(hint)
+    forget_earlier(prepared.directory)
 
 
 async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseline:

@@ -61,7 +61,7 @@ from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
-from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
+from ragc.optimizers.search.directory import epoch_of, forget_earlier, open_directory, run_of
 from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
@@ -165,6 +165,7 @@ class Compile(Teleprompter):
             gateway.run = run_of(directory)
             if problem := contamination.record(task, "compile"):
                 progress.note(problem)
+            forget_earlier(directory)
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
                     if self.out is not None:

@@ -42,6 +42,9 @@ _PATTERNS = (
 FOLD = "fold-"
 """The beginning of the name of a folder with the study without a fold, in the study's directory."""
 
+EARLIER = ".earlier"
+"""The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
+
 GROUPED = "groups"
 """The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
 
@@ -87,6 +90,9 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     With `again` the study begins a new epoch, in which every reply is requested again; a resumed one
     continues the epoch with which it began, and so does a later study of the same `out`. `epoch_of` reads it.
 
+    A new study sets an earlier one aside, and on exit this comes back, unless `forget_earlier` was called: a
+    study that is refused for its data leaves the earlier one as it was.
+
     With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
     included. Raises UsageError.
     """
@@ -104,6 +110,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     # `ragc study status` holds the lock for a moment.
     with lock_state(out, directory, "compiling to", what="study", wait_s=0.5):
         try:
+            with keeping_state(out, directory, "study"):
+                _restore_earlier(directory)  # of a killed process
             _begin(directory, out, recipe, resume, again)
             yield directory
         except KeyboardInterrupt:
@@ -113,7 +121,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
         finally:
             if not keep:
                 event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
-                with suppress(OSError):
+            with suppress(OSError):
+                if not _restore_earlier(directory) and not keep:
                     clear(directory)
             narrow_tree(directory)
 
@@ -123,8 +132,8 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     text = recipe.to_toml()
     written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
     if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
-        delete_address(directory)
-        clear(directory)
+        with keeping_state(out, directory, "study"):
+            _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
         begun = {"splits": GROUPED, THINKING: UNDECIDED}
     elif again and not epoch:
@@ -144,6 +153,43 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
             write_address(directory, epoch=epoch, **begun)
         replace_private(written, text)
         write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
+
+
+def _set_aside(directory: Path) -> None:
+    """Moves the study in `directory`, if there is one, to `EARLIER`, where `_restore_earlier` takes it from.
+
+    The folder has its name only when all is there; one of a process that was killed before is put back.
+    """
+    study = _study_paths(directory)
+    if not study:
+        return
+    partly = make_private(directory / f"{EARLIER}-part")
+    for path in study:
+        path.rename(partly / path.name)
+    partly.rename(directory / EARLIER)
+
+
+def _restore_earlier(directory: Path) -> bool:
+    """Puts the study that a new one has set aside back in its place. Returns whether there was one."""
+    partly, whole = directory / f"{EARLIER}-part", directory / EARLIER
+    if whole.is_dir():
+        delete_address(directory)
+        clear(directory)
+        whole.rename(partly)
+    if not partly.is_dir():
+        return False
+    for path in _study_paths(partly):
+        path.rename(directory / path.name)
+    partly.rmdir()
+    return True
+
+
+def forget_earlier(directory: Path) -> None:
+    """Deletes the study that the new one in `directory` replaces, on its servers too."""
+    earlier = directory / EARLIER
+    if earlier.is_dir():
+        delete_address(earlier)
+        clear(earlier)
 
 
 def epoch_of(directory: Path) -> str:
@@ -213,6 +259,14 @@ def clear(directory: Path) -> None:
         (directory / PROGRAMS).rmdir()
     with suppress(OSError):
         directory.rmdir()
+
+
+def _study_paths(directory: Path) -> list[Path]:
+    """Returns the files and folders of the study in `directory` that are there, the recipe last."""
+    names = {path.name: path for path in _study_files(directory)}
+    folders = [*directory.glob(f"{FOLD}*"), directory / PROGRAMS]
+    paths = [*folders, *reversed(names.values())]
+    return [path for path in paths if path.is_symlink() or path.exists()]
 
 
 def _study_files(directory: Path) -> list[Path]:

@@ -163,6 +163,11 @@ def test_a_worker_that_is_killed_mid_trial_changes_nothing(
     assert study_files
     assert not [path for path in (*study_files, tmp_path / "cut" / "recipe.toml") if PASSWORD in _text(path)]
 
+    refused = begin(machines, shared, tmp_path / "cut", "--set", "data.dev=0")
+    assert "data.dev" in refused.communicate(timeout=600)[1]
+    assert refused.returncode != 0
+    assert status(machines, tmp_path / "cut") == finished  # the servers' part of the study too
+
 
 def _text(path: Path) -> str:
     return path.read_bytes().decode("latin-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, replace
@@ -15,7 +16,14 @@ from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
-from ragc.errors import ArtefactError, BudgetExhausted, NothingAnswered, RecipeError, UsageError
+from ragc.errors import (
+    ArtefactError,
+    BudgetExhausted,
+    NothingAnswered,
+    RecipeError,
+    TargetUnavailable,
+    UsageError,
+)
 from ragc.optimizers.compile import (
     Cost,
     Prepared,
@@ -30,6 +38,7 @@ from ragc.optimizers.compile import (
 )
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
+from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -132,6 +141,52 @@ def test_prepare_locks_the_study_until_its_block_ends(folder: Path) -> None:
         raise AssertionError("two processes would write one study")
     with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
         assert prepared.task.dev
+
+
+def state_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_compile_that_is_refused_leaves_the_earlier_study_as_it_was(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sets=("search.trials=3",))
+    directory = study_directory(folder / "out")
+    before = state_of(directory)
+    assert "charges.jsonl" in before
+    assert "recipe.toml" in before
+
+    with pytest.raises(UsageError, match=r"data\.dev"):
+        run(sets=("search.trials=3", "data.dev=0"))
+    assert state_of(directory) == before
+
+    async def unreachable(prepared: Prepared) -> None:
+        raise TargetUnavailable("No model answers.")
+
+    monkeypatch.setattr(Prepared, "open", unreachable)
+    with pytest.raises(TargetUnavailable, match="No model answers"):
+        run(sets=("search.trials=2",))
+    assert state_of(directory) == before
+
+
+def test_a_study_set_aside_by_a_killed_compile_is_resumed(folder: Path, run: Run) -> None:
+    run(sets=("search.trials=3",))
+    directory = study_directory(folder / "out")
+    before = state_of(directory)
+    aside = folder / "aside"
+    with prepared_in(folder, ScriptedTarget(needs_demos), "search.trials=2"):
+        shutil.copytree(directory, aside)
+    shutil.rmtree(directory)
+    aside.rename(directory)  # as a kill before the models were open leaves it
+
+    rest = ScriptedTarget(needs_demos)
+    with prepared_in(folder, rest, "search.trials=3", resume=True):
+        assert state_of(directory).keys() >= before.keys()
+    assert state_of(directory)["charges.jsonl"] == before["charges.jsonl"]
 
 
 def test_prepare_refuses_a_directory_of_others_before_it_begins_a_study(folder: Path) -> None:
