@@ -5,8 +5,8 @@
 
 `blind` draws questions of the folder PROJECT that `ragc new` wrote, kept and rejected ones, of single
 passages and unanswerable ones, and writes OUT/questions.jsonl, shuffled and unmarked, and OUT-key.jsonl
-beside it. `count` prints the share of good ones by kind, kept and rejected, as each of two readers
-(`{"id", "good"}` a line) and both judged, and Cohen's kappa of the two.
+beside it, and CRITERIA.md for the readers. `count` prints the share of good ones by kind, kept and rejected,
+as each of two readers (`{"id", "good"}` a line) and both judged, and Cohen's kappa of the two.
 """
 
 from __future__ import annotations
@@ -23,6 +23,27 @@ from ragc.metrics.stats.intervals import mean_ci
 
 KINDS = ("single", "unanswerable")
 SEED = 30
+CRITERIA = """\
+# When is a written question good?
+
+Each line of questions.jsonl has a passage, a question about it, and an answer. A good question would be of
+use in a test set for a system that searches these passages. Judge by reading, each by itself.
+
+With an answer, it is good if all of these hold:
+1. Somebody who has not seen the passage understands what is asked and of whom or what.
+2. The passage answers it, and the answer given is right: not of a neighbouring fact, and of what is asked
+   (a year for "in which year"). Further words that do no harm, such as a unit, are fine.
+3. The question has one right answer in the passage, and asks for one thing.
+4. It does not say its own answer, and says nothing that the passage contradicts.
+5. Its English may be clumsy, but not so that the sense is lost. The answer may be short or long.
+
+With `answer` null the passages should leave it open. It is good if all of these hold:
+1. Somebody who has not seen the passage understands what is asked and of whom or what.
+2. The passage does not say or clearly imply the answer.
+3. The question makes sense for its subject, and assumes nothing that the passage contradicts or that is
+   unlikely to be so: what it asks for could be known.
+4. Its English may be clumsy, but not so that the sense is lost.
+"""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -65,6 +86,7 @@ def blind(project: Path, out: Path, passing: int, rejected: int) -> None:
         key.append({"id": f"b{number:03}", "kept": passed, "kind": row["kind"], "reason": row.get("reason")})
     out.mkdir(parents=True, exist_ok=True)
     write(out / "questions.jsonl", shown)
+    (out / "CRITERIA.md").write_text(CRITERIA, "utf-8")
     write(key_of(out), key)
     print(
         f"{sum(passed for passed, _ in chosen)} kept and {sum(not passed for passed, _ in chosen)} rejected"
