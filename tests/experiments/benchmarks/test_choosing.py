@@ -325,6 +325,22 @@ def test_a_report_shows_the_frontier_and_every_final_run() -> None:
     assert len(table) == 1 + 2 * 2 * 2 + 2 * 2
 
 
+def test_a_report_compares_ragc_with_peers_that_risk_no_more() -> None:
+    """The peer's default rule ends below the baseline too often, so a stricter one of its stands for it."""
+    rows = []
+    for source in "ab":
+        for seed in range(4):
+            ours, theirs = row(source, seed, "ragc"), row(source, seed, "screen")
+            low = -0.05 if seed == 0 else 0.0
+            theirs["picks"] = {"0.05": [0.6, 0.0, 0.0], "0.15": [0.3, low, 0.0], "1": [0.2, -0.05, 0.0]}
+            rows += [one | {"budget": budget} for one in (ours, theirs) for budget in (0.1, 0.2)]
+    lines = report([*rows, row("a", 0, "tpe")]).partition("## All budgets, open")[2].splitlines()
+    assert [line.partition(" | regret")[0] for line in lines if line.startswith("| ragc, ")] == [
+        "| ragc, risk 0.15 - screen, risk 0.05 | 0.0% | -0.200 [-0.200, -0.200] | 0.0% [0.0%, 0.0%] |",
+        "| ragc, risk 0.15 - screen, risk 0.15 | 25.0% | 0.100 [0.100, 0.100] | -25.0% [-50.0%, 0.0%] |",
+    ]
+
+
 def test_an_error_without_the_noise_of_seeds_is_that_of_many_seeds() -> None:
     rng = np.random.default_rng(0)
     bias = rng.normal(0, 0.02, 400)

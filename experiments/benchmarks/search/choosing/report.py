@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.benchmarks.search.choosing.runs import RAGC
+from experiments.benchmarks.search.choosing.runs import EXHAUSTIVE, RAGC
 from experiments.benchmarks.search.choosing.worlds import Array
 from ragc.optimizers.search.allocation import MARGIN
 
@@ -97,6 +97,49 @@ def groups(rows: Rows) -> dict[tuple[str, float], list[Choices]]:
     return out
 
 
+def over_budgets(rows: Rows) -> dict[str, list[Choices]]:
+    """The means over all budgets of every search and rule on a world, by label of the run.
+
+    Searches that lack a run which others with the label have are left out.
+    """
+    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        cells[row.get("run", ""), row["search"]].append(row)
+    most = {label: max(len(group) for (own, _), group in cells.items() if own == label) for label, _ in cells}
+    out: dict[str, list[Choices]] = defaultdict(list)
+    for (label, search), group in sorted(cells.items()):
+        if len(group) < most[label] or search == EXHAUSTIVE:
+            continue
+        budgets = [[row for row in group if row["budget"] == b] for b in {row["budget"] for row in group}]
+        for rule in dict.fromkeys(rule for row in group for rule in row["picks"]):
+            each = [Choices.of(search, listed, rule).by_world for listed in budgets]
+            means = {world: np.mean([one[world] for one in each], 0) for world in each[0]}
+            out[label].append(Choices(f"{search}, risk {rule}", means))
+    return out
+
+
+def at_no_more_risk(choices: Sequence[Choices]) -> list[str]:
+    """The lead of ragc, by its default rule, over each peer by the same rule, and by the best of those with
+    which the peer ends below the baseline no more often than ragc does.
+    """
+    lines = ["| ragc less | its risk | regret | worse by more than .01 |", "| --- | --- | --- | --- |"]
+    by_name = {chosen.name: chosen.on(list(chosen.by_world)) for chosen in choices}
+    means = {name: np.mean([v.mean(0) for v in held.values()], 0) for name, held in by_name.items()}
+    mine = f"{RAGC}, risk {WORSE}"
+    if mine not in by_name:
+        return []
+    for search in dict.fromkeys(name.partition(",")[0] for name in by_name if not name.startswith(RAGC)):
+        rules = [name for name in by_name if name.partition(",")[0] == search]
+        as_safe = [name for name in rules if means[name][1] <= means[mine][1]]
+        best = min(as_safe, key=lambda name: means[name][0], default=None)
+        for name in dict.fromkeys(filter(None, (best, f"{search}, risk {WORSE}"))):
+            if name in by_name:
+                gaps = {source: by_name[mine][source] - by_name[name][source] for source in by_name[mine]}
+                cells = f"{_cell(interval(gaps))} | {_cell(interval(gaps, 1), percent=True)}"
+                lines.append(f"| {mine} - {name} | {means[name][1]:.1%} | {cells} |")
+    return lines if len(lines) > 2 else []
+
+
 def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
     """The names of the points, (risk, regret), that no other is at or below in both, by risk."""
     best: list[str] = []
@@ -111,6 +154,15 @@ def report(rows: Rows) -> str:
     lines: list[str] = []
     for (label, budget), choices in groups(rows).items():
         lines += _section(label, budget, choices)
+    for label, choices in over_budgets(rows).items():
+        if table := at_no_more_risk(choices):
+            title = f"closed, run {label}" if label else "open"
+            lines += [
+                f"## All budgets, {title}: peers that end below the baseline no more often",
+                "",
+                *table,
+                "",
+            ]
     return "\n".join(lines)
 
 
