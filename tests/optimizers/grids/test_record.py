@@ -295,15 +295,16 @@ def test_nothing_of_others_is_replaced(record: Record, folder: Path) -> None:
 def test_a_budget_is_a_hard_limit_that_a_second_run_cannot_pass(
     record: Record, folder: Path, limit: int
 ) -> None:
+    """One question at a time: of several, one may be sent before the stored reply of another is charged."""
     first, second = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos)
-    sets = (f"budget.lm_calls={limit}",)
+    sets = (f"budget.lm_calls={limit}", "concurrency=1")
     with pytest.raises(BudgetExhausted, match=rf"{limit} LM calls is spent.* of 6 settings are recorded in"):
         record(target=first, sets=sets)
     assert len(first.requests) == limit
     with pytest.raises(BudgetExhausted):
         record(target=second, sets=sets)
     assert not second.requests
-    assert record(sets=("budget.lm_calls=5000",)).grid.complete
+    assert record(sets=("budget.lm_calls=5000", "concurrency=1")).grid.complete
 
 
 def test_questions_without_a_readable_answer_are_failed_cells(record: Record) -> None:
