@@ -68,6 +68,7 @@ from ragc.optimizers.search.directory import (
     epoch_of,
     kept_rooms,
     open_directory,
+    write_fold_number,
     write_rooms,
 )
 from ragc.optimizers.search.storage import (
@@ -347,6 +348,7 @@ def prepare(
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
                 task = replace(task, until=share_until(0, len(task.folds)))
+                write_fold_number(directory, len(task.folds))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import StudyStatus, status
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
@@ -77,6 +80,37 @@ def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int)
     resumed = run("cut", store=store, resume=True)
     assert resumed.verdict == whole.verdict
     assert identical(whole.path, resumed.path)
+
+
+def row_of(report: StudyStatus, name: str) -> str:
+    """The value of a row of `ragc study status`."""
+    return next(line.removeprefix(name).strip() for line in report.lines() if line.startswith(f"{name} "))
+
+
+def test_the_status_says_which_fold_is_searched(run: Run, tmp_path: Path) -> None:
+    reports: list[StudyStatus] = []
+
+    def watched(request: ChatRequest) -> dict[str, Any]:
+        reports.append(status(tmp_path / "out"))
+        return needs_demos(request)
+
+    run(target=ScriptedTarget(watched))
+    rows = [row_of(report, "folds") for report in reports]
+    assert rows[0] == "none of 5 searched; they follow the search on all questions"
+    assert re.match(r"fold [2-5] of 5 is searched: trials \d of 4", rows[-1])
+    assert reports[-1].folds is not None
+    assert reports[-1].folds["trials"]["wanted"] == 4
+    assert reports[-1].log[-1].endswith("questions")
+    assert row_of(status(tmp_path / "out"), "folds") == "5 of 5 searched"
+
+
+def test_the_status_says_in_which_fold_a_study_was_cut_off(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run("cut", target=dying(needs_demos, 150))
+    report = status(tmp_path / "cut")
+    assert report.state == "cut off"
+    assert report.folds is not None
+    assert row_of(report, "folds").startswith(f"fold {report.folds['fold']} of 5 was the last that began: ")
 
 
 def scored(folder: Path, *sets: str) -> Evaluation:
