@@ -216,7 +216,7 @@ def print_compiled(result: Compiled) -> None:
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
     lines(_charge_lines(cost))
     _print_cache_share(cost)
-    lines([f"Compiled program: {result.path}"])
+    lines([f"Compiled program: {result.path}", *filter(None, [result.replacement])])
     if result.example is not None:
         answered = "a program chosen without it" if result.cross_validated else "the compiled program"
         held = "One question" if result.cross_validated else "One question of the test split"
