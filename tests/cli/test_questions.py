@@ -197,6 +197,17 @@ def test_a_log_keeps_gold_answers_and_thumbs_and_answers_the_rest(docs: Path) ->
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
 
 
+def test_one_request_is_one_request(docs: Path) -> None:
+    lines = [f"Who is behind {town}?,Ada Quill{town[-2:]},up" for town in TOWNS[:8]]
+    lines.append(f"Who is behind {TOWNS[8]}?,,")
+    Path("logs.csv").write_text("\n".join(["query,response,thumbs", *lines]) + "\n")
+    project, target = new(questions="logs.csv")
+    assert len(target.requests) == 1
+    assert any(
+        line.startswith("1 request was sent to scripted, 0 replayed") for line in project.question_lines
+    )
+
+
 def test_a_damaged_file_of_questions_is_named_and_left(docs: Path) -> None:
     new(count=24)
     path = Path("docs-ragc/questions.jsonl")

@@ -21,6 +21,7 @@ from ragc.core.display import dollars, quantity
 from ragc.core.progress import Progress
 from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.files.row import FileRow
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
 from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Topic
@@ -51,11 +52,13 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written: at most `count` questions of `kinds`, or the answers of the `log` of a file."""
+    """What is to be written: at most `count` questions of `kinds`, or answers to those of a `log`: its file,
+    columns and rows.
+    """
 
     count: int = COUNT
     kinds: tuple[str, ...] = DEFAULT_KINDS
-    log: tuple[Path, Columns] | None = None
+    log: tuple[Path, Columns, Sequence[FileRow]] | None = None
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -197,8 +200,9 @@ class _Work:
                 else:
                     event_loop.run(self._write(writer, chosen))
             finally:
+                sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")
                 self.result.lines.append(
-                    f"{cost.sent:,} requests were sent to {writer.target.name}, {cost.replayed:,} replayed: "
+                    f"{sent} sent to {writer.target.name}, {cost.replayed:,} replayed: "
                     f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
                 )
 
