@@ -284,6 +284,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
             first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
+        prepared.note_speed(measured)
         verified = await verify(prepared, selected)
     if not searched.budget:
         note_cost(prepared.task)

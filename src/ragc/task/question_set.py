@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import counters, event_loop
-from ragc.core.counters import Counters
+from ragc.core import event_loop
 from ragc.core.display import dollars, quantity
 from ragc.core.progress import Progress
 from ragc.corpora import embed
@@ -35,6 +34,7 @@ from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
+from ragc.task.run import Measurement, measure, note_target_speed
 from ragc.task.study_address import store_address
 
 COUNT = 60
@@ -192,19 +192,20 @@ class _Work:
         wording = "full" if "teacher" in runtime.targets else str(self.recipe.knobs.get("wording", "full"))
         writer = QuestionWriter(runtime, wording, _embedder(self.recipe))
         self.progress.note(_cost_line(estimate(writer.target, self.plan, len(chosen) or len(open_rows))))
-        with counters.counting(Counters()) as cost:
-            try:
-                event_loop.run(runtime.open(self.progress.download))
-                if open_rows:
-                    event_loop.run(self._answer(writer, open_rows))
-                else:
-                    event_loop.run(self._write(writer, chosen))
-            finally:
-                sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")
-                self.result.lines.append(
-                    f"{sent} sent to {writer.target.name}, {cost.replayed:,} replayed: "
-                    f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
-                )
+        measured = Measurement()
+        try:
+            event_loop.run(runtime.open(self.progress.download))
+            with measure() as measured:
+                event_loop.run(self._answer(writer, open_rows) if open_rows else self._write(writer, chosen))
+            if self.recipe.study.keep:
+                note_target_speed(writer.target, measured)
+        finally:
+            cost = measured.spent
+            sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")
+            self.result.lines.append(
+                f"{sent} sent to {writer.target.name}, {cost.replayed:,} replayed: "
+                f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
+            )
 
     def _candidates(self) -> list[Topic]:
         """Returns sentences to ask about that no question of the project is about."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
+from ragc.cli import plan as plan_view
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
@@ -161,6 +162,25 @@ def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     assert planned["phases"]["folds"]["lm_calls"] > planned["phases"]["trials"]["lm_calls"]
     assert len(target.requests) <= planned["lm_calls"]
     assert "30 questions are cross-validated in 5 folds" in planned["note"]
+    lines = list(plan_view.lines(planned))
+    assert planned["folds"] == 5
+    assert lines[0].endswith("4 trials, and as many without each of 5 folds")
+
+
+def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    recipe = recipes.load(tmp_path / "recipe.toml")
+    assert estimate(recipe)["seconds"] is None
+    identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
+    counters = run(target=ScriptedTarget(needs_demos, identity=identity)).counters
+    assert counters["replayed"] > counters["sent"]
+    planned = estimate(recipe)
+    assert planned["seconds"] == pytest.approx(
+        planned["lm_calls_about"] * planned["seconds_per_call"], rel=0.01, abs=0.1
+    )
+    assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
 
 
 @pytest.mark.parametrize(
