@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -275,8 +276,10 @@ def test_enough_reviews_decide_whether_the_set_is_for_trying(docs: Path) -> None
     assert {row.get("for_trying") for row in questions() if not row.get("review")} == {True}
 
 
-def in_terminal(arguments: list[str], typed: str) -> str:
-    """What `ragc` prints in a terminal in which `typed` is entered."""
+def in_terminal(arguments: list[str], typed: str, *, interrupted: bool = False) -> str:
+    """What `ragc` prints in a terminal in which `typed` is entered, then Ctrl-C at the next prompt if it is
+    `interrupted`.
+    """
     parent, child = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(SRC), "TERM": "dumb"}
     with subprocess.Popen(
@@ -288,9 +291,16 @@ def in_terminal(arguments: list[str], typed: str) -> str:
     ) as process:
         os.close(child)
         os.write(parent, typed.encode())
-        out, _ = process.communicate(timeout=120)
+        shown = b""
+        while interrupted and shown.count(b"uit? ") <= typed.count("\n"):
+            assert process.stdout
+            shown += process.stdout.read(1)
+        if interrupted:
+            process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=120)
+        out = shown + rest
     os.close(parent)
-    assert process.returncode == 0, out
+    assert process.returncode == (130 if interrupted else 0), out
     return out.decode()
 
 
@@ -303,6 +313,48 @@ def test_a_terminal_shows_each_question_and_takes_letters(docs: Path) -> None:
     assert "1 kept, 1 fixed, 1 dropped, 21 open." in " ".join(out.split())
     fixed = next(row for row in questions() if row.get("review") == "fixed")
     assert (fixed["question"], fixed["answers"]) == ("Who was it?", ["Ada", "A."])
+
+
+def test_a_question_is_shown_with_its_passage(docs: Path) -> None:
+    new(count=24)
+    first = next(row for row in questions() if row["kind"] == "single")
+    write_rows(Path("docs-ragc/questions.jsonl"), [first])
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "q\n")
+    town = first["document"].removesuffix(".md")
+    assert f"[1] Plant {town} ({first['document']})\n    # Plant {town}\n    The plant of {town} is" in out
+    rows = read_rows(Path("docs-ragc/corpus.jsonl"))
+    shown: list[Mapping[str, Any]] = []
+
+    def stop_at(row: Mapping[str, Any]) -> None:
+        shown.append(row)
+
+    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
+    (text,) = shown[0]["texts"]
+    assert text == {name: row[name] for row in rows if row["id"] == first["document"] for name in text}
+    Path("docs-ragc/corpus.jsonl").unlink()
+    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
+    assert shown[1]["texts"] == []
+
+
+def test_of_a_long_passage_the_part_with_the_answer_is_shown(docs: Path) -> None:
+    Path("docs-ragc").mkdir()
+    text = "before " * 600 + "It was founded by Ada Quill, they say. " + "after " * 600
+    write_rows(Path("docs-ragc/corpus.jsonl"), [{"id": "p", "title": "A plant", "text": text}])
+    row = {"id": "q", "question": "Who founded it?", "answers": ["Ada Quill"], "gold_ids": ["p"]}
+    write_rows(Path("docs-ragc/questions.jsonl"), [row])
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "k\n")
+    (shown,) = (line for line in out.splitlines() if "founded by Ada Quill, they" in line)
+    assert shown.startswith("    … before")
+    assert shown.endswith("after …")
+    assert len(shown) < 1300
+
+
+def test_an_interrupted_review_says_what_is_written(docs: Path) -> None:
+    new(count=24)
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "k\n", interrupted=True)
+    assert "every decision before this one is in docs-ragc/questions.jsonl. The same command goes on;" in out
+    assert "every finished request" not in out
+    assert sum(row.get("review") == "kept" for row in questions()) == 1
 
 
 def test_labels_hold_for_one_prediction_and_are_asked_for_once(
@@ -335,6 +387,7 @@ def test_labels_hold_for_one_prediction_and_are_asked_for_once(
     ("arguments", "message"),
     [
         (["review", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["review", "sone.jsonl"], "there is no such file. Did you mean 'some.jsonl'?\n"),
         (["label", "nowhere.jsonl"], "nowhere.jsonl"),
         (["review", "some.jsonl"], "asks in a terminal, and stdin is none"),
         (["label", "some.jsonl"], "asks in a terminal, and stdin is none"),
@@ -351,4 +404,5 @@ def test_nothing_is_asked_without_a_terminal(
     except SystemExit as stop:
         status = int(str(stop.code))
     assert status == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    error = capsys.readouterr().err
+    assert message in " ".join(error.split()) + "\n"

@@ -28,7 +28,7 @@ from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.corpora.files.rows import rows
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
-from ragc.programs.question_writer.file import QUESTIONS
+from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.programs.question_writer.log import columns_of, has_answer
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import load, parse, read_tables, set_keys
@@ -36,7 +36,7 @@ from ragc.targets.base import Target
 from ragc.task import question_set
 from ragc.task.question_set import COUNT
 
-CORPUS, RECIPE, WORK = "corpus.jsonl", "recipe.toml", ".ragc"
+RECIPE, WORK = "recipe.toml", ".ragc"
 
 
 @dataclass(frozen=True, slots=True)
