@@ -297,6 +297,15 @@ def test_every_key_of_a_recipe_is_listed() -> None:
     assert {f"`options.{name}`" for name in schema["$defs"]["VllmOptions"]["properties"]} <= set(page.split())
 
 
+def test_every_extra_is_in_the_readme_and_the_quickstart() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].keys() - {"dev", "docs", "ray", "redis", "postgres"}
+    listed = (ROOT / "README.md").read_text("utf-8").partition("More extras (")[2].partition(")")[0]
+    assert {f"`{name}`" for name in extras - {"embedded"}} == set(listed.split(", "))
+    page = (DOCS / "index.md").read_text("utf-8")
+    assert [name for name in extras if f"`{name}`" not in page] == []
+
+
 def test_every_public_name_is_listed() -> None:
     listed = re.findall(r"^::: ragc\.(\w+)$", (DOCS / "reference/python.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(set(ragc.__all__) - {"__version__"})

@@ -23,6 +23,7 @@ from ragc.core.progress import Progress
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Selected
 from ragc.optimizers.search.directory import fold_directory
+from ragc.optimizers.search.log import StudyLog
 from ragc.programs.base import RagProgram
 from ragc.records import Question
 from ragc.store.looks import Showing
@@ -57,7 +58,9 @@ async def answer_folds(run: MeasuredRun, directory: Path) -> FoldAnswers:
     costs: list[Mapping[str, float]] = []
     tasks = fold_tasks(run.task)
     for number, (task, questions) in enumerate(tasks, start=1):
-        run.progress.note(f"fold {number} of {len(tasks)}: the search without {len(questions)} questions")
+        sentence = f"fold {number} of {len(tasks)}: the search without {len(questions)} questions"
+        run.progress.note(sentence)
+        StudyLog(directory, run.task).note(sentence)
         selected = await _choose(task, questions, fold_directory(directory, number), run.limit, run.progress)
         for name, program in (("baseline", selected.baseline), ("winner", selected.best)):
             run.progress.phase(f"{name} on fold {number}", len(questions))

@@ -59,6 +59,7 @@ from ragc.optimizers.compile.front import (
     of_front,
     write_front,
 )
+from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
 from ragc.optimizers.external.check import check_optimizers
@@ -69,6 +70,7 @@ from ragc.optimizers.search.directory import (
     forget_earlier,
     kept_rooms,
     open_directory,
+    write_fold_number,
     write_rooms,
 )
 from ragc.optimizers.search.storage import (
@@ -175,7 +177,8 @@ class Compiled:
     test questions; provenance has those of one look. `example` is one question of the test split as the
     baseline and as the winner answered it. `look` says how often the test questions were looked at on this
     machine; None if they were not. `contamination` says which test questions were used before as train or
-    dev, and whether they were left out.
+    dev, and whether they were left out. `replacement` is a sentence on another program that was at `path`
+    before, with both scores where the questions are the same; "" for none.
     """
 
     path: Path
@@ -190,6 +193,7 @@ class Compiled:
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
     look: Look | None = field(default=None, compare=False)
     contamination: Contamination = CLEAN
+    replacement: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         means = {
@@ -233,6 +237,7 @@ class Compiled:
             "counters": dict(self.counters),
             **({"look": self.look.to_json()} if self.look else {}),
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
+            **({"replacement": self.replacement} if self.replacement else {}),
         }
 
 
@@ -280,6 +285,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
             first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
+        prepared.note_speed(measured)
         verified = await verify(prepared, selected)
     if not searched.budget:
         note_cost(prepared.task)
@@ -349,6 +355,7 @@ def prepare(
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
                 task = replace(task, until=share_until(0, len(task.folds)))
+                write_fold_number(directory, len(task.folds))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:
@@ -511,6 +518,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     if differences != verified.differences:
         run["after_looks"] = {"verdict": verdict, "differences": differences}
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
+    replacement = replacement_note(prepared.out, compiled, primary)
     compiled.save(prepared.out, selected.best)
     write_front(prepared.out, verified.front, compiled)
     if task.recipe.study.keep:
@@ -530,6 +538,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         failures=failures,
         look=verified.look,
         contamination=prepared.contamination,
+        replacement=replacement,
     )
 
 

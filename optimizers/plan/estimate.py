@@ -377,6 +377,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "program": recipe.program,
         "programs": [bound.program for bound in plan.bounds],
         "trials": plan.trials if recipe.search.optimizer == OWN_OPTIMIZER else task.trials,
+        "folds": len(task.folds),
         "questions": plan.questions,
         "bounded": math.isfinite(most),
         "unbounded_because": plan.open_ends if math.isinf(requests) else [],

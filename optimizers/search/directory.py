@@ -78,6 +78,17 @@ def fold_directory(directory: Path, number: int) -> Path:
     return directory / f"{FOLD}{number}"
 
 
+def write_fold_number(directory: Path, number: int) -> None:
+    """Records how many folds the study in `directory` has; 0 for no cross-validation."""
+    write_address(directory, folds=str(number) if number else "")
+
+
+def fold_number(directory: Path) -> int:
+    """Returns how many folds the study in `directory` has; 0 without a cross-validation."""
+    entry = read_address(directory).get("folds", "")
+    return int(entry) if entry.isdecimal() else 0
+
+
 def draws_groups(directory: Path) -> bool:
     """Returns whether the splits of the study in `directory` keep groups whole; older studies do not."""
     return read_address(directory).get("splits") == GROUPED

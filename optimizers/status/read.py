@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,13 +20,15 @@ from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.instructions.base import Round, round_name
-from ragc.optimizers.candidates.trial import TrialResult, read_results
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
 from ragc.optimizers.search.portfolio import divide_trials, read_progress
+from ragc.optimizers.search.selection import best as highest_mean
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.status.counts import count_trials, fold_counts, read_trials
 from ragc.optimizers.status.record import (
     BEGUN,
     CUT,
@@ -90,18 +91,19 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             "--trust-targets."
         )
     study = _study(directory, recipe)
-    trials = _read_trials(study)
+    trials = read_trials(study)
     objectives = [objective_of(name) for name in recipe.search.objectives]
     rule = SelectionRule.of(recipe.search, objectives)
     state = _state(directory)
     best = select(trials, rule) if trials and trials[0].complete else None
+    highest = highest_mean(trials, objectives) if best and len(objectives) == 1 else None
     beside = pareto_front(trials, rule) if len(objectives) > 1 else []
     budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
         _about(recipe),
-        _counts(study, trials, _own_trials(recipe), state),
+        count_trials(study, trials, _own_trials(recipe), running=state == RUNNING),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
@@ -116,6 +118,8 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _rounds(study, recipe),
         tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
+        fold_counts(directory, _own_trials(recipe), running=state == RUNNING),
+        _trial_json(highest, objectives) if highest and best and highest.values > best.values else None,
     )
 
 
@@ -131,7 +135,7 @@ def study_trials(directory: Path) -> list[TrialResult]:
     storage. Raises StoreError, ArtefactError for a damaged file.
     """
     recipe = recipe_in(directory)
-    if trials := _read_trials(_study(directory, recipe)):
+    if trials := read_trials(_study(directory, recipe)):
         return trials
     path = directory / TRIALS
     if not path.exists():
@@ -220,7 +224,7 @@ def damage(directory: Path) -> str:
         if optuna_folder.is_own(directory):
             read_study(directory, read_address(directory).get("name", NAME))
         else:
-            _read_trials(read_study(directory))
+            read_trials(read_study(directory))
         if (directory / BEST).exists():
             load(directory / BEST)
         if (trials := directory / TRIALS).exists():
@@ -317,28 +321,6 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
         name = read_address(directory).get("name")
         return open_server_study(address, name) if name else None
     return read_study(directory)
-
-
-def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
-    return [trial for _, trial in read_results(study.user_attrs if study else {})]
-
-
-def _counts(
-    study: optuna.Study | None, results: Sequence[TrialResult], n_trials: int, state: str
-) -> dict[str, int]:
-    trials = study.get_trials(deepcopy=False) if study else []
-    states = Counter(trial.state for trial in trials)
-    numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
-    flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
-    return {
-        "done": max(0, len(results) - 1),
-        "baseline": min(1, len(results)),
-        "wanted": n_trials,
-        "stopped": sum(not result.complete for result in results),
-        "running": flying if state == RUNNING else 0,
-        "stale": 0 if state == RUNNING else flying,
-        "failed": states[optuna.trial.TrialState.FAIL],
-    }
 
 
 def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str, Any]:

@@ -18,6 +18,11 @@ LINES = 5
 """The number of log lines and of failing trials shown."""
 
 RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
+_NOT_CHOSEN = (
+    "best in the lines of a compile; the choice goes by what is expected beyond dev, within search.risk and "
+    "search.limits"
+)
+
 NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
 
 
@@ -31,13 +36,18 @@ class StudyStatus:
     `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
     early among those; `running`; `stale` (running when their process died, run again on resume); `failed`
     (drawn twice, or stale before). `best` is the trial that would be compiled now, with its values and
-    failures; None before the baseline is done. `front` is the Pareto front, empty with one objective.
+    failures; None before the baseline is done. `highest` is the trial with the highest mean on dev, which the
+    lines of a compile call best, where that is another one. `front` is the Pareto front, empty with one
+    objective.
     `failing` are the trials that failed in any question, the greatest share first.
 
     `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
     None if the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
     "begun" or "ended", `spent` its LM calls and tokens, `trials` the number it tried, `dev` its leader's
     values: for ragc's own study at any time, for the others once they were compared on dev.
+
+    `folds` says of a cross-validation `of` how many folds it is, the last `fold` whose search began, 0 before
+    the first, and the counts of that search, `trials`; None without one.
 
     `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
     tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
@@ -58,6 +68,8 @@ class StudyStatus:
     rounds: Mapping[str, int] | None = None
     parts: tuple[Mapping[str, Any], ...] = ()
     stored: Mapping[str, float] = field(default_factory=dict)
+    folds: Mapping[str, Any] | None = None
+    highest: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         done, best = self.trials, (self.best or {}).get("values")
@@ -82,17 +94,14 @@ class StudyStatus:
     def _rows(self) -> Iterator[tuple[str, str]]:
         """Returns the rows about the study, its progress and its best trials."""
         recipe, done = self.recipe, self.trials
-        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
         yield "study", self.study
         yield "state", self.state
         yield "program", recipe["program"]
         yield "objectives", ", ".join(recipe["objectives"])
         yield "seed", str(recipe["seed"])
-        beside = ", and the baseline" if done.get("baseline") else ""
-        yield (
-            "trials",
-            f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {other}" for other in others),
-        )
+        yield "trials", _describe_counts(done)
+        if self.folds:
+            yield "folds", _describe_folds(self.folds, self.state)
         if self.rounds:
             held = self.rounds
             yield (
@@ -103,6 +112,8 @@ class StudyStatus:
         if self.best is not None:
             chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
             yield "best so far", self._describe_trial(self.best) + chosen
+            if self.highest is not None:
+                yield "highest mean", f"{self._describe_trial(self.highest)}; {_NOT_CHOSEN}"
             if (where := Path(self.study) / BEST).exists():
                 yield "its program", str(where)
         yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
@@ -133,6 +144,27 @@ class StudyStatus:
         failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
         line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
         return f"{line}; {failures}" if failures else line
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    """Returns the counts of trials in words."""
+    others = [f"{counts[name]} {name}" for name in ("stopped", "running", "stale", "failed") if counts[name]]
+    beside = ["and the baseline"] if counts.get("baseline") else []
+    return ", ".join([f"{counts['done']} of {counts['wanted']}", *beside, *others])
+
+
+def _describe_folds(folds: Mapping[str, Any], state: str) -> str:
+    """Returns which fold of a cross-validation is searched."""
+    number, of = folds["fold"], folds["of"]
+    if not number:
+        follow = "they follow the search on all questions" if state != FINISHED else "the budget ended before"
+        return f"none of {of} searched; {follow}"
+    trials = f"trials {_describe_counts(folds['trials'])}"
+    if state == RUNNING:
+        return f"fold {number} of {of} is searched: {trials}"
+    if number == of and state == FINISHED:
+        return f"{of} of {of} searched"
+    return f"fold {number} of {of} was the last that began: {trials}"
 
 
 def _describe_part(part: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 from ragc.programs.question_writer.base import MIN_GOOD, MIN_REVIEWED, CheckedQuestion
 
-QUESTIONS, SET_ASIDE = "questions.jsonl", "set_aside.jsonl"
+QUESTIONS, SET_ASIDE, CORPUS = "questions.jsonl", "set_aside.jsonl", "corpus.jsonl"
 FOR_TRYING = "for_trying"
 """The field of a row whose set is good enough for trying a study only."""
 

@@ -7,12 +7,12 @@ thumb, or none, is the reply of some system that nobody has vouched for: it is k
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc.corpora.files.rows import rows
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.splits import normalise
 from ragc.corpora.files.values import as_list, as_text, is_no_answer, is_nothing
 from ragc.errors import DataError, UsageError
@@ -74,16 +74,16 @@ def thumb(value: object) -> bool | None:
     raise ValueError(text.strip())
 
 
-def read_log(path: Path, columns: Columns) -> list[dict[str, Any]]:
-    """Returns one row a question: `id`, `question`, `answers` (perhaps none), `asked` (how often), perhaps
-    `reply`.
+def read_log(path: Path, columns: Columns, file_rows: Iterable[FileRow]) -> list[dict[str, Any]]:
+    """Returns one row a question of `file_rows`, those of the file `path`: `id`, `question`, `answers`
+    (perhaps none), `asked` (how often), perhaps `reply`.
 
     Questions that differ in case and punctuation only are one. Raises DataError with every value in the
     column of thumbs that is none.
     """
     questions: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
-    for row in rows(path):
+    for row in file_rows:
         problems += [f"{row.location}: {problem}" for problem in row.problems]
         text = str(as_text(row.values.get(columns.question)) or "").strip()
         if row.problems or not text:

@@ -1,37 +1,45 @@
-"""A person's review of a file of questions: each is kept, fixed or dropped, and written at once."""
+"""A person's review of a file of questions: each is kept, fixed or dropped, and written at once.
+
+A question is shown with its passages, from `corpus.jsonl` beside the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragc.core.paths import missing_file
+from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
 from ragc.programs.question_writer import file
 from ragc.programs.question_writer.base import MIN_GOOD
-from ragc.programs.question_writer.file import DROPPED, FIXED, KEPT, SET_ASIDE
+from ragc.programs.question_writer.file import CORPUS, DROPPED, FIXED, KEPT, SET_ASIDE
 
 Fix = Mapping[str, Any]
 """What a person changes in a row: `question`, a text, and `answers`, a list of texts; or one of them."""
 
 Decide = Callable[[Mapping[str, Any]], str | Fix | None]
-"""From a row to "keep", "drop", "skip", a `Fix`, or None to stop."""
+"""From a row, with its passages as `texts`, to "keep", "drop", "skip", a `Fix`, or None to stop."""
 
 
 def review(path: Path, decide: Decide) -> dict[str, Any]:
     """Asks `decide` about each question of the file that no person has reviewed.
 
-    Dropped questions go to `set_aside.jsonl` beside it. Returns the numbers of "kept", "fixed", "dropped" and
+    A row has its passages beside it as `texts`, each with `id`, `title`, `source` and `text`. Dropped
+    questions go to `set_aside.jsonl` beside the file. Returns the numbers of "kept", "fixed", "dropped" and
     "open" questions, and "good", the share of good ones that a verdict looks at. Raises UsageError where the
     file is not there and for another decision, DataError for a damaged file.
     """
     if not path.is_file():
-        raise UsageError(f"{missing_file(f'the questions {path}', str(path), Path())}.")
+        raise UsageError(missing_file(f"the questions {path}", str(path), Path()))
     beside = path.parent / SET_ASIDE
     items, aside = file.read(path), file.read(beside)
-    for row in [row for row in items if not row.get("review")]:
-        decision = decide(row)
+    open_rows = [row for row in items if not row.get("review")]
+    passages = _passages(path.parent / CORPUS, file.passages_of(open_rows))
+    for row in open_rows:
+        named = row.get("gold_ids") or row.get("passages") or ()
+        decision = decide({**row, "texts": [passages[name] for name in named if name in passages]})
         if decision is None:
             break
         if decision == "skip":
@@ -54,6 +62,20 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
         "open": sum(not row.get("review") for row in items),
         "good": share,
         "for_trying": share < MIN_GOOD,
+    }
+
+
+def _passages(corpus: Path, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Returns the passages of `corpus` with these ids; none where there is no corpus that can be read."""
+    wanted = set(names)
+    if not wanted or not corpus.is_file():
+        return {}
+    return {
+        str(row.values["id"]): {
+            name: str(row.values.get(name) or "") for name in ("id", "title", "source", "text")
+        }
+        for row in rows(corpus)
+        if not row.problems and row.values.get("id") in wanted
     }
 
 

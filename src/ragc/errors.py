@@ -46,12 +46,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 class UnknownName(UsageError):
-    """A name that does not exist."""
+    """A name that does not exist; `advice`, a sentence on what to write, stands in for the nearest name."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         listed = ", ".join(self.known) or "none"
-        super().__init__(f"No {kind} is named {name!r}.{nearest(name, self.known)} Known: {listed}.")
+        hint = f" {advice}" if advice else nearest(name, self.known)
+        super().__init__(f"No {kind} is named {name!r}.{hint} Known: {listed}.")
 
 
 class Problems(UsageError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ragc
 from ragc.cli.main import main
 from tests.support.recipes import recipe_toml, write_files
 from tests.support.rows import write_rows
@@ -58,6 +60,26 @@ def test_list_knobs_says_each_condition_that_lets_one_matter(capsys: pytest.Capt
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "knobs", "vanila"]) == 2
     assert "Did you mean 'vanilla'?" in read_error(capsys)
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("ollama", 'write kind = "vllm", base_url = "http://127.0.0.1:11434/v1" and the model\'s name there'),
+        ("Ollama", "Ollama's server has OpenAI's chat API"),
+        ("openai", 'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"'),
+    ],
+)
+def test_a_kind_of_target_that_people_expect_comes_with_what_to_write(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, advice: str
+) -> None:
+    assert main(["ask", "recipe.toml", "Which colour?", "--set", f"targets.main.kind={kind}"]) == 2
+    error = " ".join(read_error(capsys).split())
+    assert f"No target kind is named '{kind}'. " in error
+    assert advice in error
+    assert "Did you mean" not in error
+    with pytest.raises(ragc.UsageError, match=re.escape(advice)):
+        ragc.target(kind)
 
 
 @pytest.mark.parametrize(

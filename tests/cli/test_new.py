@@ -138,8 +138,27 @@ def test_no_questions_are_written_for_a_changed_recipe_that_names_others(
     with Path("docs-ragc/recipe.toml").open("a") as file:
         file.write("# mine\n")
     assert main(["new", "docs"]) == 0
-    assert "as before" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "as before" in out
+    assert out.splitlines()[-1] == "Next: ragc compile docs-ragc/recipe.toml"
     assert not Path("docs-ragc/questions.jsonl").exists()
+
+
+def test_a_changed_recipe_without_questions_is_to_be_asked(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "docs", "--no-questions"]) == 0
+    with Path("docs-ragc/recipe.toml").open("a") as file:
+        file.write("# mine\n")
+    assert main(["new", "docs", "--questions", str(questions(Path("q.csv")))]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Next: ragc ask docs-ragc/recipe.toml ")
+
+
+def test_the_encoding_of_questions_is_noted_once(docs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = "".join(f"When does caf\u00e9 {k} open?;at {k}\n" for k in range(24))
+    Path("q.csv").write_bytes(f"Question;Answer\n{lines}".encode("cp1252"))
+    assert ragc.new("docs", questions="q.csv").questions == 24
+    assert sum("is read as cp1252" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import TargetUnavailable
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
+from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.paths import SRC
 from tests.support.progress import Notes
@@ -91,6 +94,16 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
     assert any("content words stand in its passage" in line for line in project.question_lines)
     assert not any("For trying" in line for line in project.question_lines)
+
+
+def test_writing_questions_measures_the_model_for_the_dry_run_of_a_compile(docs: Path) -> None:
+    new(count=24)
+    recipe = ragc.recipe.load("docs-ragc/recipe.toml")
+    embedded = prepare(recipe, store=CallStore(None)).runtime.target("main")
+    assert ragc.compile("docs-ragc/recipe.toml", dry_run=True)["seconds"] is None
+    other = ScriptedTarget(teach, identity=embedded.identity, concurrency=embedded.concurrency)
+    new(count=30, teacher=other)
+    assert ragc.compile("docs-ragc/recipe.toml", dry_run=True)["seconds"] > 0
 
 
 def test_a_second_run_sends_nothing_and_writes_the_same(docs: Path) -> None:
@@ -197,6 +210,17 @@ def test_a_log_keeps_gold_answers_and_thumbs_and_answers_the_rest(docs: Path) ->
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
 
 
+def test_one_request_is_one_request(docs: Path) -> None:
+    lines = [f"Who is behind {town}?,Ada Quill{town[-2:]},up" for town in TOWNS[:8]]
+    lines.append(f"Who is behind {TOWNS[8]}?,,")
+    Path("logs.csv").write_text("\n".join(["query,response,thumbs", *lines]) + "\n")
+    project, target = new(questions="logs.csv")
+    assert len(target.requests) == 1
+    assert any(
+        line.startswith("1 request was sent to scripted, 0 replayed") for line in project.question_lines
+    )
+
+
 def test_a_damaged_file_of_questions_is_named_and_left(docs: Path) -> None:
     new(count=24)
     path = Path("docs-ragc/questions.jsonl")
@@ -252,8 +276,10 @@ def test_enough_reviews_decide_whether_the_set_is_for_trying(docs: Path) -> None
     assert {row.get("for_trying") for row in questions() if not row.get("review")} == {True}
 
 
-def in_terminal(arguments: list[str], typed: str) -> str:
-    """What `ragc` prints in a terminal in which `typed` is entered."""
+def in_terminal(arguments: list[str], typed: str, *, interrupted: bool = False) -> str:
+    """What `ragc` prints in a terminal in which `typed` is entered, then Ctrl-C at the next prompt if it is
+    `interrupted`.
+    """
     parent, child = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(SRC), "TERM": "dumb"}
     with subprocess.Popen(
@@ -265,9 +291,16 @@ def in_terminal(arguments: list[str], typed: str) -> str:
     ) as process:
         os.close(child)
         os.write(parent, typed.encode())
-        out, _ = process.communicate(timeout=120)
+        shown = b""
+        while interrupted and shown.count(b"uit? ") <= typed.count("\n"):
+            assert process.stdout
+            shown += process.stdout.read(1)
+        if interrupted:
+            process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=120)
+        out = shown + rest
     os.close(parent)
-    assert process.returncode == 0, out
+    assert process.returncode == (130 if interrupted else 0), out
     return out.decode()
 
 
@@ -280,6 +313,48 @@ def test_a_terminal_shows_each_question_and_takes_letters(docs: Path) -> None:
     assert "1 kept, 1 fixed, 1 dropped, 21 open." in " ".join(out.split())
     fixed = next(row for row in questions() if row.get("review") == "fixed")
     assert (fixed["question"], fixed["answers"]) == ("Who was it?", ["Ada", "A."])
+
+
+def test_a_question_is_shown_with_its_passage(docs: Path) -> None:
+    new(count=24)
+    first = next(row for row in questions() if row["kind"] == "single")
+    write_rows(Path("docs-ragc/questions.jsonl"), [first])
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "q\n")
+    town = first["document"].removesuffix(".md")
+    assert f"[1] Plant {town} ({first['document']})\n    # Plant {town}\n    The plant of {town} is" in out
+    rows = read_rows(Path("docs-ragc/corpus.jsonl"))
+    shown: list[Mapping[str, Any]] = []
+
+    def stop_at(row: Mapping[str, Any]) -> None:
+        shown.append(row)
+
+    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
+    (text,) = shown[0]["texts"]
+    assert text == {name: row[name] for row in rows if row["id"] == first["document"] for name in text}
+    Path("docs-ragc/corpus.jsonl").unlink()
+    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
+    assert shown[1]["texts"] == []
+
+
+def test_of_a_long_passage_the_part_with_the_answer_is_shown(docs: Path) -> None:
+    Path("docs-ragc").mkdir()
+    text = "before " * 600 + "It was founded by Ada Quill, they say. " + "after " * 600
+    write_rows(Path("docs-ragc/corpus.jsonl"), [{"id": "p", "title": "A plant", "text": text}])
+    row = {"id": "q", "question": "Who founded it?", "answers": ["Ada Quill"], "gold_ids": ["p"]}
+    write_rows(Path("docs-ragc/questions.jsonl"), [row])
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "k\n")
+    (shown,) = (line for line in out.splitlines() if "founded by Ada Quill, they" in line)
+    assert shown.startswith("    … before")
+    assert shown.endswith("after …")
+    assert len(shown) < 1300
+
+
+def test_an_interrupted_review_says_what_is_written(docs: Path) -> None:
+    new(count=24)
+    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "k\n", interrupted=True)
+    assert "every decision before this one is in docs-ragc/questions.jsonl. The same command goes on;" in out
+    assert "every finished request" not in out
+    assert sum(row.get("review") == "kept" for row in questions()) == 1
 
 
 def test_labels_hold_for_one_prediction_and_are_asked_for_once(
@@ -312,6 +387,7 @@ def test_labels_hold_for_one_prediction_and_are_asked_for_once(
     ("arguments", "message"),
     [
         (["review", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["review", "sone.jsonl"], "there is no such file. Did you mean 'some.jsonl'?\n"),
         (["label", "nowhere.jsonl"], "nowhere.jsonl"),
         (["review", "some.jsonl"], "asks in a terminal, and stdin is none"),
         (["label", "some.jsonl"], "asks in a terminal, and stdin is none"),
@@ -328,4 +404,5 @@ def test_nothing_is_asked_without_a_terminal(
     except SystemExit as stop:
         status = int(str(stop.code))
     assert status == 2
-    assert message in " ".join(capsys.readouterr().err.split())
+    error = capsys.readouterr().err
+    assert message in " ".join(error.split()) + "\n"

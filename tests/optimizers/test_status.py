@@ -21,7 +21,7 @@ from ragc.recipe.models import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.task.study_address import MARK, read_address, study_name, write_address
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
+from tests.optimizers.colours import RECIPE, Killed, Run, colour_of, dying, needs_demos
 
 
 @pytest.fixture
@@ -99,6 +99,24 @@ def test_a_study_in_the_hands_of_a_process_is_running(run: Run, folder: Path) ->
 
     run(target=ScriptedTarget(asked_meanwhile))
     assert (seen[0].state, seen[0].trials["running"], seen[0].best) == ("running", 1, None)
+
+
+def test_the_highest_mean_is_named_where_the_choice_is_another(run: Run, folder: Path) -> None:
+    def unsure(request: ChatRequest) -> dict[str, Any]:
+        lucky = sum(map(ord, request.messages[-1].content))
+        helped = len(request.messages) > 2 and lucky % 5 == 0
+        return {"answer": colour_of(request) if lucky % 3 == 0 or helped else "no idea"}
+
+    run(target=ScriptedTarget(unsure), sets=("search.risk=0.01",))
+    report = status(folder / "out")
+    assert report.best is not None
+    assert report.highest is not None
+    assert f"trial {report.best['trial']} wins" in report.log[-1]
+    assert report.highest["trial"] != report.best["trial"]
+    assert report.highest["values"]["em"] > report.best["values"]["em"]
+    (line,) = (line for line in report.lines() if line.startswith("highest mean"))
+    assert f"trial {report.highest['trial']}: em" in line
+    assert "best in the lines of a compile; the choice goes by what is expected" in line
 
 
 def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:

@@ -108,6 +108,24 @@ def test_a_run_counts_what_it_sends_and_records_its_speed(folder: Path) -> None:
         assert seconds_per_request(run.task) == pytest.approx(measured.seconds / sent, abs=1e-3)
 
 
+def test_the_speed_of_a_target_alone_stands_in_beside_other_roles(folder: Path) -> None:
+    (folder / "home").mkdir()
+    target, judge = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos, identity="judge")
+    recipe = answering(folder)
+    with opened(folder, target) as run:
+        event_loop.run(answered(run))
+        alone = seconds_per_request(run.task)
+    both = open_run(
+        recipe,
+        FileLedger(None, recipe.budget),
+        store=CallStore(None),
+        targets={"main": target, "judge": judge},
+    )
+    with both as run:
+        assert alone is not None
+        assert seconds_per_request(run.task) == alone
+
+
 def test_a_run_that_fails_records_no_speed_and_leaves_all_as_it_was(folder: Path) -> None:
     target = ScriptedTarget(needs_demos)
 

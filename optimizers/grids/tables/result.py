@@ -163,7 +163,7 @@ class Reproduction:
         if self.plot is not None:
             out.append(f"Plot: {self.plot}")
         cost = self.counters
-        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
         out.append(f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s")
         return out
 

@@ -259,7 +259,7 @@ class Headroom:
             yield "study", self.paid.text
         cost = self.counters
         if cost:
-            sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+            sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
             yield (
                 "spent",
                 f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s",

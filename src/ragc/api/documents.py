@@ -102,11 +102,12 @@ def review_questions(
 ) -> dict[str, Any]:
     """Lets `decide` keep, fix or drop each question of a file that no person has reviewed.
 
-    `decide` takes a row, with `question`, `answers` and perhaps `gold_ids`, and returns "keep", "drop",
-    "skip", a mapping with a new `question` or `answers`, or None to stop. The file is written after each
-    decision; dropped questions go to `set_aside.jsonl` beside it. Returns the numbers of `kept`, `fixed`,
-    `dropped` and `open` questions, `good`, a share from 0 to 1, and `for_trying`, whether it is too low for a
-    verdict. Raises UsageError for a file that is not there or another decision, DataError for a damaged file.
+    `decide` takes a row, with `question`, `answers`, perhaps `gold_ids`, and as `texts` the passages that it
+    is about, each with `id`, `title`, `source` and `text`. It returns "keep", "drop", "skip", a mapping with
+    a new `question` or `answers`, or None to stop. The file is written after each decision; dropped questions
+    go to `set_aside.jsonl` beside it. Returns the numbers of `kept`, `fixed`, `dropped` and `open` questions,
+    `good`, a share from 0 to 1, and `for_trying`, whether it is too low for a verdict. Raises UsageError for
+    a file that is not there or another decision, DataError for a damaged file.
     """
     from ragc.programs.question_writer.review import review
 

@@ -159,7 +159,7 @@ def print_grid(result: RecordedGrid) -> None:
     print_table(rows)
     lines(shown["remarks"])
     if cost := shown["counters"]:
-        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
         lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
 
 
@@ -212,11 +212,11 @@ def print_compiled(result: Compiled) -> None:
     lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters
-    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
     lines(_charge_lines(cost))
     _print_cache_share(cost)
-    lines([f"Compiled program: {result.path}"])
+    lines([f"Compiled program: {result.path}", *filter(None, [result.replacement])])
     if result.example is not None:
         answered = "a program chosen without it" if result.cross_validated else "the compiled program"
         held = "One question" if result.cross_validated else "One question of the test split"
@@ -331,7 +331,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     lines(evaluation.score_shift.lines() if evaluation.score_shift else ())
     cost = evaluation.counters
     _print_calls((event for row in evaluation.rows for event in row.trace), len(evaluation.rows) or 1)
-    sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
+    sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
     _print_cache_share(cost)
 

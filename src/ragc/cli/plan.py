@@ -14,7 +14,8 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """
     programs = ", ".join(plan["programs"])
     targets = ", ".join(dict.fromkeys(plan["targets"].values()))
-    yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}"
+    folds = f", and as many without each of {plan['folds']} folds" if plan["folds"] else ""
+    yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}{folds}"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
         known = "no bound known"

@@ -255,6 +255,9 @@ class CompiledProgram:
             present = predictors[name].signature.fields
             predictors[name].demos = [present_demo(demo, present) for demo in saved.demos]
             predictors[name].nearest = saved.nearest
+            self._check_use(
+                name, saved, predictors[name], own=getattr(program.method, "module", None) is not None
+            )
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -279,6 +282,27 @@ class CompiledProgram:
         if more := set(present.fields) - set(fields):
             raise self._other_fields(name, sorted(more))
         return described(signature, saved.instructions, descriptions)
+
+    def _check_use(self, name: str, saved: PredictorState, predictor: RagPredict, *, own: bool) -> None:
+        """Raises ArtefactError for a layout that no prompt has, and for a demonstration that none shows.
+
+        DSPy leaves out demonstrations without an input or an output; those of a user's `own` module are
+        theirs.
+        """
+        whose = f"the predictor {name!r} of the compiled program at {self.path}"
+        if saved.layout != predictor.layout:
+            raise ArtefactError(
+                f"T{whose[1:]} has the layout {saved.layout!r}, and the prompts of this program have "
+                f"{predictor.layout!r}, by its knob `layout`; copy the program again, or compile it again."
+            )
+        fields = {"input": predictor.signature.input_fields, "output": predictor.signature.output_fields}
+        for number, demo in enumerate(() if own else predictor.demos, 1):
+            for kind, names in fields.items():
+                if all(demo.get(field) is None for field in names):
+                    raise ArtefactError(
+                        f"Demonstration {number} of {whose} has no {kind} ({', '.join(names)}), so no prompt "
+                        "would show it; mend or remove it in program.json, or compile again."
+                    )
 
     def _other_fields(self, name: str, fields: Sequence[object]) -> ArtefactError:
         return ArtefactError(

@@ -15,6 +15,32 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "Target", "TargetKind", "TargetSpec", "build"]
 
+_SERVERS = {
+    "ollama": ("Ollama's server", 11434),
+    "lmstudio": ("LM Studio's server", 1234),
+    "llamacpp": ("llama.cpp's server", 8080),
+    "llama.cpp": ("llama.cpp's server", 8080),
+    "openai-compatible": ("Such a server", 8000),
+    "openai_compatible": ("Such a server", 8000),
+}
+"""Servers with OpenAI's chat API, by the kind that people write for them, and their ports."""
+
+_PROVIDERS = ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm")
+
+
+def _advice() -> dict[str, str]:
+    """Returns what to write for a name that is no kind of target, by the name."""
+    hosted = (
+        'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
+        'OpenAI\'s chat API is kind = "vllm" with its base_url.'
+    )
+    return dict.fromkeys(_PROVIDERS, hosted) | {
+        name: f'{server} has OpenAI\'s chat API, for which the kind is "vllm": write kind = "vllm", '
+        f'base_url = "http://127.0.0.1:{port}/v1" and the model\'s name there.'
+        for name, (server, port) in _SERVERS.items()
+    }
+
+
 TARGETS = Registry(
     "ragc.targets",
     "target kind",
@@ -33,6 +59,7 @@ TARGETS = Registry(
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },
+    _advice(),
 )
 """The kinds of targets, by name."""
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import counters, event_loop
-from ragc.core.counters import Counters
+from ragc.core import event_loop
 from ragc.core.display import dollars, quantity
 from ragc.core.progress import Progress
 from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.files.row import FileRow
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
 from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Topic
@@ -34,6 +34,7 @@ from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
+from ragc.task.run import Measurement, measure, note_target_speed
 from ragc.task.study_address import store_address
 
 COUNT = 60
@@ -51,11 +52,13 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written: at most `count` questions of `kinds`, or the answers of the `log` of a file."""
+    """What is to be written: at most `count` questions of `kinds`, or answers to those of a `log`: its file,
+    columns and rows.
+    """
 
     count: int = COUNT
     kinds: tuple[str, ...] = DEFAULT_KINDS
-    log: tuple[Path, Columns] | None = None
+    log: tuple[Path, Columns, Sequence[FileRow]] | None = None
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -189,18 +192,20 @@ class _Work:
         wording = "full" if "teacher" in runtime.targets else str(self.recipe.knobs.get("wording", "full"))
         writer = QuestionWriter(runtime, wording, _embedder(self.recipe))
         self.progress.note(_cost_line(estimate(writer.target, self.plan, len(chosen) or len(open_rows))))
-        with counters.counting(Counters()) as cost:
-            try:
-                event_loop.run(runtime.open(self.progress.download))
-                if open_rows:
-                    event_loop.run(self._answer(writer, open_rows))
-                else:
-                    event_loop.run(self._write(writer, chosen))
-            finally:
-                self.result.lines.append(
-                    f"{cost.sent:,} requests were sent to {writer.target.name}, {cost.replayed:,} replayed: "
-                    f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
-                )
+        measured = Measurement()
+        try:
+            event_loop.run(runtime.open(self.progress.download))
+            with measure() as measured:
+                event_loop.run(self._answer(writer, open_rows) if open_rows else self._write(writer, chosen))
+            if self.recipe.study.keep:
+                note_target_speed(writer.target, measured)
+        finally:
+            cost = measured.spent
+            sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")
+            self.result.lines.append(
+                f"{sent} sent to {writer.target.name}, {cost.replayed:,} replayed: "
+                f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
+            )
 
     def _candidates(self) -> list[Topic]:
         """Returns sentences to ask about that no question of the project is about."""

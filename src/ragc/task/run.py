@@ -113,6 +113,7 @@ class Measurement:
     spent: Counters = field(default_factory=Counters)
     seconds: float = 0.0
     cached: Mapping[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic, repr=False)
 
     def to_json(self) -> dict[str, float]:
         """Returns all counters, tokens and seconds."""
@@ -126,12 +127,12 @@ class Measurement:
 @contextmanager
 def measure() -> Iterator[Measurement]:
     """Counts what is sent inside the block, and times it."""
-    measurement, started = Measurement(), time.monotonic()
+    measurement = Measurement()
     try:
         with event_loop.frozen_gc(), counting(measurement.spent):
             yield measurement
     finally:
-        measurement.seconds = time.monotonic() - started
+        measurement.seconds = time.monotonic() - measurement.started
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,11 @@ class MeasuredRun:
         with measure() as measurement:
             yield measurement
         measurement.cached = increase(before, await prefix_tokens(servers)) if servers else {}
-        _note_speed(self.task, measurement)
+        _note_speed(self.task, measurement.spent, measurement.seconds)
+
+    def note_speed(self, measurement: Measurement) -> None:
+        """Records the speed of the requests so far, for a run that goes on and replays most."""
+        _note_speed(self.task, measurement.spent, time.monotonic() - measurement.started)
 
 
 @contextmanager
@@ -207,19 +212,34 @@ used.
 
 
 def seconds_per_request(task: Task) -> float | None:
-    """Returns seconds a request of `task`, at its concurrency, as last measured; None if never measured."""
-    try:
-        entry = _read()[_key(task)]
-        return round(float(entry["seconds"]) / int(entry["requests"]), 4)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return None
+    """Returns seconds a request of `task`, at its concurrency, as last measured; None if never measured.
+
+    Where these targets were not measured together, those of the one that answers.
+    """
+    speeds = _read()
+    for key in (_key(task), _target_key(task.runtime.targets.get("main"), task.in_flight)):
+        try:
+            entry = speeds[key]
+            return round(float(entry["seconds"]) / int(entry["requests"]), 4)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            continue
+    return None
 
 
-def _note_speed(task: Task, measured: Measurement) -> None:
+def _note_speed(task: Task, spent: Counters, seconds: float) -> None:
     """Records what the requests that were sent took; a file that cannot be written is ignored."""
-    sent = measured.spent.sent
-    if sent >= LEAST and sent >= measured.spent.replayed:
-        _note(task, _key(task), {"seconds": round(measured.seconds, 3), "requests": int(sent)})
+    if task.recipe.study.keep:
+        _note_seconds(_key(task), spent, seconds)
+
+
+def note_target_speed(target: Target, measurement: Measurement) -> None:
+    """Records what requests to `target` took that no task sent."""
+    _note_seconds(_target_key(target, target.concurrency), measurement.spent, measurement.seconds)
+
+
+def _note_seconds(key: str, spent: Counters, seconds: float) -> None:
+    if spent.sent >= LEAST and spent.sent >= spent.replayed:
+        _note(key, {"seconds": round(seconds, 3), "requests": int(spent.sent)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,16 +293,12 @@ def note_cost(task: Task, *, whole: bool = True) -> None:
     """
     gateway = task.runtime.gateway
     calls = gateway.sent + gateway.replayed
-    if calls >= LEAST:
+    if calls >= LEAST and task.recipe.study.keep:
         used = {name: [usage.prompt, usage.completion, usage.cached] for name, usage in gateway.used.items()}
-        _note(
-            task, _recipe_key(task), {"calls": calls, "longer": 1.0 if whole else longer(task), "used": used}
-        )
+        _note(_recipe_key(task), {"calls": calls, "longer": 1.0 if whole else longer(task), "used": used})
 
 
-def _note(task: Task, key: str, entry: Mapping[str, object]) -> None:
-    if not task.recipe.study.keep:
-        return
+def _note(key: str, entry: Mapping[str, object]) -> None:
     path = _path()
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     with suppress(OSError):
@@ -304,6 +320,11 @@ def _read() -> dict[str, Any]:
 def _key(task: Task) -> str:
     answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
     return digest([answering, task.in_flight])[:16]
+
+
+def _target_key(target: Target | None, in_flight: int) -> str:
+    """Returns the key of the speed of `target` alone, in the role main."""
+    return digest([[("main", target.identity)], in_flight])[:16] if target is not None else ""
 
 
 def _recipe_key(task: Task) -> str:

@@ -15,7 +15,6 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.corpora.files.rows import rows
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
-from ragc.programs.question_writer.file import QUESTIONS
+from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.programs.question_writer.log import columns_of, has_answer
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import load, parse, read_tables, set_keys
@@ -37,7 +36,7 @@ from ragc.targets.base import Target
 from ragc.task import question_set
 from ragc.task.question_set import COUNT
 
-CORPUS, RECIPE, WORK = "corpus.jsonl", "recipe.toml", ".ragc"
+RECIPE, WORK = "recipe.toml", ".ragc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class NewProject:
 
     `problems` are a sentence each on files that were not read, `notes` on parts of others that were left out.
     `wrote_recipe` is False if a recipe existed. `questions` is their number, 0 without a file of them.
+    `studied` says whether the recipe names enough questions for a study.
     """
 
     folder: Path
@@ -57,11 +57,7 @@ class NewProject:
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     question_lines: tuple[str, ...] = ()
-
-    @property
-    def studied(self) -> bool:
-        """Whether there are enough questions for a study."""
-        return self.questions >= MIN_QUESTIONS
+    studied: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only."""
@@ -153,7 +149,18 @@ def new(
         (*problems, *read.problems),
         tuple(read.notes),
         tuple(lines),
+        chosen.count >= MIN_QUESTIONS if wrote else _names_questions(target, chosen.count),
     )
+
+
+def _names_questions(target: Path, written: int) -> bool:
+    """Returns whether a person's own recipe in `target` names questions; of ours, `written`, there must be
+    enough.
+    """
+    data = _tables_in(target).get("data")
+    named = [data.get(key) for key in ("questions", "dataset", "dev")] if isinstance(data, dict) else []
+    files = [name for name in named if isinstance(name, str) and name]
+    return any(name != QUESTIONS or written >= MIN_QUESTIONS for name in files)
 
 
 def _target_of(path: str | Path | None, out: str | Path | None) -> Path:
@@ -344,16 +351,17 @@ def _questions_in(path: Path, target: Path) -> _Questions:
         if path.is_dir():
             raise UsageError(f"--questions {path} is a folder; name a file, CSV or JSONL.")
         raise UsageError(missing_file(f"--questions {path}", str(path), Path()))
-    first = next(islice(rows(path), 1), None)
+    file_rows = tuple(rows(path))
+    first = next(iter(file_rows), None)
     if first is None or first.problems:
         reason = first.problems[0] if first is not None and first.problems else "it holds no row"
         raise UsageError(f"The questions in {path} cannot be read: {reason}.")
     names = {str(name).strip().casefold(): str(name) for name in first.values}
     log = columns_of(path, names)
-    readable = [row for row in rows(path) if not row.problems]
+    readable = [row for row in file_rows if not row.problems]
     answered = bool(log.answers) and all(has_answer(row.values.get(log.answers)) for row in readable)
     if log.thumbs or not answered:
-        return _Questions(plan=question_set.Plan(log=(path, log)))
+        return _Questions(plan=question_set.Plan(log=(path, log, file_rows)))
     columns = {
         what: column
         for what, column in (("question", log.question), ("answers", log.answers))

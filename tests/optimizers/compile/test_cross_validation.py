@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragc import recipe as recipes
+from ragc.cli import plan as plan_view
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import StudyStatus, status
 from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
@@ -79,6 +84,37 @@ def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int)
     assert identical(whole.path, resumed.path)
 
 
+def row_of(report: StudyStatus, name: str) -> str:
+    """The value of a row of `ragc study status`."""
+    return next(line.removeprefix(name).strip() for line in report.lines() if line.startswith(f"{name} "))
+
+
+def test_the_status_says_which_fold_is_searched(run: Run, tmp_path: Path) -> None:
+    reports: list[StudyStatus] = []
+
+    def watched(request: ChatRequest) -> dict[str, Any]:
+        reports.append(status(tmp_path / "out"))
+        return needs_demos(request)
+
+    run(target=ScriptedTarget(watched))
+    rows = [row_of(report, "folds") for report in reports]
+    assert rows[0] == "none of 5 searched; they follow the search on all questions"
+    assert re.match(r"fold [2-5] of 5 is searched: trials \d of 4", rows[-1])
+    assert reports[-1].folds is not None
+    assert reports[-1].folds["trials"]["wanted"] == 4
+    assert reports[-1].log[-1].endswith("questions")
+    assert row_of(status(tmp_path / "out"), "folds") == "5 of 5 searched"
+
+
+def test_the_status_says_in_which_fold_a_study_was_cut_off(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run("cut", target=dying(needs_demos, 150))
+    report = status(tmp_path / "cut")
+    assert report.state == "cut off"
+    assert report.folds is not None
+    assert row_of(report, "folds").startswith(f"fold {report.folds['fold']} of 5 was the last that began: ")
+
+
 def scored(folder: Path, *sets: str) -> Evaluation:
     """The compiled program on test, with what the recipe sets anew."""
     targets = {"main": ScriptedTarget(needs_demos)}
@@ -126,6 +162,25 @@ def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     assert planned["phases"]["folds"]["lm_calls"] > planned["phases"]["trials"]["lm_calls"]
     assert len(target.requests) <= planned["lm_calls"]
     assert "30 questions are cross-validated in 5 folds" in planned["note"]
+    lines = list(plan_view.lines(planned))
+    assert planned["folds"] == 5
+    assert lines[0].endswith("4 trials, and as many without each of 5 folds")
+
+
+def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    recipe = recipes.load(tmp_path / "recipe.toml")
+    assert estimate(recipe)["seconds"] is None
+    identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
+    counters = run(target=ScriptedTarget(needs_demos, identity=identity)).counters
+    assert counters["replayed"] > counters["sent"]
+    planned = estimate(recipe)
+    assert planned["seconds"] == pytest.approx(
+        planned["lm_calls_about"] * planned["seconds_per_call"], rel=0.01, abs=0.1
+    )
+    assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
 
 
 @pytest.mark.parametrize(

@@ -89,5 +89,5 @@ def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"left out: {reason} ({number:,})" for reason, number in result["drops"].items())
     yield f"card: {result['card']}"
     if cost := result["counters"]:
-        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
         yield f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"

@@ -25,14 +25,21 @@ class Registry(Collection[str], Generic[R]):
 
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
     `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
-    line about the kind, unless the record says it. Iterating gives the names of these; neither that nor
-    `about` imports anything.
+    line about the kind, unless the record says it. `advice` says, by a name that people expect and that is no
+    kind, what to write instead. Iterating gives the names of the kinds; neither that nor `about` imports
+    anything.
     """
 
     def __init__(
-        self, group: str, noun: str, record: type[R], listed: Mapping[str, str | tuple[str, str]]
+        self,
+        group: str,
+        noun: str,
+        record: type[R],
+        listed: Mapping[str, str | tuple[str, str]],
+        advice: Mapping[str, str] | None = None,
     ) -> None:
         self.group, self.noun, self.record = group, noun, record
+        self._advice = advice or {}
         self._listed = {
             name: (entry, "") if isinstance(entry, str) else entry for name, entry in listed.items()
         }
@@ -56,6 +63,10 @@ class Registry(Collection[str], Generic[R]):
         """Returns one line about a kind, of ragc's or of an installed package. Raises KeyError."""
         return self._listed[name][1] if name in self._listed else self.about()[name]
 
+    def advice(self, name: str) -> str:
+        """Returns a sentence on what to write for `name`, which is no kind; "" for none."""
+        return self._advice.get(name.casefold(), "")
+
     def is_known(self, name: str) -> bool:
         """Returns whether ragc or an installed package has the kind; nothing is imported."""
         return name in self._listed or name in self._entry_points()
@@ -76,7 +87,7 @@ class Registry(Collection[str], Generic[R]):
             return record
         points = self._entry_points()
         if name not in points:
-            raise UnknownName(self.noun, name, [*self, *points])
+            raise UnknownName(self.noun, name, [*self, *points], self.advice(name))
         self._installed[name] = record = self._load(points[name])
         return record
 

@@ -251,7 +251,7 @@ def _without_kind(kinds: Kinds, table: Any, keys: Location) -> list[Problem]:
     if "kind" not in table:
         error = UsageError(f"{dotted(key.whole)} is missing. Known: {', '.join(members)}.")
     elif isinstance(table["kind"], str) and table["kind"].strip():
-        error = UnknownName(kinds.registry.noun, table["kind"], members)
+        error = UnknownName(kinds.registry.noun, table["kind"], members, kinds.registry.advice(table["kind"]))
     else:
         error = kinds.shared.wrong_value(key, "a text that is not empty", table["kind"])
     others = {name: value for name, value in table.items() if name != "kind"}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragc.api import documents
-from ragc.cli import console
+from ragc.cli import console, screen
 from ragc.core.display import quantity
 from ragc.errors import UsageError
 from ragc.metrics.judged.labels import beside
 
 _REVIEW = {"k": "keep", "d": "drop", "s": "skip"}
+SHOWN = 1200
+"""The most characters of a passage that are shown whole; of a longer one so many around its answer."""
+
 _LABEL = {"c": "correct", "w": "wrong", "s": "skip"}
 
 
@@ -34,23 +37,33 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Asks about each row that is open; returns the exit code."""
-    if args.action == "review":
-        if args.out is not None:
-            raise UsageError("--out is for label; a review changes FILE itself.")
-        _check_terminal(args)
-        counts = documents.review_questions(args.file, _review)
-        line = ", ".join(f"{counts[name]} {name}" for name in ("kept", "fixed", "dropped", "open")) + "."
-        note = "For trying only: too few are good for a verdict." if counts["for_trying"] else ""
-    else:
-        _check_terminal(args)
-        out = Path(args.out) if args.out is not None else beside(Path(args.file))
-        counts = documents.label_answers(args.file, _label, out=out)
-        line = (
-            f"{counts['correct']} correct, {counts['wrong']} wrong, {counts['open']} open; labels in {out}."
-        )
-        note = ""
-    console.print_json(counts) if args.json else console.lines([line, *filter(None, [note])])
+    if args.action == "review" and args.out is not None:
+        raise UsageError("--out is for label; a review changes FILE itself.")
+    _check_terminal(args)
+    labels = Path(args.out) if args.out is not None else beside(Path(args.file))
+    try:
+        counts, lines = _run_review(args.file) if args.action == "review" else _run_label(args.file, labels)
+    except KeyboardInterrupt:
+        what, where = ("decision", args.file) if args.action == "review" else ("label", labels)
+        raise KeyboardInterrupt(
+            f"Interrupted; every {what} before this one is in {where}. The same command goes on; what was "
+            "skipped is shown again."
+        ) from None
+    console.print_json(counts) if args.json else console.lines(lines)
     return 0
+
+
+def _run_review(file: str) -> tuple[Mapping[str, Any], list[str]]:
+    counts = documents.review_questions(file, _review)
+    line = ", ".join(f"{counts[name]} {name}" for name in ("kept", "fixed", "dropped", "open")) + "."
+    note = "For trying only: too few are good for a verdict." if counts["for_trying"] else ""
+    return counts, [line, *filter(None, [note])]
+
+
+def _run_label(file: str, labels: Path) -> tuple[Mapping[str, Any], list[str]]:
+    counts = documents.label_answers(file, _label, out=labels)
+    tally = f"{counts['correct']} correct, {counts['wrong']} wrong, {counts['open']} open"
+    return counts, [f"{tally}; labels in {labels}."]
 
 
 def _check_terminal(args: argparse.Namespace) -> None:
@@ -85,14 +98,45 @@ def _label(row: Mapping[str, Any]) -> str | None:
 
 def _show(row: Mapping[str, Any]) -> None:
     passages = ", ".join(row.get("gold_ids") or row.get("passages") or ())
+    answers = row.get("answers") or ()
     console.lines(
         [
             "",
             f"Q: {_flat(row['question'])}",
-            f"A: {' | '.join(map(_flat, row.get('answers') or ['none']))}",
+            f"A: {' | '.join(map(_flat, answers or ['none']))}",
             f"   {row.get('kind', 'own')}" + (f", from {passages}" if passages else ""),
         ]
     )
+    for number, passage in enumerate(row["texts"], 1):
+        source = passage["source"] or passage["id"]
+        console.lines([f"[{number}] {_flat(passage['title'])} ({source})"])
+        screen.show([f"    {line}" for line in _part(passage["text"], answers)], hang=0)
+
+
+def _part(text: str, answers: Sequence[str]) -> list[str]:
+    """Returns the lines of a passage, of a long one those around the first of `answers` that stands in it."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if sum(map(len, lines)) <= SHOWN:
+        return lines
+    words = text.split()
+    plain = [word.casefold() for word in words]
+    starts = (_start(plain, answer.casefold().split()) for answer in answers)
+    middle = next((start for start in starts if start is not None), 0)
+    first = last = middle
+    size = 0
+    while size < SHOWN and (first > 0 or last < len(words)):
+        first, last = max(0, first - 1), min(len(words), last + 1)
+        size = len(" ".join(words[first:last]))
+    cut = " ".join(words[first:last])
+    return [f"{'… ' if first else ''}{cut}{' …' if last < len(words) else ''}"]
+
+
+def _start(words: Sequence[str], answer: Sequence[str]) -> int | None:
+    """Returns where the words of an answer stand in `words`, signs at their ends aside; None if nowhere."""
+    bare = [word.strip(".,;:!?()\"'") for word in words]
+    wanted = [word.strip(".,;:!?()\"'") for word in answer]
+    starts = range(len(bare) - len(wanted) + 1) if wanted else ()
+    return next((at for at in starts if bare[at : at + len(wanted)] == wanted), None)
 
 
 def _flat(text: object) -> str:
@@ -113,3 +157,6 @@ def _line(prompt: str, end: str = "") -> str:
         return input(prompt).strip()
     except EOFError:
         return end
+    except KeyboardInterrupt:
+        console.lines([""])
+        raise
