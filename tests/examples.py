@@ -15,8 +15,8 @@ THOROUGH = bool(os.environ.get("CI"))
 WHOLE_RUN = 50
 """A run over more files is one of the whole suite, which samples the cases of each test."""
 
-QUICK_CASES = 4
-"""The cases of a test in such a run."""
+QUICK_CASES = 2
+"""The cases of a test in such a run: the first and the last."""
 
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes seconds; runs where CI is set")
 """Marks a slow test: kills and damage at many places, simulations, waits."""
