@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragc.core.counters import Counters
@@ -43,6 +43,7 @@ class TrialResult:
     failures: Failures = NONE
     estimates: tuple[float, ...] = ()
     groups: tuple[int, ...] = ()
+    _series: dict[str, list[float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         candidate = self.candidate
@@ -121,8 +122,10 @@ class TrialResult:
         return self.counters.get("prompt_tokens", 0) + self.counters.get("completion_tokens", 0)
 
     def series(self, objective: Objective) -> list[float]:
-        """Returns the signed scores of `objective`, by question."""
-        return [objective.of(scores) for scores in self.scores]
+        """Returns the signed scores of `objective`, by question, which are computed once."""
+        if objective.name not in self._series:
+            self._series[objective.name] = [objective.of(scores) for scores in self.scores]
+        return self._series[objective.name]
 
     @property
     def n_independent(self) -> int:

@@ -190,17 +190,17 @@ def _worth(posterior: Posterior, looks: Array) -> tuple[Array, Array]:
     if len(mean) > 1:
         gap[leader] = top - float(np.partition(mean, -2)[-2])
     rate, rise = np.zeros(len(mean)), np.zeros(len(mean))
-    for answers in looks:
-        some = answers > 0
-        change = cov / np.sqrt(np.diag(cov) + posterior.residual / np.maximum(answers, 1))[None]
+    for row in looks:
+        some = np.flatnonzero(row)
+        answers, variance = row[some], np.diag(cov)[some]
+        change = cov[:, some] / np.sqrt(variance + posterior.residual / answers)
         best = sum(
             weight * (mean[:, None] + change * node).max(axis=0)
             for node, weight in zip(_NODES, _WEIGHTS, strict=True)
         )
-        own = np.abs(np.diag(change) - change[leader])
-        own[leader] = change[leader, leader]
-        rate = np.maximum(rate, np.where(some, best - top, 0.0) / np.maximum(answers, 1))
-        rise = np.maximum(rise, np.where(some, _expected_lead(own, gap), 0.0))
+        own = np.where(some == leader, 0.0, change[some, np.arange(len(some))]) - change[leader]
+        rate[some] = np.maximum(rate[some], (best - top) / answers)
+        rise[some] = np.maximum(rise[some], _expected_lead(np.abs(own), gap[some]))
     return rate, rise
 
 

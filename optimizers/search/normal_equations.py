@@ -16,15 +16,25 @@ PRIOR_VARIANCE, PRIOR_WEIGHT = 0.1, 0.5
 
 @dataclass(frozen=True, slots=True)
 class NormalEquations:
-    """The normal equations of the settings' effects after questions and level are eliminated."""
+    """The normal equations of the settings' effects after questions and level are eliminated.
 
-    weights: Array
+    Their matrix is that of `answers`, the number of each setting, on the diagonal, less what settings share:
+    `shared` times its transpose, of shape (settings, questions + 1).
+    """
+
+    answers: Array
+    shared: Array
     sums: Array
     squares: float
     log_det: float
     pull: Array
     total: float
     mass: float
+
+    def weights(self) -> Array:
+        """Returns their matrix."""
+        matrix: Array = np.diag(self.answers) - self.shared @ self.shared.T
+        return matrix
 
     def level(self, effects: Array) -> float:
         """Returns the level that fits the settings' `effects`."""
@@ -56,14 +66,14 @@ class AnsweredCells:
         """Returns the equations of the settings' effects at this `difficulty` (see `Variances`)."""
         answers, sums = self.mask.sum(0), self.values.sum(0)
         share = 1 / (answers + difficulty)
-        weights = np.diag(self.mask.sum(1)) - (self.mask * share) @ self.mask.T
         pull = self.mask @ (difficulty * share)
         mass = float((difficulty * answers * share).sum())
         own = self.values.sum(1) - self.mask @ (sums * share)
         total = float((sums * difficulty * share).sum())
         squares = float((self.values**2).sum() - (sums**2 * share).sum() - total**2 / mass)
         return NormalEquations(
-            weights - np.outer(pull, pull) / mass,
+            self.mask.sum(1),
+            np.hstack([self.mask * np.sqrt(share), pull[:, None] / np.sqrt(mass)]),
             own - pull * total / mass,
             squares,
             float(np.log1p(answers / difficulty).sum() + np.log(mass)),
@@ -77,11 +87,13 @@ class AnsweredCells:
 class GridPosteriors:
     """The posteriors at all points: difficulties by mixes of shares, and ratios.
 
-    Only settings that answered something have equations, so effects are independent in as many coordinates:
-    `sums` and `values`, shape (points, answered), are what the scores say of each. `turned`, shape (points,
-    answered, answered), maps them to weights of `rows`, the settings that answered, whose similarities with
-    all settings give these their effects. The other directions are as before any answer. `likelihood` and
-    `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
+    Only settings that answered something, `rows`, have equations. Their effects are independent and alike
+    before any answer in the coordinates of a Cholesky factor of their similarities, one of `factors` a mix,
+    and the equations of a point are tridiagonal after a further rotation, `reflected`. So each ratio takes a
+    time linear in their number. `steps`, shape (answered, points, ratios), lead from each coordinate of a
+    posterior mean to the next, and `pivots` are those of the tridiagonal equations, from the last coordinate
+    on. `likelihood` and `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and
+    shares.
     """
 
     reduced: Sequence[NormalEquations]
@@ -90,9 +102,10 @@ class GridPosteriors:
     likelihood: Array
     residual: Array
     rows: NDArray[np.intp]
-    turned: Array
-    sums: Array
-    values: Array
+    factors: Array
+    reflected: Sequence[tuple[Array, Array]]
+    pivots: Array
+    steps: Array
 
     @classmethod
     def of(
@@ -100,29 +113,28 @@ class GridPosteriors:
     ) -> GridPosteriors:
         """Solves the equations at all points for the answered cells `seen`."""
         rows, count = np.flatnonzero(seen.mask.any(axis=1)), seen.count
-        strengths, directions = np.linalg.eigh(
-            np.array([equations.weights[np.ix_(rows, rows)] for equations in reduced])
-        )
-        half = directions * np.sqrt(np.maximum(strengths, 0))[:, None]
-        within = half.transpose(0, 2, 1)[:, None] @ mixes[:, rows[:, None], rows] @ half[:, None]
-        values, vectors = np.linalg.eigh(within.reshape(-1, len(rows), len(rows)))
-        informative = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
-        scale = np.where(informative, 1 / np.sqrt(np.where(informative, values, 1.0)), 0.0)
-        values = np.where(informative, values, 0.0)
-        turned = half[:, None] @ vectors.reshape(len(reduced), len(mixes), len(rows), len(rows))
-        turned = turned.reshape(vectors.shape) * scale[:, None]
-        by_point = [equations for equations in reduced for _ in mixes]
-        toward = np.array([mix[rows] @ equations.sums for equations in reduced for mix in mixes])
-        sums = (toward[:, None] @ turned)[:, 0]
-        column = ratios[:, None]
-        ratio_values = column * values[:, None]
-        explained = (column * sums[:, None] ** 2 / (1 + ratio_values)).sum(2)
-        squares = np.array([point.squares for point in by_point])[:, None]
+        factors = np.asarray(np.linalg.cholesky(mixes[:, rows[:, None], rows]), np.float64)
+        answered = [factor.T * seen.mask.sum(1)[rows] @ factor for factor in factors]
+        by_point = [(point, *mix) for point in reduced for mix in zip(factors, answered, strict=True)]
+        solved = []
+        for point, factor, own in by_point:
+            shared = factor.T @ point.shared[rows]
+            solved.append(_tridiagonal(own - shared @ shared.T, factor.T @ point.sums[rows]))
+        diagonal = np.stack([equations[0] for equations in solved], axis=1)[:, :, None]
+        beside = np.stack([equations[1] for equations in solved], axis=1)[:, :, None] * ratios
+        pivots = 1 + ratios * diagonal
+        for index in range(len(rows) - 1, 0, -1):
+            pivots[index - 1] -= beside[index] ** 2 / pivots[index]
+        steps = beside / pivots
+        steps[1:] *= -1
+        explained = beside[0] * steps[0] / ratios
+        squares = np.array([point.squares for point, *_ in by_point])[:, None]
         residual = np.maximum(squares - explained, 1e-6 * count) + PRIOR_VARIANCE * PRIOR_WEIGHT
         residual /= count - 1 + PRIOR_WEIGHT
-        log_det = np.array([point.log_det for point in by_point])[:, None] + np.log1p(ratio_values).sum(2)
+        log_det = np.array([point.log_det for point, *_ in by_point])[:, None] + np.log(pivots).sum(0)
         likelihood = -0.5 * ((count - 1) * np.log(residual) + log_det)
-        return cls(reduced, mixes, ratios, likelihood, residual, rows, turned, sums, values)
+        reflected = [equations[2] for equations in solved]
+        return cls(reduced, mixes, ratios, likelihood, residual, rows, factors, reflected, pivots, steps)
 
     def average(self, weights: Array) -> tuple[Array, Array]:
         """Returns mean scores of all settings and the covariance of their effects; `weights` add up to 1.
@@ -130,27 +142,74 @@ class GridPosteriors:
         How far means at different ratios of one point lie apart is left out, so the covariance is too small;
         `search.risk` was chosen with it (experiments/LOG.md).
         """
-        column = self.ratios[:, None]
-        shrunk = column / (1 + column * self.values[:, None])
-        means = np.zeros((len(self.values), self.mixes.shape[1]))
+        shares, scaled = weights.sum(1), weights * self.residual
+        means = np.zeros((len(shares), self.mixes.shape[1]))
         cov: Array = np.zeros(self.mixes.shape[1:])
-        shares = weights.sum(1)
-        for point in np.flatnonzero(shares):
-            similar, weight, share = self._similar(point), weights[point], shares[point]
-            effects = similar @ (self.turned[point] @ (weight @ shrunk[point] * self.sums[point]))
-            reduced = self.reduced[int(point) // len(self.mixes)]
-            means[point] = share * reduced.level(effects / share) + effects
+        coordinates = (np.cumprod(self.steps, axis=0) * weights).sum(2).T
+        inverses = self._inverses(np.flatnonzero(shares > 1e-4), scaled)
+        for index, mix in enumerate(self.mixes):
+            points = [at for at in range(index, len(shares), len(self.mixes)) if shares[at] > 1e-12]
+            if not points:
+                continue
+            basis = solve_lower(self.factors[index], mix[self.rows]).T
+            within: Array = np.zeros((len(self.rows),) * 2)
+            for point in points:
+                rotation = _rotation(*self.reflected[point])
+                effects = basis @ (rotation @ coordinates[point])
+                level = self.reduced[point // len(self.mixes)].level(effects / shares[point])
+                means[point] = shares[point] * level + effects
+                if point in inverses:
+                    before = float(scaled[point] @ self.ratios)
+                    within += rotation @ inverses[point] @ rotation.T
+                    within[np.diag_indices_from(within)] -= before
+                    cov += before * mix
+            cov += basis @ within @ basis.T
         total: Array = means.sum(0)
-        for point in np.flatnonzero(shares > 1e-4):
-            basis = self._similar(point) @ self.turned[point]
-            scaled = weights[point] * self.residual[point]
-            before = float(scaled @ self.ratios)
-            gap = means[point] / shares[point] - total
-            cov += before * self.mixes[point % len(self.mixes)]
-            cov += (basis * (scaled @ shrunk[point] - before)) @ basis.T + shares[point] * np.outer(gap, gap)
-        return total, cov
+        heavy = list(inverses)
+        gaps = means[heavy] / shares[heavy, None] - total
+        return total, cov + (gaps.T * shares[heavy]) @ gaps
 
-    def _similar(self, point: np.intp) -> Array:
-        """Returns how alike all settings are to those that answered, by the mix of this `point`."""
-        similar: Array = self.mixes[int(point) % len(self.mixes)][:, self.rows]
-        return similar
+    def _inverses(self, points: NDArray[np.intp], weights: Array) -> dict[int, Array]:
+        """Returns the sum over ratios of `weights` times the covariance at `points`, in their coordinates."""
+        steps, weights = self.steps[:, points], weights[points, None]
+        size = len(steps)
+        row, diagonal = np.zeros((*steps.shape[1:], size)), np.zeros(steps.shape[1:])
+        sums = np.zeros((len(points), size, size))
+        for index, pivot in enumerate(self.pivots[:, points]):
+            diagonal = self.ratios / pivot + (steps[index] ** 2 * diagonal if index else 0)
+            row[..., :index] *= steps[index][..., None]
+            row[..., index] = diagonal
+            sums[:, index, : index + 1] = (weights @ row[..., : index + 1])[:, 0]
+            sums[:, :index, index] = sums[:, index, :index]
+        return dict(zip(points.tolist(), sums, strict=True))
+
+
+def _tridiagonal(matrix: Array, vector: Array) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Returns `matrix` as a tridiagonal one, in coordinates of which the first one is along `vector`.
+
+    The diagonal; beside it the length of `vector` and then the other diagonal; and Householder reflections.
+    """
+    from scipy.linalg import lapack
+
+    bordered = np.zeros((len(matrix) + 1,) * 2)
+    bordered[1:, 1:], bordered[0, 1:] = matrix, vector
+    work = int(lapack.dsytrd_lwork(len(bordered), lower=1)[0])
+    reflections, diagonal, beside, scales, _ = lapack.dsytrd(bordered.T, lower=1, lwork=work, overwrite_a=1)
+    return diagonal[1:], beside, (reflections, scales)
+
+
+def _rotation(reflections: Array, scales: Array) -> Array:
+    """Returns the rotation back from the coordinates of `_tridiagonal`."""
+    from scipy.linalg import lapack
+
+    work = int(lapack.dorghr_lwork(len(reflections))[0])
+    rotation: Array = lapack.dorghr(reflections, scales, lwork=work)[0][1:, 1:]
+    return rotation
+
+
+def solve_lower(factor: Array, matrix: Array) -> Array:
+    """Returns the solution of a system whose matrix, `factor`, is lower triangular."""
+    from scipy.linalg import solve_triangular
+
+    solution: Array = solve_triangular(factor, matrix, lower=True, check_finite=False)
+    return solution

@@ -19,10 +19,11 @@ questions enter; `experiments/benchmarks/search/choosing` measures how far expec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from ragc.optimizers.search.normal_equations import (
     AnsweredCells,
     Array,
     GridPosteriors,
+    solve_lower,
 )
 
 SHARES = ((0.9, 0.05, 0.05), (0.6, 0.3, 0.1), (0.3, 0.5, 0.2), (0.3, 0.2, 0.5), (0.05, 0.05, 0.9))
@@ -59,7 +61,8 @@ _SEED = 18
 
 @cache
 def _threads() -> ThreadpoolController:
-    """Returns the thread pools of the matrix libraries that are loaded."""
+    """Returns the thread pools of the matrix libraries: numpy's, and scipy's own, which is loaded first."""
+    import_module("scipy.linalg")
     return ThreadpoolController()
 
 
@@ -140,7 +143,6 @@ class ScoreModel:
         self._kinds = _similarities(settings)
         self._scale: Array = np.ones(len(settings))
         self._similarity: Array = np.eye(len(settings))
-        self._root: Array = np.eye(len(settings))
         self.variances = Variances(SHARES[1], _PRIOR_RATIO, 1.0, PRIOR_VARIANCE)
         self.fix(self.variances)
 
@@ -148,7 +150,6 @@ class ScoreModel:
         """Uses these variances from now on."""
         self.variances = variances
         self._similarity = self._mix(variances.shares)
-        self._root = _root(self._similarity)
 
     @_one_thread()
     def fit(self, scores: Array, *, tails: bool = True) -> Posterior:
@@ -166,7 +167,7 @@ class ScoreModel:
                 np.linspace(0, len(answered) - 1, min(MAX_EXACT_SETTINGS, len(answered))).astype(int)
             ]
             part = ScoreModel([self._settings[index] for index in sample])
-            part.fit(scores[sample], tails=False)
+            part._weigh(AnsweredCells.of(scores[sample]), DIFFICULTIES)
             self.fix(part.variances)
             return self.posterior(scores)
         seen = AnsweredCells.of(scores)
@@ -203,13 +204,14 @@ class ScoreModel:
         reduced = seen.without_questions(self.variances.difficulty)
         effects, cov, _ = self._effects(seen)
         smoother = cov / self.variances.residual
-        true = 2 * effects - smoother @ (reduced.weights @ effects)
-        strengths, directions = np.linalg.eigh(reduced.weights)
+        weights = reduced.weights()
+        true = 2 * effects - smoother @ (weights @ effects)
+        strengths, directions = np.linalg.eigh(weights)
         # The symmetric root: eigenvectors of equal strengths are arbitrary and change with the last bits.
         root = (directions * np.sqrt(self.variances.residual * np.maximum(strengths, 0))) @ directions.T
         spread = smoother @ root
         normal = np.random.default_rng(_SEED).normal(size=(REPETITIONS // 2, len(effects)))
-        errors = smoother @ (reduced.weights @ true) - true + np.vstack([normal, -normal]) @ spread.T
+        errors = smoother @ (weights @ true) - true + np.vstack([normal, -normal]) @ spread.T
         errors -= (errors @ reduced.pull / reduced.mass)[:, None]
         level = reduced.level(true)
         chosen = choose(level + true + errors)
@@ -223,10 +225,10 @@ class ScoreModel:
     def _effects(self, seen: AnsweredCells) -> tuple[Array, Array, float]:
         """Returns mean and covariance of the settings' effects, and the level."""
         reduced = seen.without_questions(self.variances.difficulty)
-        precision = (
-            np.eye(len(self._root)) / self.variances.ratio + self._root.T @ reduced.weights @ self._root
-        )
-        half = np.linalg.solve(np.linalg.cholesky(precision), self._root.T)
+        unit = np.eye(len(self._similarity))
+        root = np.asarray(np.linalg.cholesky(self._similarity + _JITTER * unit), np.float64)
+        precision = unit / self.variances.ratio + root.T @ reduced.weights() @ root
+        half = solve_lower(np.asarray(np.linalg.cholesky(precision), np.float64), root.T)
         effects = half.T @ (half @ reduced.sums)
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
@@ -255,48 +257,47 @@ class ScoreModel:
 
     def _own_scales(self, seen: AnsweredCells) -> Array:
         """Returns factors for the variances of the settings' own effects: an EM step for Student's t."""
-        own, between = self.variances.shares[2], self.variances.ratio * self.variances.residual
+        own, ratio, residual = self.variances.shares[2], self.variances.ratio, self.variances.residual
+        reduced = seen.without_questions(self.variances.difficulty)
         effects, cov, _ = self._effects(seen)
-        inverse = np.linalg.inv(self._similarity + _JITTER * np.eye(len(effects)))
-        mean = own * (inverse @ effects)
-        unexplained = own * between * (1 - own * np.diag(inverse))
-        unexplained += own**2 * ((inverse @ cov) * inverse).sum(axis=1)
-        squared = (mean**2 + np.maximum(unexplained, 0)) / (own * between)
-        return np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
-
-
-def _root(similarity: Array) -> Array:
-    root: Array = np.asarray(np.linalg.cholesky(similarity + _JITTER * np.eye(len(similarity))), np.float64)
-    return root
+        weights = reduced.weights()
+        unexplained = reduced.sums - weights @ effects
+        known = np.diag(weights) - ((weights @ cov) * weights).sum(1) / residual
+        squared = own * ratio * unexplained**2 / residual + np.maximum(1 - own * ratio * known, 0)
+        scales: Array = np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
+        return scales
 
 
 def _similarities(settings: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:
     """Returns how alike settings are by single values and by pairs of values, 0..1, each with a diagonal of
     ones.
     """
-    columns = [_alike([setting.get(name) for setting in settings]) for name in _varying(settings)]
+    names = sorted({name for setting in settings for name in setting})
+    every = [[setting.get(name) for setting in settings] for name in names]
+    labelled = [(values, list(map(repr, values))) for values in every]
+    columns = [_alike(values, labels) for values, labels in labelled if len(set(labels)) > 1]
     if not columns:
         return np.ones((len(settings),) * 2), np.ones((len(settings),) * 2)
-    single: Array = np.asarray(np.mean(columns, axis=0), dtype=np.float64)
-    pairs = [first * second for i, first in enumerate(columns) for second in columns[:i]]
-    pair: Array = np.asarray(np.mean(pairs, axis=0), dtype=np.float64) if pairs else single
-    return single, pair
+    count, total, squares = len(columns), sum(columns), sum(column * column for column in columns)
+    single: Array = np.asarray(total / count, np.float64)
+    pair: Array = np.asarray((total * total - squares) / max(1, count * (count - 1)), np.float64)
+    return single, pair if count > 1 else single
 
 
-def _varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = sorted({name for setting in settings for name in setting})
-    return [name for name in names if len({repr(setting.get(name)) for setting in settings}) > 1]
-
-
-def _alike(values: Sequence[Any]) -> Array:
-    labels = sorted({repr(value) for value in values})
-    codes = np.array([labels.index(repr(value)) for value in values])
+def _alike(values: Sequence[Any], labels: Sequence[str]) -> Array:
+    codes = _positions(labels, set(labels))
     equal: Array = (codes[:, None] == codes[None]).astype(float)
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return equal
     levels = sorted(set(values))
     if len(levels) < 3:
         return equal
-    ranks = np.array([levels.index(value) for value in values]) / (len(levels) - 1)
+    ranks = _positions(values, levels) / (len(levels) - 1)
     near: Array = 1 - np.abs(ranks[:, None] - ranks[None])
     return (equal + near) / 2
+
+
+def _positions(values: Sequence[Any], levels: Iterable[Any]) -> NDArray[np.int_]:
+    """Returns the position of each of `values` in `levels`."""
+    positions = {level: position for position, level in enumerate(levels)}
+    return np.array([positions[value] for value in values])

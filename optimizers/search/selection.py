@@ -257,8 +257,9 @@ def select(
 
 def _unit(trials: Sequence[TrialResult], objective: Objective) -> float:
     """Returns the greatest measured amount of `objective`, by which values are rounded."""
-    amounts = (abs(score) for trial in trials for score in trial.series(objective))
-    return max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0
+    amounts = [amount for trial in trials for amount in map(abs, trial.series(objective))
+               if amount < UNMEASURED]  # fmt: skip
+    return max(amounts, default=0.0) or 1.0
 
 
 def _choosable(trials: Sequence[TrialResult], rule: SelectionRule) -> list[TrialResult]:

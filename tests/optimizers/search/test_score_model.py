@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.optimizers.search.normal_equations import Array
+from ragc.optimizers.search.normal_equations import AnsweredCells, Array
 from ragc.optimizers.search.score_model import (
     DIFFICULTIES,
     RATIOS,
@@ -127,6 +127,25 @@ def test_a_broken_setting_does_not_hide_the_differences_of_the_others() -> None:
     without = ScoreModel(GRID).fit(scores, tails=False).mean
     assert mean[5] < 0.12
     assert mean[5] < without[5]
+
+
+def test_scales_of_own_effects_are_those_of_the_dense_formula_and_1_without_answers() -> None:
+    rng = np.random.default_rng(5)
+    _, scores = draw(rng, 12)
+    scores[rng.random(scores.shape) < 0.4] = np.nan
+    scores[[2, 7]] = np.nan
+    model = ScoreModel(GRID)
+    model.fix(VARIANCES)
+    mean, cov = brute_force(model, scores, VARIANCES)
+    own, between = VARIANCES.shares[2], VARIANCES.ratio * VARIANCES.residual
+    inverse = np.linalg.inv(model._mix(VARIANCES.shares))
+    level = model._effects(AnsweredCells.of(scores))[2]
+    effects = own * inverse @ (mean - level)
+    spread = own * between * (1 - own * np.diag(inverse)) + own**2 * np.diag(inverse @ cov @ inverse)
+    squared = (effects**2 + spread) / (own * between)
+    scales = model._own_scales(AnsweredCells.of(scores))
+    np.testing.assert_allclose(scales, np.clip((4 + squared) / 5, 0.8, 20), atol=1e-6)
+    np.testing.assert_allclose(scales[[2, 7]], 1, atol=1e-6)
 
 
 def test_equal_scores_and_single_settings_have_a_posterior() -> None:
