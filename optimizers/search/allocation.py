@@ -67,6 +67,9 @@ LOOKAHEAD = (1, 4)
 MIN_TO_WIN = (1 / 3, 10)
 """A setting may win that answered this share of the dev questions, and at least this many or all."""
 
+_LEAST_RATE = 1e-9
+"""The least rise an answer, as a share of the greatest mean, that is more than an error of rounding."""
+
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -137,8 +140,9 @@ def next_looks(
     while len(chosen) < most:
         rate, rise = _worth(posterior, looks)
         # Rounded, so that settings that are equal but for the last bits keep their order on every machine.
+        greatest = max(float(rate.max()), _LEAST_RATE * float(np.abs(posterior.mean).max()), 1e-300)
         worth = [
-            (-round(float(rate[setting] / max(rate.max(), 1e-300)), 6), position, setting)
+            (-round(float(rate[setting]) / greatest, 6), position, setting)
             for position, setting in enumerate(among)
             if setting not in chosen and rise[setting] > tolerance
         ]
