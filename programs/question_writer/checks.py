@@ -62,7 +62,8 @@ _FITS: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = tuple(
 """What a question begins with, or asks, and what its answer then is."""
 _TWO = re.compile(
     r"\b(?:and|or),? (?:(?:by|in|on|at|for|to|from|with) )?"
-    r"(?:who|whom|whose|when|where|which|what|why|how)\b",
+    r"(?:who|whom|whose|when|where|which|what|why|how)\b"
+    r"|\b(?:what|which) (?:[a-z]+ )?[a-z]+ and [a-z]+ (?:did|do|does|was|were|is|are|has|have|had)\b",
     re.IGNORECASE,
 )
 _WORDS = (4, 35)

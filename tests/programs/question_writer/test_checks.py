@@ -131,6 +131,8 @@ def test_an_unanswerable_question_asks_for_its_detail() -> None:
 def test_a_question_asks_one_thing() -> None:
     assert failed(draft("When and by whom was the Harbour Museum inaugurated?")) == "well_formed"
     assert failed(draft("In what year did the Harbour Museum and what else open?")) == "well_formed"
+    assert failed(draft("In which year and city was the Harbour Museum inaugurated?")) == "well_formed"
+    assert failed(draft("In which year was the museum of rock and roll at the harbour inaugurated?")) == ""
 
 
 def test_an_unanswerable_question_has_no_names_of_its_own() -> None:
