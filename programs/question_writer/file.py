@@ -15,13 +15,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragc.core import outputs
 from ragc.core.text import json_text
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
-from ragc.programs.question_writer.base import MIN_GOOD, MIN_REVIEWED, CheckedQuestion
+from ragc.programs.question_writer.base import MIN_GOOD, MIN_PASSED, MIN_REVIEWED, CheckedQuestion
 
 QUESTIONS, SET_ASIDE, CORPUS = "questions.jsonl", "set_aside.jsonl", "corpus.jsonl"
 FOR_TRYING = "for_trying"
@@ -124,25 +124,37 @@ def split_by_passages(items: Sequence[Row], present: Mapping[str, str]) -> tuple
     return staying, going
 
 
-def good_share(
-    questions: Iterable[Mapping[str, Any]], aside: Iterable[Mapping[str, Any]]
-) -> tuple[float, str]:
-    """Returns the share of good questions, 0 to 1, and what says so: "review", or "checks" before enough
-    reviews.
-
-    By reviews it is the share that a person kept as it was; by checks the share of written questions that
-    passed all. 1 where nothing was written.
+class Share(NamedTuple):
+    """The `share` of a set's questions, 0 to 1, that a person kept as they were (`by_review`), or that passed
+    all checks, before enough reviews.
     """
+
+    share: float
+    by_review: bool
+
+    @property
+    def least(self) -> float:
+        """The least share in a set that a verdict may rest on."""
+        return MIN_GOOD if self.by_review else MIN_PASSED
+
+    @property
+    def for_trying(self) -> bool:
+        """Whether the set is good enough for trying only."""
+        return self.share < self.least
+
+
+def share_of(questions: Iterable[Mapping[str, Any]], aside: Iterable[Mapping[str, Any]]) -> Share:
+    """Returns the share of the questions that says how good they are; 1 where nothing was written."""
     questions, aside = list(questions), list(aside)
     good = sum(row.get("review") == KEPT for row in questions)
     reviewed = sum(row.get("review") in (KEPT, FIXED) for row in questions)
     reviewed += sum(row.get("reason") == DROPPED for row in aside)
     if reviewed >= MIN_REVIEWED:
-        return good / reviewed, "review"
+        return Share(good / reviewed, by_review=True)
     passed = sum("written" in row for row in questions)
     passed += sum("written" in row and not _failed(row) for row in aside)
     failed = sum(map(_failed, aside))
-    return (passed / (passed + failed) if passed + failed else 1.0), "checks"
+    return Share(passed / (passed + failed) if passed + failed else 1.0, by_review=False)
 
 
 def _failed(row: Mapping[str, Any]) -> bool:
@@ -153,9 +165,8 @@ def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
     """Returns the rows with `for_trying` where it holds: those that no person has looked at, in too poor a
     set.
     """
-    share, _ = good_share(questions, aside)
     plain = [{name: value for name, value in row.items() if name != FOR_TRYING} for row in questions]
-    if share >= MIN_GOOD:
+    if not share_of(questions, aside).for_trying:
         return plain
     return [row if is_own(row) else {**row, FOR_TRYING: True} for row in plain]
 

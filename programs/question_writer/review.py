@@ -13,7 +13,6 @@ from ragc.core.paths import missing_file
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
 from ragc.programs.question_writer import file
-from ragc.programs.question_writer.base import MIN_GOOD
 from ragc.programs.question_writer.file import CORPUS, DROPPED, FIXED, KEPT, SET_ASIDE
 
 Fix = Mapping[str, Any]
@@ -28,8 +27,8 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
 
     A row has its passages beside it as `texts`, each with `id`, `title`, `source` and `text`. Dropped
     questions go to `set_aside.jsonl` beside the file. Returns the numbers of "kept", "fixed", "dropped" and
-    "open" questions, and "good", the share of good ones that a verdict looks at. Raises UsageError where the
-    file is not there and for another decision, DataError for a damaged file.
+    "open" questions, and as "good" the share that a verdict looks at (`file.Share`). Raises UsageError where
+    the file is not there and for another decision, DataError for a damaged file.
     """
     if not path.is_file():
         raise UsageError(missing_file(f"the questions {path}", str(path), Path()))
@@ -52,7 +51,7 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
         else:
             items[at] = {**row, "review": KEPT} if decision == "keep" else _fixed(row, decision)
         file.write(path, file.marked(items, aside))
-    share, _ = file.good_share(items, aside)
+    share = file.share_of(items, aside)
     items = file.marked(items, aside)
     file.write(path, items)
     return {
@@ -60,8 +59,8 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
         "fixed": sum(row.get("review") == FIXED for row in items),
         "dropped": sum(row.get("reason") == DROPPED for row in aside),
         "open": sum(not row.get("review") for row in items),
-        "good": share,
-        "for_trying": share < MIN_GOOD,
+        "good": share.share,
+        "for_trying": share.for_trying,
     }
 
 

@@ -156,15 +156,32 @@ def test_what_a_person_edited_stays_and_what_lost_its_passage_is_set_aside(docs:
 def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path) -> None:
     def poor(request: ChatRequest) -> str | Reply:
         town = town_in(request.messages[-1].content)
-        if int(town[-2:] or 0) % 2:
+        if int(town[-2:] or 0) % 5 == 1:
             return teach(request)
         return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
 
     project, _ = new(count=24, teacher=poor, kinds=("single",))
-    assert project.questions == 15
+    assert project.questions == 6
     assert {row["reason"] for row in aside()} == {"failed self_contained"}
     assert all(row["for_trying"] is True for row in questions())
-    assert any("For trying only: 50% of the questions passed" in line for line in project.question_lines)
+    assert any(
+        "For trying only: 20% of the questions passed the checks, and a verdict needs 25%" in line
+        for line in project.question_lines
+    )
+    assert project.studied  # by cross-validation
+
+
+def test_of_a_teacher_that_passes_the_checks_often_enough_the_set_is_no_mere_trial(docs: Path) -> None:
+    def fair(request: ChatRequest) -> str | Reply:
+        town = town_in(request.messages[-1].content)
+        if int(town[-2:] or 0) % 2:
+            return teach(request)
+        return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
+
+    project, _ = new(count=24, teacher=fair, kinds=("single",))
+    assert project.questions == 15
+    assert not any("for_trying" in row for row in questions())
+    assert not any("For trying only" in line for line in project.question_lines)
     assert project.studied  # by cross-validation
 
 

@@ -23,7 +23,7 @@ from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.files.row import FileRow
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
-from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Topic
+from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, Topic
 from ragc.programs.question_writer.checks import KnownQuestions
 from ragc.programs.question_writer.choose import Rows, candidates, digests, nearest
 from ragc.programs.question_writer.file import FAILED, QUESTIONS, SET_ASIDE
@@ -326,7 +326,7 @@ def _summary(result: QuestionSet, plan: Plan) -> list[str]:
     """Returns sentences on how many questions there are, how good they are, and how alike to their
     passages.
     """
-    share, by = file.good_share(result.questions, result.aside)
+    share = file.share_of(result.questions, result.aside)
     counts: dict[str, int] = {}
     for row in result.aside:
         if (reason := str(row.get("reason", ""))).startswith(FAILED):
@@ -338,10 +338,11 @@ def _summary(result: QuestionSet, plan: Plan) -> list[str]:
         lines.append(f"Rejected by a check: {listed}; they are in {SET_ASIDE}.")
     if alike := file.overlap_line(result.questions):
         lines.append(alike)
-    if result.questions and share < MIN_GOOD:
-        what = "passed the checks" if by == "checks" else "were kept in the review"
+    if result.questions and share.for_trying:
+        what = "were kept in the review" if share.by_review else "passed the checks"
         lines.append(
-            f"For trying only: {share:.0%} of the questions {what}, and a verdict needs {MIN_GOOD:.0%}. A "
-            "larger teacher writes better ones; `ragc questions review` lets a person decide."
+            f"For trying only: {share.share:.0%} of the questions {what}, and a verdict needs "
+            f"{share.least:.0%}. A larger teacher writes better ones; `ragc questions review` lets a person "
+            "decide."
         )
     return lines
