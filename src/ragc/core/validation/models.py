@@ -262,7 +262,7 @@ def _repair(
 
 
 def _example(field: FieldInfo) -> Any:
-    """Returns the first example of a required field, or else a value of its type; else an empty table."""
+    """Returns the first example of a required field, else a value of its type or an empty table."""
     if field.examples:
         return field.examples[0]
     origin = get_origin(field.annotation)
