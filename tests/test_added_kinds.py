@@ -276,7 +276,10 @@ def changed(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
             "gives a number from 0 to 1, or None .* and it gave 5 for the question",
         ),
         ({"score": lambda outcome: "much"}, ".* and it gave 'much' for the question '.*'; mend or uninstall"),
-        ({"score": lambda outcome: {}["answer"]}, "raised KeyError: 'answer' for the question '.*'; mend or"),
+        (
+            {"score": lambda outcome: vars(ragc)["answer"]},
+            "raised KeyError: 'answer' for the question '.*'; mend or",
+        ),
         ({"unit": "percent"}, "has the unit 'percent', and a unit is one of: share, balance, count, usd"),
         ({"id": "f1"}, "has a record with the id 'f1'; name the entry point and the record alike"),
     ],

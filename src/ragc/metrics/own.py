@@ -123,7 +123,7 @@ def guard(metric: Metric, subject: str) -> Metric:
     def score(outcome: Outcome) -> float | None:
         question = f"the question {outcome.question[:80]!r}"
         try:
-            value = metric.score(outcome)
+            value: Any = metric.score(outcome)
         except RagcError:
             raise
         except Exception as error:  # whatever the code of another package raises
