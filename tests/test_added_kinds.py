@@ -364,6 +364,24 @@ def test_failed_searches_are_named_by_ask_eval_and_compile(
     assert f"ragc: A {LOST}\n" in capsys.readouterr().err
     assert not main(["eval", recipe, "--split", "dev"])
     assert f"In 2 of 2 questions a {LOST}\n" in capsys.readouterr().err
+    rows = [{"id": f"q{i}", "question": f"What colour is mug {i}?", "answers": ["red"]} for i in range(8)]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    study = (
+        "--set",
+        "data.train=2",
+        "--set",
+        "data.dev=6",
+        "--set",
+        "data.test=0",
+        "--set",
+        "search.trials=1",
+    )
+    assert not main(
+        ["compile", recipe, "--out", str(folder / "mine"), "--set", "search.knobs=['noise_n']", *study]
+    )
+    before, _, after = capsys.readouterr().err.partition(f"In 6 of 6 questions a {LOST}\n")
+    assert "baseline on dev" in before
+    assert "trial 0/1" in after
 
 
 def test_the_reranker_orders_and_the_embedder_embeds(marker: Path, folder: Path) -> None:
