@@ -25,6 +25,14 @@ class Entry:
 
 _IN = "ragc.corpora.sources"
 
+
+def _guard(record: SourceKind, subject: str) -> SourceKind:
+    """Returns the kind of another package, whose errors are blamed on it."""
+    from ragc.corpora.sources.added import guard
+
+    return guard(record, subject)
+
+
 SOURCES = Registry(
     "ragc.sources",
     "source kind",
@@ -57,6 +65,7 @@ SOURCES = Registry(
             "the CRAG mock API: facts on finance, music, movies and sports by name (extra `api`)",
         ),
     },
+    guard=_guard,
 )
 """The kinds of sources, by name."""
 

@@ -56,6 +56,9 @@ REASONING = 412
 SPANS = "RAGC_OTEL"
 """The environment variable that switches spans on (`ragc.programs.telemetry`), unless it is 0."""
 
+SEARCH, FAILED = "search ", "failed: "
+"""How the subject and the outcome of the note on a failed search begin."""
+
 T = TypeVar("T")
 
 
@@ -393,7 +396,7 @@ class RagProgram(dspy.Module):
             event = trace.Search(name, query, k, hits, at=spot[1] if spot else ())
         except SourceError as error:
             counters.count(failed_searches=1)
-            hits, event = (), trace.Note(f"search {name}", f"failed: {error}")
+            hits, event = (), trace.Note(f"{SEARCH}{name}", f"{FAILED}{error}")
         if spot is not None:
             spot[0].add(spot[1], event)
         return hits

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,18 @@ NOTES = SourceKind(
 )
 
 
+class FarOptions(RerankOptions):
+    """Options of a source of kind `far`, which must be set."""
+
+    kind = "far"
+
+    server: Annotated[str, Text(), Speaks("asks this")] = Field(description="Address.")
+    pages: Annotated[int, Whole(5, 9), HARMLESS] = Field(description="Pages. From 5 to 9.")
+
+
+FAR = SourceKind("far", FarOptions, lambda inputs, options: Notes())
+
+
 class Shortest:
     name, fingerprint = "shortest", "shortest"
 
@@ -154,6 +168,7 @@ ENTRY_POINTS = """
 notes = added_kinds:NOTES
 broken = added_kinds:MISSING
 strange = added_kinds:WRONG
+far = added_kinds:FAR
 bm25 = added_kinds:NOTES
 
 [ragc.rerankers]
@@ -225,6 +240,148 @@ def test_a_recipe_uses_a_source_a_reranker_a_target_and_a_metric(
     means = json.loads(capsys.readouterr().out)["metrics"]
     assert {name: means[name]["mean"] for name in ("is_short", "em")} == {"is_short": 1.0, "em": 1.0}
     assert marker.exists()
+
+
+@pytest.mark.usefixtures("marker")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("{pages = 7}", "sources.local.options.server: The option 'server' is missing; set it"),
+        ("{server = 5, pages = 7}", "The option 'server' of a source is a text that is not empty, found 5"),
+        ("{server = 'here'}", "sources.local.options.pages: The option 'pages' is missing; set it"),
+        ("{}", "sources.local.options.server: The option 'server' is missing; set it"),
+    ],
+)
+def test_a_required_option_of_a_package_is_asked_for(folder: Path, options: str, sentence: str) -> None:
+    with pytest.raises(RagcError, match=re.escape(sentence)):
+        load(folder / "recipe.toml", [f"sources.local={{kind = 'far', options = {options}}}"])
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
+    """Changes members of what the package calls `name`, a class or a record."""
+    module = importlib.import_module("added_kinds")
+    if name == "Notes":
+        for member, value in members.items():
+            monkeypatch.setattr(module.Notes, member, value)
+    else:
+        monkeypatch.setattr(module, name, replace(getattr(module, name), **members))
+
+
+@pytest.mark.usefixtures("marker")
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        (
+            {"score": lambda outcome: 5},
+            "gives a number from 0 to 1, or None .* and it gave 5 for the question",
+        ),
+        ({"score": lambda outcome: "much"}, ".* and it gave 'much' for the question '.*'; mend or uninstall"),
+        (
+            {"score": lambda outcome: vars(ragc)["answer"]},
+            "raised KeyError: 'answer' for the question '.*'; mend or",
+        ),
+        ({"unit": "percent"}, "has the unit 'percent', and a unit is one of: share, balance, count, usd"),
+        ({"id": "f1"}, "has a record with the id 'f1'; name the entry point and the record alike"),
+    ],
+)
+def test_what_is_wrong_with_a_metric_is_said_of_its_package(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    members: dict[str, Any],
+    sentence: str,
+) -> None:
+    changed(monkeypatch, "IS_SHORT", **members)
+    assert main(["eval", str(folder / "recipe.toml"), "--split", "dev"]) == 2
+    assert re.search(
+        f"The metric 'is_short' of the package added-kinds 1.2 {sentence}", capsys.readouterr().err
+    )
+
+
+async def found_nothing(self: Any, query: str, k: int) -> None:
+    """A search that forgets to return."""
+
+
+async def found_texts(self: Any, query: str, k: int) -> list[str]:
+    """A search that returns texts."""
+    return ["red"]
+
+
+def refuse_options(self: Any, **options: Any) -> None:
+    """Takes no option of the recipe."""
+    raise TypeError("copies is unknown")
+
+
+@pytest.mark.usefixtures("marker")
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ({"search": found_nothing}, "must return a list of ragc.Hit, best first, and it returned a NoneType"),
+        (
+            {"search": found_texts},
+            "must return a list of ragc.Hit, best first, and it returned a list with a str",
+        ),
+        (
+            {"__init__": lambda self, **options: None},
+            "builds a Notes without fingerprint, which every source has",
+        ),
+        ({"__init__": refuse_options}, "cannot be built: TypeError: copies is unknown; mend or uninstall"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_said_of_its_package(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    members: dict[str, Any],
+    sentence: str,
+) -> None:
+    changed(monkeypatch, "Notes", **members)
+    assert main(["ask", str(folder / "recipe.toml"), "What colour is thing number1?"]) == 2
+    expected = f"The source kind 'notes' of the package added-kinds 1.2 {sentence}"
+    assert expected in capsys.readouterr().err
+
+
+async def lose_connection(self: Any, query: str, k: int) -> None:
+    """A search whose server is away."""
+    raise ConnectionError("no notes")
+
+
+LOST = (
+    "search failed and brought no passages: local: The source kind 'notes' of the package added-kinds 1.2 "
+    "raised ConnectionError: no notes."
+)
+
+
+@pytest.mark.usefixtures("marker")
+def test_failed_searches_are_named_by_ask_eval_and_compile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = str(folder / "recipe.toml")
+    assert not main(["ask", recipe, "What colour is thing number1?"])
+    assert "search failed" not in capsys.readouterr().err
+    changed(monkeypatch, "Notes", search=lose_connection)
+    assert not main(["ask", recipe, "What colour is thing number1?"])
+    assert f"ragc: A {LOST}\n" in capsys.readouterr().err
+    assert not main(["eval", recipe, "--split", "dev"])
+    assert f"In 2 of 2 questions a {LOST}\n" in capsys.readouterr().err
+    rows = [{"id": f"q{i}", "question": f"What colour is mug {i}?", "answers": ["red"]} for i in range(8)]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    study = (
+        "--set",
+        "data.train=2",
+        "--set",
+        "data.dev=6",
+        "--set",
+        "data.test=0",
+        "--set",
+        "search.trials=1",
+    )
+    assert not main(
+        ["compile", recipe, "--out", str(folder / "mine"), "--set", "search.knobs=['noise_n']", *study]
+    )
+    before, _, after = capsys.readouterr().err.partition(f"In 6 of 6 questions a {LOST}\n")
+    assert "baseline on dev" in before
+    assert "trial 0/1" in after
 
 
 def test_the_reranker_orders_and_the_embedder_embeds(marker: Path, folder: Path) -> None:

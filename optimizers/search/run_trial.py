@@ -13,7 +13,7 @@ from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.programs.base import RagProgram
-from ragc.task.answering import Row, evaluate
+from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task
 
 MAX_PROGRAMS = 32
@@ -41,10 +41,17 @@ class TrialRunner(Protocol):
 
 
 class LocalRunner:
-    """Runs trials in this process and calls `step` after every question."""
+    """Runs trials in this process and calls `step` after every question, `note` for failed searches of the
+    baseline.
+    """
 
-    def __init__(self, builder: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
-        self._builder, self._step = builder, step
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        step: Callable[[], None] = lambda: None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._builder, self._step, self._note = builder, step, note
         self._programs: dict[str, RagProgram] = {}
 
     @property
@@ -77,6 +84,8 @@ class LocalRunner:
             better_rival = beaten_by(task, rows, rivals) if end < len(order) else None
             if better_rival is not None:
                 break
+        if number == 0 and (text := failed_searches(rows)):
+            self._note(text)
         return result_of(number, candidate, rows, task.objectives, better_rival)
 
     async def _program(self, candidate: Candidate) -> RagProgram:

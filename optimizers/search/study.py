@@ -67,7 +67,7 @@ class Study:
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.threshold_tuner = ThresholdTuner(self.builder, self._attributes, self._log.note)
         self._best = BestCheckpoint(directory, task, self.builder)
-        self.runner: TrialRunner = LocalRunner(self.builder, progress.step)
+        self.runner: TrialRunner = LocalRunner(self.builder, progress.step, progress.note)
         self._check_inputs()
         self._recover()
 

@@ -89,6 +89,16 @@ def test_all_formats_go_into_one_folder_and_are_checked_together(tmp_path: Path)
         check(build_program(VANILLA), out)
 
 
+def test_an_export_is_the_same_from_every_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    export(build_program(VANILLA), "all", tmp_path / "all")
+    monkeypatch.chdir(tmp_path.parent)
+    assert check(build_program(VANILLA), tmp_path / "all")
+    assert str(tmp_path) not in (tmp_path / "all" / "README.md").read_text("utf-8")
+
+
 def test_what_is_no_export_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     for path in (tmp_path / "notes.txt", tmp_path, tmp_path / "absent"):

@@ -111,12 +111,17 @@ def test_a_key_that_spent_its_dollars_is_refused_before_anything_is_sent(colours
     with running([colours], {"main": target}, settings) as served:
         reply = ask(served.address, 1, KEY)
         assert (reply.status_code, reply.json()["error"]["code"]) == (429, "budget_exhausted")
+        message = reply.json()["error"]["message"]
+        assert message.startswith("This key may spend 1e-09 dollars a day, and one request may cost 0.")
+        assert "midnight" not in message
         assert target.requests == []
     settings = Settings(port=0, key_digests=key_digests([KEY, OTHER]), usd_per_day=0.12)
     for restart in range(2):  # what was spent before a restart counts
         with running([colours], {"main": target}, settings) as served:
-            statuses = [ask(served.address, number + 30 * restart, KEY).status_code for number in range(20)]
+            replies = [ask(served.address, number + 30 * restart, KEY) for number in range(20)]
+            statuses = [reply.status_code for reply in replies]
             assert statuses[-1] == 429
+            assert "try again after midnight UTC" in replies[-1].json()["error"]["message"]
             assert (200 in statuses) is (restart == 0)
     with running([colours], {"main": target}, settings) as served:
         assert ask(served.address, 1, OTHER).status_code == 200

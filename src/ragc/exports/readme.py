@@ -14,6 +14,9 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram
 if TYPE_CHECKING:
     from ragc.exports.write import Format
 
+_PASSAGES = frozenset({"passage", "passages"})
+"""The names of inputs that hold retrieved texts."""
+
 
 def readme(chosen: Format, program: ExportedProgram) -> str:
     """Returns the text of `README.md`, with LF and a final newline."""
@@ -75,6 +78,10 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     yield "\n## What no file here says\n"
     yield "Inputs that do not fit the model's context are cut by the compiled program: passages from the end,"
     yield "oldest steps first, the longest text last. Other systems send them whole."
+    if not program.code_note and any(_PASSAGES & {one.name for one in prompt.inputs} for prompt in program):
+        yield "\nA passage is its title, a line break and its text, or its text alone. In it the compiled"
+        yield "program defuses what a chat template would read as a command, such as `<|im_start|>`; other"
+        yield "systems do not."
 
 
 def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> str:

@@ -38,7 +38,15 @@ _USUAL = ("short_answer", "retrieval", "cost")
 METRICS: tuple[Metric, ...]
 """The metrics that are listed; all families are imported for it."""
 
-ADDED: Registry[Metric] = Registry("ragc.metrics", "metric", Metric, {})
+
+def _guard(metric: Metric, subject: str) -> Metric:
+    """Returns the metric of another package, whose errors and wrong scores are blamed on it."""
+    from ragc.metrics.own import guard
+
+    return guard(metric, subject)
+
+
+ADDED: Registry[Metric] = Registry("ragc.metrics", "metric", Metric, {}, guard=_guard)
 """The metrics of other packages, which add them as entry points of the group `ragc.metrics`."""
 
 

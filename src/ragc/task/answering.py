@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,16 +11,16 @@ from typing import Any
 import dspy
 
 from ragc.core.counters import Counters
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
 from ragc.metrics.base import Finding
 from ragc.metrics.failures import Failures
 from ragc.metrics.scoring import Scorer
-from ragc.programs.base import RagProgram
+from ragc.programs.base import FAILED, SEARCH, RagProgram
 from ragc.programs.calls.demos import forced_outputs
-from ragc.programs.trace import Event, by_part, whole_json
+from ragc.programs.trace import Event, Note, by_part, whole_json
 from ragc.records import Passage, Question
 
 NOTHING = Scorer(())
@@ -152,6 +152,25 @@ def groups_of(rows: Sequence[Row]) -> list[str]:
 def failures_of(rows: Sequence[Row]) -> Failures:
     """Returns the number of `rows` without an answer, and the reasons."""
     return Failures.among(row.failure for row in rows)
+
+
+def failed_searches(rows: Sequence[Row]) -> str:
+    """Returns a sentence on searches of `rows` that failed; "" where none did.
+
+    A program answers without their passages, so that only this and the trace tell them from empty results.
+    """
+    reasons = Failures.among(next(_failed_search(row.trace), "") for row in rows)
+    if not reasons.n:
+        return ""
+    where = "A" if reasons.of == 1 else f"In {reasons.n} of {quantity(reasons.of, 'question')} a"
+    return f"{where} search failed and brought no passages: {reasons.reason}."
+
+
+def _failed_search(events: Sequence[Event]) -> Iterator[str]:
+    """Yields `SOURCE: REASON` for each search that failed."""
+    for event in events:
+        if type(event) is Note and event.about.startswith(SEARCH) and event.outcome.startswith(FAILED):
+            yield f"{event.about.removeprefix(SEARCH)}: {event.outcome.removeprefix(FAILED)}"
 
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:

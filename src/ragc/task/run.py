@@ -45,7 +45,7 @@ from ragc.store.call_store import CallStore, refuse_shared
 from ragc.targets.base import Target, Usage
 from ragc.targets.token_price import price_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
-from ragc.task.answering import Row, evaluate
+from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
 from ragc.task.budget import StudyLedger
 from ragc.task.spare import longer
@@ -158,8 +158,14 @@ class MeasuredRun:
             await self.task.runtime.open(self.progress.download)
 
     async def answer(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
-        """Answers and scores `questions`, each a step of the progress. Raises as `evaluate`."""
-        return await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+        """Answers and scores `questions`, each a step of the progress, with a note on searches that failed.
+
+        Raises as `evaluate`.
+        """
+        rows = await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+        if text := failed_searches(rows):
+            self.progress.note(text)
+        return rows
 
     @asynccontextmanager
     async def measuring(self) -> AsyncIterator[Measurement]:

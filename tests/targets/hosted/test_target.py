@@ -218,6 +218,18 @@ def test_a_broken_exchange_is_tried_again(broken: Any) -> None:
         Stub(broken).ask(tries=2)
 
 
+@pytest.mark.parametrize("body", [b"<html>Log in</html>", b"", b'{"choices": [{', b"[1]"])
+def test_a_body_that_is_no_completion_is_said_to_be_none(body: bytes) -> None:
+    with pytest.raises(TargetUnavailable, match="sent a reply that is no chat completion") as caught:
+        Stub((200, body, {})).ask(tries=2)
+    assert "500" not in str(caught.value)
+
+
+def test_an_error_page_keeps_its_status() -> None:
+    with pytest.raises(TargetUnavailable, match="answered 502"):
+        Stub((502, b"<html>Bad gateway</html>", {})).ask(tries=2)
+
+
 @pytest.mark.parametrize(
     ("status", "message"),
     [

@@ -28,9 +28,11 @@ def run(args: argparse.Namespace) -> int:
     """Answers the question; returns the exit code, 1 without an answer."""
     row = use.ask(args.program, args.question, again=args.again, **args.opening)
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
-    if row.failure:
-        from ragc.task.answering import was_replayed
+    from ragc.task.answering import failed_searches, was_replayed
 
+    if text := failed_searches([row]):
+        console.error(text)
+    if row.failure:
         advice = " This is a reply of an earlier run; --again asks the model anew."
         console.error(f"The question has no answer: {row.failure}{advice if was_replayed(row) else ''}")
     return 1 if row.failure else 0

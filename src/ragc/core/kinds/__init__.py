@@ -9,7 +9,7 @@ compiled program from elsewhere only where its code is allowed.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ragc.errors import UnknownName, UsageError
@@ -26,8 +26,9 @@ class Registry(Collection[str], Generic[R]):
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
     `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
     line about the kind, unless the record says it. `advice` says, by a name that people expect and that is no
-    kind, what to write instead. Iterating gives the names of the kinds; neither that nor `about` imports
-    anything.
+    kind, what to write instead. `guard` checks the record of an installed package and returns it, with errors
+    of its code blamed on the package; its second argument is the subject of such errors. Iterating gives the
+    names of the kinds; neither that nor `about` imports anything.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Registry(Collection[str], Generic[R]):
         record: type[R],
         listed: Mapping[str, str | tuple[str, str]],
         advice: Mapping[str, str] | None = None,
+        guard: Callable[[R, str], R] | None = None,
     ) -> None:
         self.group, self.noun, self.record = group, noun, record
-        self._advice = advice or {}
+        self._advice, self._guard = advice or {}, guard
         self._listed = {
             name: (entry, "") if isinstance(entry, str) else entry for name, entry in listed.items()
         }
@@ -111,7 +113,11 @@ class Registry(Collection[str], Generic[R]):
                 f"{subject} is a {type(record).__name__}, and a {self.record.__name__} is needed; mend or "
                 "uninstall the package."
             )
-        return record
+        if (written := getattr(record, "id", point.name)) != point.name:
+            raise UsageError(
+                f"{subject} has a record with the id {written!r}; name the entry point and the record alike."
+            )
+        return record if self._guard is None else self._guard(record, subject)
 
 
 def _package(point: EntryPoint) -> str:

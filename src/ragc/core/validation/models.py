@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -16,6 +17,7 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from ragc.core.kinds import Registry
@@ -40,6 +42,11 @@ UNKNOWN_KIND = "unknown_kind"
 """Our type of error for a table without a known kind."""
 
 _MAX_SHOWN_CHARS = 200
+_MAX_REPAIRS = 4
+"""How often the value at one place is replaced before its problem is raised."""
+
+_VALUES: Mapping[Any, Any] = {str: "text", int: 1, float: 1.0, bool: False}
+"""What stands in place of a missing required value without an example, by its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,11 @@ class Options(Model):
     names_keys = False
 
     @classmethod
+    def missing_key(cls, key: Key) -> UsageError:
+        """Returns the error for a missing required key; it names the key within the table."""
+        return UsageError(f"The option {dotted(key.own)!r} is missing; set it.")
+
+    @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
         """Returns the error for a `value` that is not `expected`; it names the key within the table."""
         return UsageError(f"{dotted(key.own)} must be {expected}, found {shown(value)}")
@@ -127,7 +139,7 @@ class Options(Model):
         """Returns the options in `values`. Raises UsageError with all problems."""
         options, problems = validate(cls, values)
         if len(problems) == 1:
-            raise problems[0].error
+            raise UsageError(str(problems[0]))
         if problems:
             raise UsageError(" ".join(f"{str(problem.error).rstrip('.')}." for problem in problems))
         return options
@@ -200,9 +212,10 @@ def validate(
     """Validates the table `values` at `keys`; returns the model and all problems.
 
     A wrong value is replaced by its default, or by the first example for a required one, so that values that
-    depend on it can still be checked.
+    depend on it can still be checked. Raises the first problem where no value that ragc knows fits in
+    place of a wrong one, as may be so in the options of another package.
     """
-    remaining, problems = _copied(values), list[Problem]()
+    remaining, problems, repairs = _copied(values), list[Problem](), Counter[Location]()
     context = {CODE: code, REMARKS: True}
     while True:
         try:
@@ -211,6 +224,9 @@ def validate(
             details = error.errors(include_url=False)
         context = {CODE: code, REMARKS: False}
         for detail in details:
+            repairs[detail["loc"]] += 1
+            if problems and repairs[detail["loc"]] > _MAX_REPAIRS:
+                raise UsageError(str(problems[0]))
             problems += _repair(model, remaining, detail, keys, {problem.keys for problem in problems})
 
 
@@ -228,10 +244,10 @@ def _repair(
         return [Problem(keys, error, named)]
     if kind == "missing":
         field = at.owner.model_fields[str(at.keys[-1])]
-        example = (field.examples or [{}])[0]
+        example = _example(field)
         _put(values, at.keys, _copied(example) if isinstance(example, Mapping) else example)
         # a table whose own keys are reported next, or a key reported before
-        if not field.examples or keys in seen:
+        if (not field.examples and example == {}) or keys in seen:
             return []
         return [Problem(keys, at.owner.missing_key(key), named)]
     value = _take(values, at.keys)
@@ -243,6 +259,16 @@ def _repair(
         return [Problem(keys, context["error"], named and isinstance(context["error"], UnknownName))]
     expected = str(context["expected"]) if kind == EXPECTED else "a table"
     return [Problem(keys, at.owner.wrong_value(key, expected, detail["input"]), named)]
+
+
+def _example(field: FieldInfo) -> Any:
+    """Returns the first example of a required field, else a value of its type or an empty table."""
+    if field.examples:
+        return field.examples[0]
+    origin = get_origin(field.annotation)
+    if origin is Literal:
+        return get_args(field.annotation)[0]
+    return [] if origin in (list, tuple) else _VALUES.get(field.annotation, {})
 
 
 def _without_kind(kinds: Kinds, table: Any, keys: Location) -> list[Problem]:

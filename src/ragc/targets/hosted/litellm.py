@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import warnings
@@ -20,6 +21,9 @@ from ragc.targets.openai_wire import is_context_error
 from ragc.targets.token_price import MILLION, Price
 
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
+_NO_REPLY = "Empty or invalid response from LLM endpoint"
+"""How LiteLLM begins an error about a body that is JSON and no completion."""
+
 _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
@@ -42,6 +46,8 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
         # LiteLLM and its dependencies raise any exception for an unreadable reply.
         return RetryableError(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
+    if _is_made_up(error, message):
+        return RetryableError(f"sent a reply that is no chat completion ({message})", request_id=number)
     refused = is_refusal(status)
     if status in PASSING_STATUS and not final:
         reason = f"answered {status}{request_note}: {message}"
@@ -49,6 +55,18 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
         return RetryableError(reason, wait, request_id=number, refused=refused)
     text = f"{who} answered {status}{request_note}: {message}."
     return TargetError(text, endpoint=who, request_id=number, refused=refused)
+
+
+def _is_made_up(error: Exception, message: str) -> bool:
+    """Returns whether LiteLLM itself made the status of `error`, 500, of a body that it could not read."""
+    causes = list[BaseException]()
+    cause = error.__context__
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__context__
+    if any(isinstance(cause, httpx.HTTPStatusError) for cause in causes):
+        return False
+    return message.startswith(_NO_REPLY) or any(isinstance(cause, json.JSONDecodeError) for cause in causes)
 
 
 def load() -> Any:

@@ -133,7 +133,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     return (
         at.inputs,
         "import importlib, sys",
-        f"sys.path.insert(0, {str(at.path.parent.absolute())!r})",
+        f"sys.path.insert(0, {str(at.path.parent)!r})",
         f"made = importlib.import_module({at.path.name.removesuffix(SUFFIX)!r})",
         f"body = made.request({at.prompt.name!r}, **inputs)",
     )
