@@ -253,11 +253,11 @@ class CompiledProgram:
         for name, saved in self.state.predictors.items():
             predictors[name].signature = self._signature(program, name, saved)
             present = predictors[name].signature.fields
-            predictors[name].demos = [present_demo(demo, present) for demo in saved.demos]
+            demos = [present_demo(demo, present) for demo in saved.demos]
+            predictors[name].demos = demos
             predictors[name].nearest = saved.nearest
-            self._check_use(
-                name, saved, predictors[name], own=getattr(program.method, "module", None) is not None
-            )
+            own = getattr(program.method, "module", None) is not None
+            self._check_use(name, saved, predictors[name], () if own else demos)
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -283,11 +283,12 @@ class CompiledProgram:
             raise self._other_fields(name, sorted(more))
         return described(signature, saved.instructions, descriptions)
 
-    def _check_use(self, name: str, saved: PredictorState, predictor: RagPredict, *, own: bool) -> None:
-        """Raises ArtefactError for a layout that no prompt has, and for a demonstration that none shows.
+    def _check_use(
+        self, name: str, saved: PredictorState, predictor: RagPredict, demos: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Raises ArtefactError for a layout that no prompt has, and for one of `demos` that none shows.
 
-        DSPy leaves out demonstrations without an input or an output; those of a user's `own` module are
-        theirs.
+        DSPy leaves out demonstrations without an input or an output; those of a user's own module are theirs.
         """
         whose = f"the predictor {name!r} of the compiled program at {self.path}"
         if saved.layout != predictor.layout:
@@ -296,7 +297,7 @@ class CompiledProgram:
                 f"{predictor.layout!r}, by its knob `layout`; copy the program again, or compile it again."
             )
         fields = {"input": predictor.signature.input_fields, "output": predictor.signature.output_fields}
-        for number, demo in enumerate(() if own else predictor.demos, 1):
+        for number, demo in enumerate(demos, 1):
             for kind, names in fields.items():
                 if all(demo.get(field) is None for field in names):
                     raise ArtefactError(

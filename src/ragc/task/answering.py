@@ -159,9 +159,10 @@ def failed_searches(rows: Sequence[Row]) -> str:
 
     A program answers without their passages, so that only this and the trace tell them from empty results.
     """
-    reasons = Failures.among(next(_failed_search(row.trace), "") for row in rows)
-    if not reasons.n:
+    listed = [next(_failed_search(row.trace), "") for row in rows]
+    if not any(listed):
         return ""
+    reasons = Failures.among(listed)
     where = "A" if reasons.of == 1 else f"In {reasons.n} of {quantity(reasons.of, 'question')} a"
     return f"{where} search failed and brought no passages: {reasons.reason}."
 
