@@ -21,7 +21,14 @@ from experiments.benchmarks.search.choosing.lot import sources
 from experiments.benchmarks.search.choosing.peers import PEERS
 from experiments.benchmarks.search.choosing.pools import GRIDS, ragsmith_world, recorded_world
 from experiments.benchmarks.search.choosing.proposers import PROPOSERS
-from experiments.benchmarks.search.choosing.report import frontier, report, summary, without_noise
+from experiments.benchmarks.search.choosing.report import (
+    at_no_more_risk,
+    frontier,
+    read_summaries,
+    report,
+    summary,
+    without_noise,
+)
 from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
 from experiments.benchmarks.search.choosing.worlds import World, regret
 from ragc.optimizers.grids.grid import Grid
@@ -338,6 +345,24 @@ def test_a_report_compares_ragc_with_peers_that_risk_no_more() -> None:
     assert [line.partition(" | regret")[0] for line in lines if line.startswith("| ragc, ")] == [
         "| ragc, risk 0.15 - screen, risk 0.05 | 0.0% | -0.200 [-0.200, -0.200] | 0.0% [0.0%, 0.0%] |",
         "| ragc, risk 0.15 - screen, risk 0.15 | 25.0% | 0.100 [0.100, 0.100] | -25.0% [-50.0%, 0.0%] |",
+    ]
+
+
+def test_summaries_compare_ragc_with_peers_that_risk_no_more() -> None:
+    """Of two runs of ragc the last counts; "part" lacks a budget."""
+    head = "run,source,budget,search,risk,runs,regret,deviation,worse,error,seconds\n"
+    cells = [(s, b) for s in "ab" for b in ("0.1", "0.2")]
+
+    def lines(search: str, risk: str, regret: float, worse: float, used: list[tuple[str, str]]) -> str:
+        return "".join(f"x,{s},{b},{search},{risk},12,{regret},.1,{worse},.02,1\n" for s, b in used)
+
+    first = head + lines("ragc", "0.15", 0.9, 0.5, cells) + lines("part", "0.15", 0.1, 0, cells[:3])
+    first += lines("screen", "0.15", 0.35, 0.04, cells) + lines("screen", "0.1", 0.5, 0.01, cells)
+    second = head + lines("ragc", "0.15", 0.4, 0.02, cells)
+    table = at_no_more_risk(read_summaries([first, second]))[2:]
+    assert [line.partition(" [")[0] for line in table] == [
+        "| ragc, risk 0.15 - screen, risk 0.1 | 1.0% | -0.100",
+        "| ragc, risk 0.15 - screen, risk 0.15 | 4.0% | 0.050",
     ]
 
 

@@ -4,6 +4,7 @@
         [--seeds 10] [--first 0] [--sources NAME ...] [--searches NAME ...] [--budgets .05 .1 .2 .4]
         [--ragsmith pipelines.csv] [--outside PYTHON] [--processes 1] [--final [LABEL]]
     python -m experiments.benchmarks.search.choosing --report rows.jsonl ... [--summary summary.csv]
+    python -m experiments.benchmarks.search.choosing --summaries summary.csv ...
 
 A world is a table of scores of settings on dev questions, whose true means are known or measured on other
 questions. A search asks for a share of its answers, the budget, and chooses a setting. Regret is (best -
@@ -19,7 +20,8 @@ report shows every one. RAGSmith's pools take part where `--ragsmith` is the pat
 
 Rows are appended as they come, and runs that are there are not repeated, so that a run may be killed. The
 report prints, by budget, regret, risk and the error of what is expected, marks the frontier, and compares
-ragc with each peer on the same worlds.
+ragc with each peer on the same worlds, over all budgets also with peers that end below the baseline no more
+often. `--summaries` does this last thing for summaries, whose intervals draw sources alone.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.benchmarks.search.choosing.lot import Source, sources
-from experiments.benchmarks.search.choosing.report import report, summary
+from experiments.benchmarks.search.choosing.report import at_no_more_risk, read_summaries, report, summary
 from experiments.benchmarks.search.choosing.runs import (
     CUT,
     EXHAUSTIVE,
@@ -69,6 +71,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--report", nargs="+", type=Path)
     parser.add_argument("--summary", type=Path)
+    parser.add_argument("--summaries", nargs="+", type=Path)
     return parser
 
 
@@ -98,6 +101,9 @@ def chosen_sources(
 
 def main() -> None:
     args = arguments().parse_args()
+    if args.summaries:
+        print("\n".join(at_no_more_risk(read_summaries([p.read_text("utf-8") for p in args.summaries]))))
+        return
     if args.report:
         loaded = [row for path in args.report for row in read_rows(path)]
         if args.summary:

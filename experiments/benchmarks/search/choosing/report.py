@@ -118,6 +118,30 @@ def over_budgets(rows: Rows) -> dict[str, list[Choices]]:
     return out
 
 
+def read_summaries(texts: Sequence[str]) -> list[Choices]:
+    """The means over all budgets by source of every search and rule in the CSV `texts` of `summary`.
+
+    A source counts as one world. Of several runs of a search at one budget the last counts. Searches that
+    lack a budget or a source which ragc has are left out.
+    """
+    cells: dict[tuple[str, str], dict[tuple[str, str], Array]] = defaultdict(dict)
+    for row in (row for text in texts for row in csv.DictReader(StringIO(text))):
+        numbers = np.array([float(row[name]) for name in ("regret", "worse", "error")])
+        cells[row["search"], row["risk"]][row["source"], row["budget"]] = numbers
+    needed = cells[RAGC, WORSE].keys()
+    return [
+        Choices(
+            f"{search}, risk {rule}",
+            {
+                (source, 0): np.mean([cell for (own, _), cell in held.items() if own == source], 0)
+                for source, _ in held
+            },
+        )
+        for (search, rule), held in sorted(cells.items())
+        if held.keys() >= needed and search != EXHAUSTIVE
+    ]
+
+
 def at_no_more_risk(choices: Sequence[Choices]) -> list[str]:
     """The lead of ragc, by its default rule, over each peer by the same rule, and by the best of those with
     which the peer ends below the baseline no more often than ragc does.
