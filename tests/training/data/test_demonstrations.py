@@ -81,7 +81,7 @@ def test_a_demonstration_that_lacks_a_field_is_counted(compiled: Path, tmp_path:
         (damaged / path.name).write_bytes(path.read_bytes())
     state = json.loads((damaged / "program.json").read_text())
     (predictor,) = state["predictors"].values()
-    predictor["demos"].append({"question": "What colour is it?"})
+    predictor["demos"].append({"question": "What colour is it?", "answer": "red"})
     (damaged / "program.json").write_text(json.dumps(state))
     data = ragc.training_data("demonstrations", damaged, out=tmp_path / "demos.jsonl")
     assert data.drops == {"a demonstration without all fields of its call": 1}
