@@ -139,7 +139,7 @@ class Options(Model):
         """Returns the options in `values`. Raises UsageError with all problems."""
         options, problems = validate(cls, values)
         if len(problems) == 1:
-            raise UsageError(str(problems[0]))
+            raise problems[0].error
         if problems:
             raise UsageError(" ".join(f"{str(problem.error).rstrip('.')}." for problem in problems))
         return options
