@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.core.kinds import MEND
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, maker
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
 _MEMBERS = ("fingerprint", "search", "sample", "rechunk")
-_MEND = "mend or uninstall the package"
 
 
 def guard(record: SourceKind, subject: str) -> SourceKind:
@@ -23,22 +22,18 @@ def guard(record: SourceKind, subject: str) -> SourceKind:
     """
 
     def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-        function = record.build
         try:
-            if isinstance(function, str):
-                module, _, name = function.partition(":")
-                function = getattr(import_module(module), name)
-            source = function(inputs, options)
+            source = maker(record)(inputs, options)
         except RagcError:
             raise
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(
-                f"{subject} cannot be built: {type(error).__name__}: {error}; {_MEND}."
+                f"{subject} cannot be built: {type(error).__name__}: {error}; {MEND}."
             ) from error
         if missing := [name for name in _MEMBERS if not hasattr(source, name)]:
             raise UsageError(
                 f"{subject} builds a {type(source).__name__} without {', '.join(missing)}, which every "
-                f"source has; {_MEND}."
+                f"source has; {MEND}."
             )
         return GuardedSource(source, record.id, subject)
 
@@ -98,5 +93,5 @@ class GuardedSource:
     def _wrong_type(self, value: object, within: str = "") -> UsageError:
         return UsageError(
             f"{self._subject} must return a list of ragc.Hit, best first, and it returned {within}a "
-            f"{type(value).__name__}; {_MEND}."
+            f"{type(value).__name__}; {MEND}."
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from ragc.records import Hit, Passage, Question
 
@@ -108,3 +109,11 @@ def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
     """
     parts = getattr(source, "parts_of", None)
     return tuple(parts(ids)) if parts else ()
+
+
+def maker(record: SourceKind) -> Callable[[SourceInputs, dict[str, Any]], Source]:
+    """Returns the function that builds sources of a kind, its module imported."""
+    if not isinstance(record.build, str):
+        return record.build
+    module, _, name = record.build.partition(":")
+    return cast(Callable[[SourceInputs, dict[str, Any]], Source], getattr(import_module(module), name))

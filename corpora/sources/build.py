@@ -7,13 +7,12 @@ checks them and builds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 from ragc.corpora import SOURCES, rerank
 from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.corpora.sources.base import Source, SourceInputs, maker
 from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
@@ -50,20 +49,12 @@ def build(
     if corpus is None and record.corpus == "passages":
         raise UsageError("A source of this kind searches a corpus; name one.")
     inputs = SourceInputs(cast(Corpus, corpus), store, recording, resolve)
-    source = _maker(record)(inputs, options)
+    source = maker(record)(inputs, options)
     if titles:
         from ragc.corpora.sources.title_rules import TitleSource
 
         source = TitleSource(source)
     return source if reranker is None else RerankedSource(source, reranker, pool=pool)
-
-
-def _maker(record: SourceKind) -> Callable[[SourceInputs, dict[str, Any]], Source]:
-    """The function that builds sources of a kind, its module imported."""
-    if not isinstance(record.build, str):
-        return record.build
-    module, _, name = record.build.partition(":")
-    return cast(Callable[[SourceInputs, dict[str, Any]], Source], getattr(import_module(module), name))
 
 
 def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | None, int]:

@@ -182,6 +182,7 @@ def _set_aside(directory: Path) -> None:
 
 def _restore_earlier(directory: Path) -> bool:
     """Puts the study that a new one has set aside back in its place. Returns whether there was one."""
+    _discard(directory / f"{EARLIER}-old")
     partly, whole = directory / f"{EARLIER}-part", directory / EARLIER
     if whole.is_dir():
         delete_address(directory)
@@ -196,8 +197,19 @@ def _restore_earlier(directory: Path) -> bool:
 
 
 def forget_earlier(directory: Path) -> None:
-    """Deletes the study that the new one in `directory` replaces, on its servers too."""
-    earlier = directory / EARLIER
+    """Deletes the study that the new one in `directory` replaces, on its servers too.
+
+    It loses its name first, so that after a kill what is left of it is not put back.
+    """
+    earlier, old = directory / EARLIER, directory / f"{EARLIER}-old"
+    if earlier.is_dir():
+        _discard(old)
+        earlier.rename(old)
+    _discard(old)
+
+
+def _discard(earlier: Path) -> None:
+    """Deletes a study that was set aside, if it is there."""
     if earlier.is_dir():
         delete_address(earlier)
         clear(earlier)

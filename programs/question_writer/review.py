@@ -66,15 +66,15 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
 
 def _passages(corpus: Path, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Returns the passages of `corpus` with these ids; none where there is no corpus that can be read."""
-    wanted = set(names)
-    if not wanted or not corpus.is_file():
+    ids = set(names)
+    if not ids or not corpus.is_file():
         return {}
     return {
         str(row.values["id"]): {
             name: str(row.values.get(name) or "") for name in ("id", "title", "source", "text")
         }
         for row in rows(corpus)
-        if not row.problems and row.values.get("id") in wanted
+        if not row.problems and row.values.get("id") in ids
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import metrics
-from ragc.core.display import describe, dollars, quantity
+from ragc.core.display import describe, quantity, spent
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.grids.tables.same_requests import RowRequests, SameRequests
 from ragc.optimizers.grids.tables.table import Table
@@ -162,9 +162,7 @@ class Reproduction:
         out += ["", f"Rows: {self.path}"]
         if self.plot is not None:
             out.append(f"Plot: {self.plot}")
-        cost = self.counters
-        sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
-        out.append(f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s")
+        out.append(spent(self.counters))
         return out
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from ragc.core.display import describe, dollars, quantity
+from ragc.core.display import describe, quantity, spent
 from ragc.metrics.stats.headroom import MIN_SETTINGS, Gain, Noise, Solved, Spread
 from ragc.metrics.stats.intervals import Interval, groups_json, in_groups, too_few
 from ragc.metrics.stats.power import POWER, Changes, careful_changes, questions_needed, smallest_gain
@@ -257,13 +257,8 @@ class Headroom:
             yield "budget", self.budget
         if self.paid is not None:
             yield "study", self.paid.text
-        cost = self.counters
-        if cost:
-            sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
-            yield (
-                "spent",
-                f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s",
-            )
+        if self.counters:
+            yield "spent", spent(self.counters)
         yield "verdict", f"{self.verdict}. {self.why}"
 
     def _noise(self) -> str:

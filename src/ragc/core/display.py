@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from ragc.core.redact import shorten
@@ -29,6 +30,12 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
 def quantity(n: int, noun: str) -> str:
     """Returns `n` and the `noun`, in the plural unless `n` is one: `1 passage`, `1,200 passages`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def spent(cost: Mapping[str, float]) -> str:
+    """Returns what a run took: requests sent and replayed, tokens, dollars, seconds."""
+    sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
+    return f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"
 
 
 def dollars(amount: float) -> str:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from ragc.core.kinds import MEND
 from ragc.core.user_code import code_digest, is_reference, load_object
 from ragc.errors import RagcError, UsageError
 from ragc.metrics.base import Metric, Outcome, Unit
@@ -114,8 +115,7 @@ def guard(metric: Metric, subject: str) -> Metric:
     units = get_args(Unit)
     if metric.unit not in units:
         raise UsageError(
-            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; mend or "
-            "uninstall the package."
+            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; {MEND}."
         )
     low, high = metric.bounds or (0.0, math.inf)
     limits = f"from {low:g} to {high:g}" if metric.bounds else f"from {low:g}"
@@ -128,8 +128,7 @@ def guard(metric: Metric, subject: str) -> Metric:
             raise
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(
-                f"{subject} raised {type(error).__name__}: {error} for {question}; mend or uninstall the "
-                "package."
+                f"{subject} raised {type(error).__name__}: {error} for {question}; {MEND}."
             ) from error
         if value is None:
             return None
@@ -140,7 +139,7 @@ def guard(metric: Metric, subject: str) -> Metric:
         if not (low <= number <= high and math.isfinite(number)):
             raise UsageError(
                 f"{subject} gives a number {limits}, or None where it does not apply, and it gave "
-                f"{value!r:.60} for {question}; mend or uninstall the package."
+                f"{value!r:.60} for {question}; {MEND}."
             )
         return number
 

@@ -71,14 +71,14 @@ class DailySpending:
         inner = list(await self._inner.reserve(needs, wanted)) if self._inner else [""] * len(needs)
         day, key = datetime.now(UTC).date().isoformat(), _digest()
         rows = [(uuid4().hex, day, key, need.usd) for need in needs]
-        wanted_usd = sum(need.usd for need in needs)
+        most_usd = sum(need.usd for need in needs)
         with self._writing():
             self._file.execute("begin immediate")
             try:
                 (spent,) = self._file.execute(
                     "select coalesce(sum(usd), 0) from spent where day = ? and key = ?", (day, key)
                 ).fetchone()
-                fits = spent + wanted_usd <= self._limit
+                fits = spent + most_usd <= self._limit
                 if fits:
                     self._file.executemany("insert into spent values (?, ?, ?, ?)", rows)
             finally:
@@ -87,9 +87,9 @@ class DailySpending:
             for number in filter(None, inner):
                 self._release(number)
             limit = f"This key may spend {self._limit:g} dollars a day"
-            if wanted_usd > self._limit:  # midnight does not help
+            if most_usd > self._limit:  # midnight does not help
                 raise BudgetExhausted(
-                    f"{limit}, and one request may cost {wanted_usd:.2g}; ask who runs the server for more."
+                    f"{limit}, and one request may cost {most_usd:.2g}; ask who runs the server for more."
                 )
             raise BudgetExhausted(
                 f"{limit}, and the request may cost more than is left; try again after midnight UTC, or ask "

@@ -189,6 +189,26 @@ def test_a_study_set_aside_by_a_killed_compile_is_resumed(folder: Path, run: Run
     assert state_of(directory)["charges.jsonl"] == before["charges.jsonl"]
 
 
+def test_a_kill_while_the_earlier_study_is_deleted_brings_nothing_of_it_back(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sets=("search.trials=3",))
+    directory = study_directory(folder / "out")
+
+    def die(earlier: Path) -> None:
+        (earlier / "recipe.toml").unlink()
+        raise Killed
+
+    monkeypatch.setattr("ragc.optimizers.search.directory.delete_address", die)
+    with pytest.raises(Killed):
+        run(sets=("search.trials=2",))
+    assert "trials = 2" in (directory / "recipe.toml").read_text("utf-8")
+    monkeypatch.undo()
+    run(sets=("search.trials=2",), resume=True)
+    assert not list(directory.glob(".earlier*"))
+    assert "trials = 2" in (directory / "recipe.toml").read_text("utf-8")
+
+
 def test_prepare_refuses_a_directory_of_others_before_it_begins_a_study(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "mine.txt").write_text("my own", "utf-8")

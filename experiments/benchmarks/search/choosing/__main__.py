@@ -21,7 +21,7 @@ report shows every one. RAGSmith's pools take part where `--ragsmith` is the pat
 Rows are appended as they come, and runs that are there are not repeated, so that a run may be killed. The
 report prints, by budget, regret, risk and the error of what is expected, marks the frontier, and compares
 ragc with each peer on the same worlds, over all budgets also with peers that end below the baseline no more
-often. `--summaries` does this last thing for summaries, whose intervals draw sources alone.
+often. `--summaries` does this last thing for summaries, by budget too; their intervals draw sources alone.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def chosen_sources(
 def main() -> None:
     args = arguments().parse_args()
     if args.summaries:
-        print("\n".join(at_no_more_risk(read_summaries([p.read_text("utf-8") for p in args.summaries]))))
+        texts = [path.read_text("utf-8") for path in args.summaries]
+        for budgets in ((), *([f"{budget:g}"] for budget in BUDGETS)):
+            print("", f"{', '.join(budgets) or 'all'} of the answers", "", sep="\n")
+            print(*at_no_more_risk(read_summaries(texts, budgets)), sep="\n")
         return
     if args.report:
         loaded = [row for path in args.report for row in read_rows(path)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -118,8 +118,9 @@ def over_budgets(rows: Rows) -> dict[str, list[Choices]]:
     return out
 
 
-def read_summaries(texts: Sequence[str]) -> list[Choices]:
-    """The means over all budgets by source of every search and rule in the CSV `texts` of `summary`.
+def read_summaries(texts: Sequence[str], budgets: Collection[str] = ()) -> list[Choices]:
+    """The means over `budgets`, all without any, by source of every search and rule in the CSV `texts` of
+    `summary`.
 
     A source counts as one world. Of several runs of a search at one budget the last counts. Searches that
     lack a budget or a source which ragc has are left out.
@@ -127,7 +128,8 @@ def read_summaries(texts: Sequence[str]) -> list[Choices]:
     cells: dict[tuple[str, str], dict[tuple[str, str], Array]] = defaultdict(dict)
     for row in (row for text in texts for row in csv.DictReader(StringIO(text))):
         numbers = np.array([float(row[name]) for name in ("regret", "worse", "error")])
-        cells[row["search"], row["risk"]][row["source"], row["budget"]] = numbers
+        if not budgets or row["budget"] in budgets:
+            cells[row["search"], row["risk"]][row["source"], row["budget"]] = numbers
     needed = cells[RAGC, WORSE].keys()
     return [
         Choices(

@@ -9,7 +9,7 @@ from typing import Any
 from ragc.api import training
 from ragc.cli import commands, console
 from ragc.compiled.access import Access
-from ragc.core.display import dollars, quantity
+from ragc.core.display import dollars, quantity, spent
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 from ragc.training import FORMATS, KINDS
@@ -89,5 +89,4 @@ def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"left out: {reason} ({number:,})" for reason, number in result["drops"].items())
     yield f"card: {result['card']}"
     if cost := result["counters"]:
-        sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:,.0f} replayed"
-        yield f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"
+        yield spent(cost)

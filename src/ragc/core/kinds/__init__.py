@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+MEND = "mend or uninstall the package"
+"""How errors in what another package adds end."""
+
 
 class Registry(Collection[str], Generic[R]):
     """The kinds of one family: what each of ragc's own is, by name, and the record of each.
@@ -106,12 +109,11 @@ class Registry(Collection[str], Generic[R]):
             record: Any = point.load()
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(
-                f"{subject} cannot be loaded: {type(error).__name__}: {error}; mend or uninstall the package."
+                f"{subject} cannot be loaded: {type(error).__name__}: {error}; {MEND}."
             ) from error
         if not isinstance(record, self.record):
             raise UsageError(
-                f"{subject} is a {type(record).__name__}, and a {self.record.__name__} is needed; mend or "
-                "uninstall the package."
+                f"{subject} is a {type(record).__name__}, and a {self.record.__name__} is needed; {MEND}."
             )
         if (written := getattr(record, "id", point.name)) != point.name:
             raise UsageError(
