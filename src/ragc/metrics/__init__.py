@@ -41,7 +41,7 @@ METRICS: tuple[Metric, ...]
 
 def _guard(metric: Metric, subject: str) -> Metric:
     """Returns the metric of another package, whose errors and wrong scores are blamed on it."""
-    from ragc.metrics.own import guard
+    from ragc.metrics.added import guard
 
     return guard(metric, subject)
 

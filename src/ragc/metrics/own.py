@@ -4,8 +4,6 @@ The function is called as `score(prediction, question)`. The prediction has `ans
 question `question`, `answers` and the other fields of its row (`extra`). It returns a number from 0 to 1,
 higher is better, or True or False. It may be a coroutine function. A question without an answer scores 0, and
 the function is not called for it.
-
-`guard` is for metrics of other packages.
 """
 
 from __future__ import annotations
@@ -14,14 +12,12 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from ragc.core.kinds import MEND
 from ragc.core.user_code import code_digest, is_reference, load_object
 from ragc.errors import RagcError, UsageError
-from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.base import Metric, Outcome
 from ragc.records import Question
 
 
@@ -105,42 +101,3 @@ class OwnAssessor:
 def assessors(families: tuple[str, ...], base: Path) -> dict[str, OwnAssessor]:
     """Returns an assessor for each of `families` that is a reference. Raises UsageError as `OwnAssessor`."""
     return {family: OwnAssessor(family, base) for family in families if is_reference(family)}
-
-
-def guard(metric: Metric, subject: str) -> Metric:
-    """Returns `metric` with a `score` that raises UsageError, with the question, for anything but a score.
-
-    `subject` begins the sentences of errors. Raises UsageError for a unit that ragc does not know.
-    """
-    units = get_args(Unit)
-    if metric.unit not in units:
-        raise UsageError(
-            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; {MEND}."
-        )
-    low, high = metric.bounds or (0.0, math.inf)
-    limits = f"from {low:g} to {high:g}" if metric.bounds else f"from {low:g}"
-
-    def score(outcome: Outcome) -> float | None:
-        question = f"the question {outcome.question[:80]!r}"
-        try:
-            value: Any = metric.score(outcome)
-        except RagcError:
-            raise
-        except Exception as error:  # whatever the code of another package raises
-            raise UsageError(
-                f"{subject} raised {type(error).__name__}: {error} for {question}; {MEND}."
-            ) from error
-        if value is None:
-            return None
-        try:
-            number = math.nan if isinstance(value, str) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not (low <= number <= high and math.isfinite(number)):
-            raise UsageError(
-                f"{subject} gives a number {limits}, or None where it does not apply, and it gave "
-                f"{value!r:.60} for {question}; {MEND}."
-            )
-        return number
-
-    return replace(metric, score=score)
