@@ -332,7 +332,7 @@ def _as_program(program: Any) -> Any:
     from ragc.programs.own import adapters, method_of
 
     own = method_of(program, adapters.configured())
-    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
+    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store())
     knobs = {knob.name for knob in own.knobs.list_knobs()} - {HISTORY}  # which is DSPy's list of calls
     names = [name for name in vars(program) if name in knobs]
     values = {name: getattr(program, name) for name in names}

@@ -63,7 +63,7 @@ def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) ->
     """
     chosen = _method(name)
     roles, sources, knobs = _sorted_parts(chosen, _adapted(chosen, parts))
-    runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE, opens_itself=True)
+    runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE)
     return chosen.build(runtime, knobs)
 
 

@@ -129,7 +129,7 @@ def _finite(value: Any) -> bool:
 
 
 class Session(Protocol):
-    """Opens a compiled program and answers with it: `ragc.compiled.session.Session`."""
+    """Opens a compiled program and answers with it: `ragc.compiled.opened.Session`."""
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Answers `question` with `compiled`. Raises RagcError."""
