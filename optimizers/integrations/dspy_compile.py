@@ -46,15 +46,13 @@ from ragc.compiled.study_rows import write_questions, write_results, write_trial
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.display import describe
-from ragc.core.progress import Progress
-from ragc.core.progress.bars import Display, showing
+from ragc.core.progress import Display, Progress, showing
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import UsageError
-from ragc.metrics.base import Objective
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search

@@ -19,7 +19,8 @@ from typing import Any
 import dspy
 
 from ragc import corpora, targets
-from ragc.core.paths import cache_home, missing_file
+from ragc.core.home import cache_home
+from ragc.core.inputs import missing_file
 from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages

@@ -35,7 +35,7 @@ from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
-from ragc.core.paths import missing_file
+from ragc.core.inputs import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs import NAMES, Method, method
 from ragc.programs.base import RagProgram

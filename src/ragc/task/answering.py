@@ -15,9 +15,8 @@ from ragc.core.display import describe, quantity
 from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
-from ragc.metrics.base import Finding
+from ragc.metrics.base import Finding, OutcomeScores, Scorer
 from ragc.metrics.failures import Failures
-from ragc.metrics.scoring import OutcomeScores, Scorer
 from ragc.programs.base import FAILED, SEARCH, RagProgram
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.trace import Event, Note, by_part, whole_json
