@@ -1,6 +1,7 @@
 """Progress of long work: the observer interface `Progress`, its displays on stderr, one-line notices.
 
-Silent by default. On a terminal it is drawn as `bars`, elsewhere as lines, or by the caller's own display.
+Silent by default. On a terminal it is drawn as `bars`, elsewhere as lines, or by the caller's own display. A
+`Watcher` observes the work of one question.
 """
 
 from __future__ import annotations
