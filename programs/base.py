@@ -46,7 +46,7 @@ from ragc.targets.base import Role, Sampling
 
 if TYPE_CHECKING:
     from ragc.corpora.sources.base import Source
-    from ragc.metrics.scoring import Scorer
+    from ragc.metrics.base import Scorer
     from ragc.programs.method import Method
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from ragc.programs.flow import Edge
@@ -53,10 +53,8 @@ class Method:
         Raises UsageError when a role or source is missing or a knob is out of range.
         """
         runtime.require(self)
-        module, _, name = self.program.partition(":")
-        cls = getattr(importlib.import_module(module), name)
         chosen = knobs if isinstance(knobs, Knobs) else self.knobs.of(knobs or {})
-        program: RagProgram = cls(runtime, chosen)
+        program: RagProgram = resolve_name(self.program)(runtime, chosen)
         program.method = self
         return program
 
@@ -69,8 +67,7 @@ class Method:
     @property
     def call_knobs(self) -> tuple[str, ...]:
         """The knobs that the number of a question's calls depends on."""
-        module, _, name = self.program.partition(":")
-        names: tuple[str, ...] = getattr(importlib.import_module(module), name).call_knobs
+        names: tuple[str, ...] = resolve_name(self.program).call_knobs
         return names
 
     @property

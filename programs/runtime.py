@@ -7,6 +7,7 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ragc.core.progress import SILENT, listening
 from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store.call_store import CallStore
@@ -23,9 +24,8 @@ class Runtime:
     """Targets and sources by role. Copying a program shares its runtime.
 
     `target_names` names the target of a role if it is not the role's own. `advice` says what to do about a
-    missing target or source; `{kind}` and `{name}` are filled in. A runtime that `opens_itself` opens its
-    targets at the first question, for programs that are not opened explicitly. Raises UsageError when a
-    target names a fallback that is not among them.
+    missing target or source; `{kind}` and `{name}` are filled in. A runtime that nobody opened opens its
+    targets at the first question. Raises UsageError when a target names a fallback that is not among them.
     """
 
     def __init__(
@@ -36,7 +36,6 @@ class Runtime:
         store: CallStore | None = None,
         ledger: Ledger | None = None,
         advice: str = "add [{kind}s.{name}]",
-        opens_itself: bool = False,
     ) -> None:
         self.targets = dict(targets)
         self.target_names: dict[str, str] = {}
@@ -44,8 +43,8 @@ class Runtime:
         self.gateway = Gateway(store or CallStore(None), ledger)
         self.gateway.fallbacks = fallback_chains(self.targets)
         self._advice = advice
-        self._first_use = asyncio.Lock() if opens_itself else None
         self._is_open = False
+        self._opening: asyncio.Future[None] | None = None
 
     def __deepcopy__(self, memo: object) -> Runtime:
         return self
@@ -100,16 +99,17 @@ class Runtime:
         """Opens every target, fallbacks too; `watch` is told of downloads.
 
         Raises TargetUnavailable, and UsageError if a fallback has a smaller context than the target it
-        replaces,
-        or reasoning takes the whole context.
+        replaces, or reasoning takes the whole context.
         """
         for target in self.targets.values():
             await target.open(watch)
         check_rooms(self.targets.values())
         check_contexts(self.gateway.fallbacks)
+        self._is_open = True
 
     async def aclose(self) -> None:
-        """Frees targets and sources."""
+        """Frees targets and sources; a later question opens them again."""
+        self._is_open = False
         for target in self.targets.values():
             await target.aclose()
         await self.close_sources()
@@ -121,12 +121,18 @@ class Runtime:
                 await aclose()
 
     async def ready(self) -> None:
-        """Opens every target at the first call, if the runtime opens itself. Raises as `open`."""
-        if self._first_use is not None and not self._is_open:
-            async with self._first_use:
-                if not self._is_open:
-                    await self.open()
-                    self._is_open = True
+        """Opens every target unless that was done, in silence. Questions at the same time wait for one try.
+
+        Raises as `open`.
+        """
+        if not self._is_open:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.ensure_future(self._open_in_silence())
+            await asyncio.shield(self._opening)
+
+    async def _open_in_silence(self) -> None:
+        with listening(SILENT.note):
+            await self.open()
 
     def target(self, role: str) -> Target:
         """Returns the target of `role`; raises UsageError naming the targets that are configured."""

@@ -18,7 +18,8 @@ import dspy
 import pytest
 
 import ragc
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli.commands import COMMANDS
+from ragc.cli.main import module_of
 from ragc.core.display import VALUE, WHOLE, describe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

@@ -7,15 +7,23 @@ from pathlib import Path
 import pytest
 
 from experiments.benchmarks.house.warm import QUESTION
-from experiments.benchmarks.serving.path_length import PathLength, compile_in, measure, profiled
+from experiments.benchmarks.serving.path_length import (
+    PathLength,
+    compile_in,
+    in_process,
+    measure,
+    profiled,
+)
 from tests import processes
 from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
-EACH_QUESTION = 32
-WHOLE_COMMAND = 93
-WARM_ASK = 130
+EACH_QUESTION = 31
+WHOLE_COMMAND = 86
+WARM_ASK = 126
 """Modules that `ragc ask` imports where the reply is in the store."""
+WARM_QUESTION = 21
+"""Files that run for a question whose reply a loaded program holds."""
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +49,12 @@ def test_a_command_passes_few_files(program: str, paths: dict[str, PathLength]) 
 
 
 @thorough
-def test_a_warm_question_imports_few_modules(tmp_path: Path) -> None:
+def test_a_warm_question_imports_few_modules_and_passes_few_files(tmp_path: Path) -> None:
     compile_in(processes.run, tmp_path)
     profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)
     modules = profiled(processes.run, tmp_path, "home", "ask", "compiled", QUESTION)["modules"]
     assert len(modules) <= WARM_ASK, "\n".join(modules)
+    files = in_process(processes.run, tmp_path, "home", "experiments.benchmarks.house.warm", "compiled")[
+        "files"
+    ]
+    assert len(files) <= WARM_QUESTION, "\n".join(files)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli.commands import COMMANDS
+from ragc.cli.main import module_of
 from tests.paths import ROOT
 
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.records import Hit, Passage, Question
 
@@ -113,7 +113,4 @@ def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
 
 def maker(record: SourceKind) -> Callable[[SourceInputs, dict[str, Any]], Source]:
     """Returns the function that builds sources of a kind, its module imported."""
-    if not isinstance(record.build, str):
-        return record.build
-    module, _, name = record.build.partition(":")
-    return cast(Callable[[SourceInputs, dict[str, Any]], Source], getattr(import_module(module), name))
+    return resolve_name(record.build) if isinstance(record.build, str) else record.build

@@ -29,11 +29,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc.core import inputs, outputs, paths
+from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
-from ragc.core.home.private import (
+from ragc.core.home import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
+    cache_home,
     make_private,
     narrow,
     narrow_tree,
@@ -69,7 +70,7 @@ class IndexFolder:
 
 def indexes_home() -> Path:
     """Returns the folder of all indexes; not created here."""
-    return paths.cache_home() / "indexes"
+    return cache_home() / "indexes"
 
 
 def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:

@@ -24,7 +24,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, count, counting
 from ragc.core.digest import canonical
 from ragc.core.extras import __version__
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder

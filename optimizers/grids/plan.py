@@ -9,8 +9,8 @@ from typing import Any
 
 from ragc.core import extras
 from ragc.core.digest import digest
+from ragc.metrics import most_judge_calls
 from ragc.metrics.base import families
-from ragc.metrics.scoring import most_judge_calls
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings

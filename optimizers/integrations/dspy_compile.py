@@ -46,15 +46,13 @@ from ragc.compiled.study_rows import write_questions, write_results, write_trial
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.display import describe
-from ragc.core.progress import Progress
-from ragc.core.progress.bars import Display, showing
+from ragc.core.progress import Display, Progress, showing
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import UsageError
-from ragc.metrics.base import Objective
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
@@ -332,7 +330,7 @@ def _as_program(program: Any) -> Any:
     from ragc.programs.own import adapters, method_of
 
     own = method_of(program, adapters.configured())
-    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
+    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store())
     knobs = {knob.name for knob in own.knobs.list_knobs()} - {HISTORY}  # which is DSPy's list of calls
     names = [name for name in vars(program) if name in knobs]
     values = {name: getattr(program, name) for name in names}

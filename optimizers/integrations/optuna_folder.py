@@ -20,8 +20,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home.private import PRIVATE_FILE, make_private, replace_private
-from ragc.core.paths import cache_home
+from ragc.core.home import PRIVATE_FILE, cache_home, make_private, replace_private
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.search.directory import GROUPED, UNDECIDED
 from ragc.recipe import Recipe

@@ -19,7 +19,8 @@ from typing import Any
 import dspy
 
 from ragc import corpora, targets
-from ragc.core.paths import cache_home, missing_file
+from ragc.core.home import cache_home
+from ragc.core.inputs import missing_file
 from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
@@ -63,7 +64,7 @@ def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) ->
     """
     chosen = _method(name)
     roles, sources, knobs = _sorted_parts(chosen, _adapted(chosen, parts))
-    runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE, opens_itself=True)
+    runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE)
     return chosen.build(runtime, knobs)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
+from ragc.metrics import most_judge_calls
 from ragc.metrics.base import families
-from ragc.metrics.scoring import most_judge_calls
 from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.candidates.thresholds.curve import POINTS
 from ragc.optimizers.external.check import check_optimizers

@@ -12,7 +12,7 @@ from uuid import uuid4
 from ragc.compiled.base import RUN
 from ragc.core import event_loop, inputs, outputs
 from ragc.core.digest import canonical, digest
-from ragc.core.home.private import make_private, narrow_tree, replace_private
+from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
 from ragc.optimizers.search.portfolio import PROGRESS

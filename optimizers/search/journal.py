@@ -20,7 +20,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.storages.journal._file import get_lock_file
 
-from ragc.core.home.private import PRIVATE_FILE, create_private
+from ragc.core.home import PRIVATE_FILE, create_private
 
 FILE = "study.journal"
 """The name of the file in the study's directory."""

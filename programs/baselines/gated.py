@@ -31,8 +31,7 @@ import dspy
 from ragc.core import event_loop
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics.base import Outcome
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Outcome, Scorer
 from ragc.programs.baselines.knobs import SkrKnnKnobs, VanillaKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.likeness import Likeness

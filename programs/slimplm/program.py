@@ -32,7 +32,7 @@ from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.metrics.short_answer import slim_em
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.demos import forced_values

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from ragc.core.progress import bars as console_watch
+from ragc.core.progress import watching
 from tests.examples import thorough
 from tests.optimizers.colours import write_data
 from tests.processes import ragc
@@ -169,7 +169,7 @@ def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server
 
 
 def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    with console_watch.watching() as progress:
+    with watching() as progress:
         progress.phase("index dense", 12_000, "passages")
         progress.phase("answering dev", 1)
         progress.phase("opening the model", None)

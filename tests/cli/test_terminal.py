@@ -17,8 +17,7 @@ import pytest
 from rich.cells import cell_len
 
 from ragc.cli.main import main
-from ragc.core.progress import Progress
-from ragc.core.progress.bars import watching
+from ragc.core.progress import Progress, watching
 from tests import processes
 from tests.integration.loopback_server import loopback
 from tests.optimizers.colours import RECIPE, written

@@ -10,8 +10,7 @@ import dspy
 import pytest
 
 import ragc
-from ragc.core.progress import Silent
-from ragc.core.progress.bars import showing
+from ragc.core.progress import Silent, showing
 from ragc.errors import UsageError
 from ragc.testing import ScriptedTarget
 

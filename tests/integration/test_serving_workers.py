@@ -16,7 +16,7 @@ import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.soak import Load, counted, memory, open_files, serving
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.server import until

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, UsageError
+from ragc.metrics import make_graders, most_judge_calls
 from ragc.metrics.base import Outcome, grade
 from ragc.metrics.judged import without_gold
-from ragc.metrics.scoring import make, most_judge_calls
 from ragc.metrics.settings import GraderSettings
 from ragc.records import Passage, Question
 from ragc.signatures.judge import MOST_FACTS
@@ -67,7 +67,7 @@ def scored(
     entailment: str = "judge",
     passages: tuple[Passage, ...] = PASSAGES,
 ) -> tuple[float | None, Any]:
-    graders = make([metric], GraderSettings(entailment=entailment), ask)
+    graders = make_graders([metric], GraderSettings(entailment=entailment), ask)
     outcome = Outcome(answer, gold, question="Who?", passages=passages)
     graded = asyncio.run(grade(outcome, graders.values()))
     return metrics.get(metric).score(graded), graded.findings[metric]
@@ -209,7 +209,7 @@ def test_calls_are_bounded_and_a_judge_is_needed(metric: str) -> None:
     most = most_judge_calls([metric], settings, Question("", "Who?", ("gold",)))
     assert len(ask.calls) == most < math.inf
     with pytest.raises(UsageError, match=rf"{metric} asks a judge.*targets\.judge"):
-        make([metric], settings, None)
+        make_graders([metric], settings, None)
 
 
 @given(VERDICTS)

@@ -17,8 +17,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric
-from ragc.metrics.base import Objective
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method, trace

@@ -15,7 +15,7 @@ import pytest
 
 from ragc import metrics
 from ragc.errors import UsageError
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime

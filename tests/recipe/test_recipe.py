@@ -19,7 +19,7 @@ from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe.base import narrowed
-from ragc.recipe.problems import locate
+from ragc.recipe.lines import locate
 from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role
 from ragc.targets.options import TargetSpec

@@ -18,8 +18,7 @@ from experiments.benchmarks.serving.loopback import Loopback
 from ragc import load as load_program
 from ragc import recipe, trust_listing
 from ragc.compiled.base import load
-from ragc.core import outputs
-from ragc.core.home import plans
+from ragc.core import outputs, plans
 from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.errors import ArtefactError, RagcError, StoreError, UsageError
 from ragc.exports.write import check, export

@@ -22,7 +22,7 @@ from ragc.core.http.bounded import TooLarge
 from ragc.core.http.pool import Pool
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
 from ragc.metrics import get
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs import method
 from ragc.programs.calls.replies import read_json as read_typed
 from ragc.programs.calls.replies import read_laid_out

@@ -22,7 +22,7 @@ from ragc.cli.main import main
 from ragc.core import event_loop
 from ragc.errors import DataError
 from ragc.metrics import get
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ragc import metrics
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Question

@@ -9,7 +9,8 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
-from ragc.core import event_loop, paths
+from ragc.core import event_loop
+from ragc.core.home import cache_home
 from ragc.corpora.storage import corpus as corpora
 from ragc.programs import METHODS, Method
 from ragc.store.call_store import CallStore
@@ -41,7 +42,7 @@ def recipe(folder: Path, method: Method) -> recipes.Recipe:
 
 
 def on_disk() -> set[Path]:
-    home = paths.cache_home() / "indexes"
+    home = cache_home() / "indexes"
     return {entry for entry in home.glob("*/*") if entry.is_dir()}
 
 

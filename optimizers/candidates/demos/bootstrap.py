@@ -18,7 +18,7 @@ import dspy
 
 from ragc.core import counters
 from ragc.core.counters import Counters
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.pool import Demo, Demonstration, DemoPool, label_of
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain

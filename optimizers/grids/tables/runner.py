@@ -25,8 +25,8 @@ from ragc.errors import (
     TargetError,
     UsageError,
 )
+from ragc.metrics import most_judge_calls
 from ragc.metrics.base import families
-from ragc.metrics.scoring import most_judge_calls
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
+from ragc.metrics import most_judge_calls
 from ragc.metrics.base import families
-from ragc.metrics.scoring import most_judge_calls
 from ragc.metrics.stats import headroom as estimates
 from ragc.optimizers.candidates.space import Candidate, SearchSpace, search_space
 from ragc.optimizers.plan.average import average

@@ -12,8 +12,7 @@ from ragc.core.progress import SILENT
 if TYPE_CHECKING:
     import optuna
 
-    from ragc.core.progress import Progress
-    from ragc.core.progress.bars import Display
+    from ragc.core.progress import Display, Progress
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
@@ -82,7 +81,7 @@ def compile(
     NothingAnswered when no program answered any dev question.
     """
     from ragc import recipe as recipes
-    from ragc.core.progress.bars import showing
+    from ragc.core.progress import showing
 
     resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     if dry_run:

@@ -38,8 +38,8 @@ def load(
     Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
     UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
+    from ragc.compiled.opened import load_to_answer
     from ragc.compiled.resolve import Opening
-    from ragc.compiled.session import load_to_answer
 
     return load_to_answer(path, Opening(tuple(sets), access.absolute()))
 

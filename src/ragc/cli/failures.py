@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from ragc.core import outputs, paths
+from ragc.core import outputs
 from ragc.core.activity import activity_of
-from ragc.core.home.private import narrow
+from ragc.core.home import cache_home, narrow
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -132,7 +132,7 @@ def _show(error: BaseException) -> None:
 def _write_log(error: BaseException) -> Path | None:
     """Writes the traceback of `error` to the log file; returns None if it cannot be written."""
     with suppress(Exception):
-        log = paths.cache_home() / LOG
+        log = cache_home() / LOG
         outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
         narrow(log)
         return log

@@ -15,12 +15,21 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
-from ragc.cli import console, failures
-from ragc.cli.commands import COMMANDS, module_of
+from ragc.cli import commands, console, failures
+from ragc.cli.commands import COMMANDS
 from ragc.cli.screen import escape_output, results_alone
 from ragc.compiled.access import Access
 from ragc.core.extras import __version__
 from ragc.errors import RagcError, UnknownName, Untrusted, nearest
+
+_FOLDERS = {
+    "new": "documents",
+    "pull": "documents",
+    "questions": "documents",
+    "mcp": "services",
+    "serve": "services",
+}
+"""The folder of a command whose file is not in this one."""
 
 _CHOICE = re.compile(r"argument ([^:]+): invalid choice: (['\"])(.*)\2 \(choose from (.*)\)", re.DOTALL)
 _NUMBER = re.compile(r"argument ([^:]+): invalid (int|float) value: (.*)", re.DOTALL)
@@ -77,9 +86,9 @@ def parser(loaded: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser
         prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
     )
     top.add_argument("--version", action="version", version=f"ragc {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    known = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, about in COMMANDS.items():
-        command = commands.add_parser(name, help=about, description=about)
+        command = known.add_parser(name, help=about, description=about)
         command.add_argument(
             "--json", action="store_true", help="one JSON document on stdout and nothing else there"
         )
@@ -87,6 +96,11 @@ def parser(loaded: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser
         if name in loaded:
             import_module(module_of(name)).register(command)
     return top
+
+
+def module_of(command: str) -> str:
+    """Returns the module of a command."""
+    return ".".join(filter(None, (commands.__name__, _FOLDERS.get(command), command)))
 
 
 class Arguments(argparse.Namespace):

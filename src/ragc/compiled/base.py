@@ -35,7 +35,7 @@ from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
-from ragc.core.paths import missing_file
+from ragc.core.inputs import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs import NAMES, Method, method
 from ragc.programs.base import RagProgram
@@ -129,7 +129,7 @@ def _finite(value: Any) -> bool:
 
 
 class Session(Protocol):
-    """Opens a compiled program and answers with it: `ragc.compiled.session.Session`."""
+    """Opens a compiled program and answers with it: `ragc.compiled.opened.Session`."""
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
         """Answers `question` with `compiled`. Raises RagcError."""

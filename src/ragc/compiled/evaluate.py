@@ -23,8 +23,7 @@ from ragc.compiled.contamination import (
 from ragc.compiled.opened import OpenProgram
 from ragc.compiled.replicates import (
     SecondVerdicts,
-    check_judge_again,
-    check_replicates,
+    check_repeats,
     judge_again,
     replicates_json,
     variances_of,
@@ -233,8 +232,8 @@ def score(
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
     marked. Raises UsageError for an empty split, or if no test question is left.
     """
-    check_replicates(replicates, opened.program, opened.task)
-    check_judge_again(again, opened.task)
+    if (type(replicates), replicates, again) != (int, 1, 0):
+        check_repeats(replicates, again, opened.program, opened.task)
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
@@ -362,9 +361,7 @@ def showing_of(
 
 
 def _replies_of(rows: Iterable[Row]) -> str:
-    """Returns the digests of the answers in `rows` and of what was found in them, in ascending order,
-    joined.
-    """
+    """Returns the digests of the answers in `rows` and of their findings, in ascending order, joined."""
     return reply_marks(
         (
             row.question.whole_text,

@@ -1,7 +1,12 @@
-"""Opens a compiled program or a recipe on its runtime, and answers single questions with it."""
+"""Opens a compiled program or a recipe on its runtime, and answers single questions with it.
+
+A loaded program has a session, which opens it at the first question, for all threads and event loops.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +16,9 @@ from uuid import uuid4
 from ragc import recipe
 from ragc.compiled.access import Access
 from ragc.compiled.base import PACKED, CompiledProgram, load
-from ragc.compiled.resolve import Opening, resolve
+from ragc.compiled.resolve import Opening, check_access, resolve
 from ragc.core import event_loop
-from ragc.core.paths import missing_file
-from ragc.core.progress import SILENT, listening
+from ragc.core.inputs import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.records import Question
@@ -159,6 +163,49 @@ async def answer_question(
         raise UsageError(f"A question is a text, found {type(question).__name__}.")
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
-    with listening(SILENT.note):  # a question is no measured run; targets that are open stay so
-        await opened.task.runtime.open(SILENT.download)
     return await answer(opened.program, Question("", question, (), **dict(context or {})))
+
+
+def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
+    """Loads the compiled program in the directory `path`, to answer with the access of `how`.
+
+    Raises ArtefactError, and Untrusted for access that is not allowed.
+    """
+    # The program may be called later from another working directory.
+    compiled = load(directory_of(path).absolute(), Session(how))
+    check_access(compiled, how)
+    return compiled
+
+
+class Session:
+    """Opens one compiled program on demand and keeps it open. Thread-safe."""
+
+    def __init__(self, how: Opening) -> None:
+        self._how = how
+        self._lock = threading.Lock()
+        self._opened: OpenProgram | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Session, (self._how,)  # a copy opens the program itself
+
+    def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Answers `question` with `compiled`. Raises RagcError."""
+        return ask(self._ready(compiled), question, context=context)
+
+    async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
+        """Awaits what `ask` returns. Files are read in a thread, so the caller's loop is not blocked."""
+        ready = await asyncio.to_thread(self._ready, compiled)
+        return await event_loop.on_loop(answer_question(ready, question, context=context))
+
+    def close(self) -> None:
+        """Frees models, connections and files."""
+        with self._lock:
+            held, self._opened = self._opened, None
+        if held is not None:
+            held.close()
+
+    def _ready(self, compiled: CompiledProgram) -> OpenProgram:
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_compiled(compiled, self._how, questions=False)
+            return self._opened

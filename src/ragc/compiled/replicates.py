@@ -17,19 +17,27 @@ from ragc.task.answering import Row
 from ragc.task.base import Task, scorer_of
 
 
-def check_replicates(replicates: int, program: RagProgram, task: Task) -> None:
-    """Raises UsageError for fewer than one replicate, and for several that are known to be equal."""
+def check_repeats(replicates: int, again: int, program: RagProgram, task: Task) -> None:
+    """Raises UsageError for numbers that are none, for several replicates that are known to be equal, and for
+    answers to judge again where no metric asks a judge.
+    """
     if type(replicates) is not int or replicates < 1:
         raise UsageError(f"Replicates must be a whole number of 1 or more, found {replicates!r}.")
+    if type(again) is not int or again < 0:
+        raise UsageError(f"Answers to judge again are a whole number of 0 or more, found {again!r}.")
     drawn = any(
         (call.config.get("temperature") or call.sampling.temperature) > 0 for call in program.predictors()
     )
-    if replicates == 1 or drawn:
-        return
-    if not any(map(_draws_itself, (t for role, t in task.runtime.targets.items() if role != "judge"))):
+    others = (target for role, target in task.runtime.targets.items() if role != "judge")
+    if replicates > 1 and not drawn and not any(map(_draws_itself, others)):
         raise UsageError(
             f"{replicates} replicates would be equal, as every call is made at temperature 0; set "
             "knobs.temperature above 0, or leave replicates out."
+        )
+    if again and not (task.scorer.backends and "judge" in task.runtime.targets):
+        raise UsageError(
+            "No metric of metrics.report asks a judge, so there is nothing to judge again; report one such "
+            "as judge_acc and add [targets.judge], or leave it out."
         )
 
 
@@ -100,17 +108,6 @@ class SecondVerdicts:
             "ci": [self.changed.low, self.changed.high],
             "n": self.changed.n,
         }
-
-
-def check_judge_again(answers: int, task: Task) -> None:
-    """Raises UsageError for a negative number of answers, and where no metric asks a judge."""
-    if type(answers) is not int or answers < 0:
-        raise UsageError(f"Answers to judge again are a whole number of 0 or more, found {answers!r}.")
-    if answers and not (task.scorer.backends and "judge" in task.runtime.targets):
-        raise UsageError(
-            "No metric of metrics.report asks a judge, so there is nothing to judge again; report one such "
-            "as judge_acc and add [targets.judge], or leave it out."
-        )
 
 
 async def judge_again(rows: Sequence[Row], answers: int, task: Task) -> dict[str, SecondVerdicts]:

@@ -15,8 +15,8 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
 from ragc.core import inputs
+from ragc.core.inputs import missing_file
 from ragc.core.kinds.marks import RequestedAccess
-from ragc.core.paths import missing_file
 from ragc.core.user_code import code_files, ignore_bytecode, is_reference
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address

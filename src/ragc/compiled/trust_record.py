@@ -24,8 +24,7 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.core.digest import digest, pretty
-from ragc.core.home.private import is_own, is_within, make_private
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home, is_own, is_within, make_private
 from ragc.core.user_code import code_files, is_reference
 from ragc.errors import UsageError
 

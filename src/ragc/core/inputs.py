@@ -1,4 +1,4 @@
-"""Reads input files named by the user: regular files only, up to a size limit.
+"""Reads input files named by the user: regular files only, up to a size limit; says which are missing.
 
 Reading a device may never end, and opening a FIFO may block for ever.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
@@ -92,3 +94,23 @@ def read_text(
 ) -> str:
     """Decodes what `read_bytes` returns. Also raises UnicodeDecodeError unless `errors` prevents it."""
     return read_bytes(path, most).decode(encoding, errors)
+
+
+def exists(path: Path) -> bool:
+    """Returns whether `path` exists; False for a name that the system does not allow."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
+def missing_file(what: str, value: str, base: Path, noun: str = "file") -> str:
+    """Returns the message that `value` (relative to `base`), a `noun`, is missing, with the nearest name
+    there.
+    """
+    folder, shown = (base / value).parent, Path(value).parent
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+        lost = folder if str(shown) == "." else shown
+        return f"{what}: there is no such {noun}, and no folder {str(lost)!r}"
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(entry.name for entry in folder.iterdir())
+    near = get_close_matches(Path(value).name, names, n=1)
+    return f"{what}: there is no such {noun}" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")

@@ -35,8 +35,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from ragc.core import plans
 from ragc.core.digest import pretty
-from ragc.core.home import plans
 from ragc.core.inputs import kind_of, read_bytes
 from ragc.errors import StoreError, UsageError
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ragc.core.extras import EXTRAS, is_installed, remedy
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.core.progress import SILENT, Progress
 from ragc.doctor.check import Check
 from ragc.doctor.storage import examine_kept

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragc.core.digest import file_digest
 from ragc.core.display import quantity
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.core.progress import SILENT, Progress
 from ragc.doctor.check import Check
 from ragc.errors import RagcError

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from ragc import targets
 from ragc.core import event_loop
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.doctor.check import Check
 from ragc.errors import RagcError
 from ragc.recipe import Recipe

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ragc.core import inputs, outputs, paths
+from ragc.core import inputs, outputs
 from ragc.core.activity import doing
-from ragc.core.home.private import make_private, open_private
+from ragc.core.home import cache_home, make_private, open_private
 from ragc.errors import UsageError
 
 GRAPH = "graph.json"
@@ -74,7 +74,7 @@ def _is_own_file(path: Path) -> bool:
 
 
 def _record_file() -> Path:
-    return paths.cache_home() / WRITTEN
+    return cache_home() / WRITTEN
 
 
 def _record_export(content: bytes) -> None:

@@ -1,8 +1,8 @@
 """Metrics: how an answered question is scored, and whether a difference is significant.
 
 One file per family; each ends in a tuple `METRICS`, and the tuple here joins them in the order of printed
-tables. A family is imported when one of its metrics is named. `stats` has the intervals and tests. Importing
-this package imports neither numpy nor scipy.
+tables. A family is imported when one of its metrics is named, and so are the graders of its findings. `stats`
+has the intervals and tests. Importing this package imports neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -10,14 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc.core.kinds import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.base import Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
+from ragc.records import Question
 
-__all__ = ["ADDED", "METRICS", "Metric", "Outcome", "Unit", "get", "is_added", "score"]
+if TYPE_CHECKING:
+    from ragc.metrics.entailment.base import Entailer
+    from ragc.metrics.settings import GraderSettings
+    from ragc.store.call_store import CallStore
+
+__all__ = [
+    "ADDED",
+    "METRICS",
+    "Metric",
+    "Outcome",
+    "Unit",
+    "get",
+    "grader_kinds",
+    "is_added",
+    "make_graders",
+    "most_judge_calls",
+    "need_answers",
+    "score",
+]
 
 _FAMILIES = (
     "short_answer",
@@ -131,6 +150,51 @@ def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float
         raise UsageError("The gold answers must be a list of strings, but got one string. Pass [gold].")
     value = metric.score(Outcome(prediction, tuple(golds)))
     return 0.0 if value is None else value
+
+
+def grader_kinds(families: Sequence[str]) -> tuple[GraderKind, ...]:
+    """Returns the graders of ragc that make the findings of `families`."""
+    if not families:
+        return ()
+    from ragc.metrics import citations, crag, judge
+    from ragc.metrics.judged import without_gold
+
+    kinds = (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
+    by_family = {kind.family: kind for kind in kinds}
+    return tuple(by_family[family] for family in families if family in by_family)
+
+
+def make_graders(
+    families: Sequence[str],
+    settings: GraderSettings,
+    ask: JudgeCall | None,
+    *,
+    store: CallStore | None = None,
+) -> dict[str, Grader]:
+    """Returns a grader for each of `families`.
+
+    `ask` calls the judge, None without one; rules that need no judge never use it. `store` stores the
+    verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
+    is missing; UnknownName for an unknown option.
+    """
+
+    @cache
+    def entailer() -> Entailer:
+        from ragc.metrics import entailment
+
+        return entailment.make(settings.entailment, ask, store=store)
+
+    inputs = GraderInputs(settings, ask, entailer)
+    return {kind.family: kind.build(inputs) for kind in grader_kinds(families)}
+
+
+def most_judge_calls(families: Sequence[str], settings: GraderSettings, question: Question) -> float:
+    """Returns the maximum number of typed calls of the judge for the findings of one answer to `question`.
+
+    Infinite where it depends on the answer's length. `settings` decides which findings use the judge. One
+    call takes a second request when its reply cannot be read.
+    """
+    return sum(kind.calls(settings, question) for kind in grader_kinds(families))
 
 
 def __getattr__(name: str) -> Any:

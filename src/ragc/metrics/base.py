@@ -1,4 +1,4 @@
-"""Interfaces of scoring: `Outcome`, `Metric`, and the `Finding` of a grader.
+"""Scoring: `Outcome`, `Metric`, the `Finding` of a grader, and the `Scorer` of several metrics.
 
 A finding is the verdict of a judge, a model or a rule that some metrics need.
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.records import Passage, Question
 
@@ -256,3 +257,58 @@ async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
     """Returns the families that `metrics` read, without duplicates, in order."""
     return tuple(dict.fromkeys(metric.reads for metric in metrics if metric.reads))
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeScores:
+    """The scores of one outcome by metric id; None if a metric does not apply.
+
+    `findings` are the findings by family, `cost` their cost (amounts by name, empty without calls). It is the
+    judge's cost, not the program's.
+    """
+
+    scores: Mapping[str, float | None]
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """`metrics`, and a grader for each family that they read.
+
+    Raises UsageError when a grader is missing.
+    """
+
+    metrics: tuple[Metric, ...]
+    assessors: Mapping[str, Grader] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        for family in families(self.metrics):
+            if family not in self.assessors:
+                asking = ", ".join(m.id for m in self.metrics if m.reads == family)
+                raise UsageError(f"{asking} need findings of the family {family!r}, and nothing makes them.")
+
+    @classmethod
+    def of(cls, *metrics: Metric) -> Scorer:
+        """Returns a scorer of metrics that need no findings."""
+        return cls(metrics)
+
+    def only(self, metrics: Sequence[Metric]) -> Scorer:
+        """Returns the same scorer for some of its metrics."""
+        needed = families(metrics)
+        return Scorer(tuple(metrics), {name: a for name, a in self.assessors.items() if name in needed})
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """The backend of each family's findings."""
+        return {family: self.assessors[family].backend for family in families(self.metrics)}
+
+    async def score(self, outcome: Outcome) -> OutcomeScores:
+        """Returns the scores of `outcome`. Raises RagcError when a finding cannot be determined."""
+        needed = [self.assessors[family] for family in families(self.metrics)]
+        if not needed:
+            return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
+        with counting(Counters()) as cost:
+            known = await grade(outcome, needed)
+        scores = {metric.id: metric.score(known) for metric in self.metrics}
+        return OutcomeScores(scores, known.findings, {k: v for k, v in cost.to_json().items() if v})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ragc.core.validation import Location, dotted
 from ragc.errors import UnknownName, UsageError
@@ -14,7 +14,6 @@ from ragc.metrics import ADDED, is_added
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.models import CostLimits, GridSpec, Search
-from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.values import (
     CROSS,
     DEMO_COLUMNS,
@@ -26,6 +25,9 @@ from ragc.recipe.values import (
     check_metric,
 )
 from ragc.targets.base import ROLES
+
+if TYPE_CHECKING:
+    from ragc.recipe.load import RecipeProblems
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ragc.core.paths import exists, missing_file
+from ragc.core.inputs import exists, missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
@@ -23,12 +23,14 @@ from ragc.programs.knobs import Value
 from ragc.recipe.base import Recipe
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec, StudySpec
-from ragc.recipe.problems import RecipeProblems
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
 from ragc.targets.options import TargetSpec
+
+if TYPE_CHECKING:
+    from ragc.recipe.load import RecipeProblems
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 

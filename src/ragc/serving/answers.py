@@ -156,7 +156,7 @@ async def answer_conversation(
     """
     if not conversation.earlier or rewriter is None:
         return await answer_question(opened, conversation.question)
-    await opened.task.runtime.open()
+    await opened.task.runtime.ready()
     with trace.recording() as run, counting(Counters()) as cost:
         question = await standalone(rewriter, conversation.earlier, conversation.question)
     row = await answer_question(opened, question)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ragc.compiled.access import Access
 from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core.digest import digest
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter

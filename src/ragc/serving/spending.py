@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
-from ragc.core.home.private import make_private
+from ragc.core.home import make_private
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.serving.guards import client
 from ragc.targets.charges import Ledger, Need, Wanted

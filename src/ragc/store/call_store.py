@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.errors import UsageError
 from ragc.store.disk import Audit, DiskBackend
 

@@ -19,7 +19,7 @@ from typing import Any
 import diskcache
 
 from ragc.core.digest import row_digest
-from ragc.core.home.private import create_private, make_private, narrow_tree
+from ragc.core.home import create_private, make_private, narrow_tree
 from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30

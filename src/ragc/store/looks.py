@@ -25,7 +25,7 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.core.digest import digest, verify_digest
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.store import uses
 from ragc.store.question_marks import marks_to_store
 from ragc.store.uses import QuestionIndex, QuestionSet, UnusableLedger, Use, UseLedger

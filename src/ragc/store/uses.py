@@ -6,7 +6,7 @@ A use has a role: a search learned from train questions, chose by dev questions,
 were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`). If nothing is to
 be stored, a set is one digest without marks, so that only the whole set is recognised.
 
-The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.paths.state_home`, readable by
+The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.home.state_home`, readable by
 this user alone. Damaged lines are counted, and every reader reports them.
 """
 
@@ -25,8 +25,7 @@ from typing import Literal, cast, get_args
 from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
-from ragc.core.home.private import make_private, narrow
-from ragc.core.paths import state_home
+from ragc.core.home import make_private, narrow, state_home
 from ragc.errors import StoreError
 from ragc.store.question_marks import DIGITS, marks_to_search, marks_to_store
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
 from ragc.core.digest import digest
-from ragc.core.home.private import make_private, write_private
+from ragc.core.home import make_private, write_private
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, token_count
 from ragc.targets.openai_wire import Unreadable, part, read_json

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Target
 from ragc.targets.options import AUTO, EFFORTS, TargetOptions

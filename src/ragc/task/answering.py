@@ -15,9 +15,8 @@ from ragc.core.display import describe, quantity
 from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
-from ragc.metrics.base import Finding
+from ragc.metrics.base import Finding, OutcomeScores, Scorer
 from ragc.metrics.failures import Failures
-from ragc.metrics.scoring import Scorer
 from ragc.programs.base import FAILED, SEARCH, RagProgram
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.trace import Event, Note, by_part, whole_json
@@ -110,8 +109,10 @@ async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHI
     except ParseFailure as error:
         prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
         events, candidates = error.events, ()
-    outcome = Outcome.of(question, prediction, passages, {**counters, **by_part(events)}, candidates)
-    scored = await scorer.score(outcome)
+    scored = OutcomeScores({})
+    if scorer.metrics:
+        amounts = {**counters, **by_part(events)}
+        scored = await scorer.score(Outcome.of(question, prediction, passages, amounts, candidates))
     return Row(
         question, prediction, passages, scored.scores, counters, events, failure, scored.findings, scored.cost
     )

@@ -20,9 +20,8 @@ from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import UsageError
-from ragc.metrics import Metric, scoring
-from ragc.metrics.base import Objective, Scores, families
-from ragc.metrics.scoring import Scorer
+from ragc.metrics import Metric
+from ragc.metrics.base import Objective, Scorer, Scores, families
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
@@ -189,7 +188,8 @@ class Task:
         """
         if not scores:
             return {}
-        by_metric = {metric.id: _interval(metric, scores, self.seed, groups) for metric in self.metrics}
+        labels = groups if groups and any(groups) else None
+        by_metric = {metric.id: _interval(metric, scores, self.seed, labels) for metric in self.metrics}
         return {name: interval for name, interval in by_metric.items() if interval is not None}
 
     async def fit(self, program: RagProgram) -> None:
@@ -430,7 +430,7 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
     if model and recipe.path(model).exists():
         settings = settings.replace(entailment=f"{kind}:{recipe.path(model)}")
     family_ids = families(tuple(whole))
-    graders = scoring.make(family_ids, settings, ask, store=store)
+    graders = metrics.make_graders(family_ids, settings, ask, store=store)
     if family_ids:
         from ragc.metrics.own import assessors
 

@@ -15,8 +15,8 @@ from ragc.core.kinds.marks import marked
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
+from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
-from ragc.metrics.scoring import grader_kinds
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS

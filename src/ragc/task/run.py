@@ -34,8 +34,7 @@ from ragc.core import event_loop
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
-from ragc.core.home.private import PRIVATE_FILE, make_private, narrow_tree, write_private
-from ragc.core.paths import cache_home
+from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree, write_private
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram

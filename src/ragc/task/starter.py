@@ -20,7 +20,7 @@ from typing import Any
 
 from ragc.core import outputs
 from ragc.core.display import quantity
-from ragc.core.paths import missing_file
+from ragc.core.inputs import missing_file
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ragc.core import inputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
-from ragc.core.home.private import make_private, replace_private
+from ragc.core.home import make_private, replace_private
 from ragc.errors import ArtefactError
 from ragc.recipe import Recipe, parse
 from ragc.recipe.models import StudySpec

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragc.core import paths
+from ragc.core.home import cache_home
 from ragc.core.progress import Silent
 from ragc.corpora.storage.index_cache import BUILDING, Build, Step, index_path, indexes_home, open_or_build
 from ragc.errors import SourceError
@@ -107,7 +107,7 @@ def test_content_and_settings_make_the_address() -> None:
     ]
     assert same == index_path("toy", "c1", dict(SETTINGS))
     assert len({same, *others}) == 4
-    assert indexes_home() == paths.cache_home() / "indexes"
+    assert indexes_home() == cache_home() / "indexes"
     assert same.parent == indexes_home() / "toy"
 
 

@@ -18,7 +18,7 @@ from ragc import recipe as recipes
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.merge import merge

@@ -17,7 +17,7 @@ from ragc.compiled.base import CompiledProgram
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import Metric
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs import method
 from ragc.programs.baselines.gated import should_retrieve
 from ragc.programs.runtime import Runtime

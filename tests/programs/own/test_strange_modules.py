@@ -45,7 +45,7 @@ def built(
 
 def answers_of(program: RagProgram, questions: list[Question] = QUESTIONS, flying: int = 40) -> list[Any]:
     from ragc.core import event_loop
-    from ragc.metrics.scoring import Scorer
+    from ragc.metrics.base import Scorer
 
     async def work() -> Any:
         return await evaluate(program, questions, Scorer(()), limit=asyncio.Semaphore(flying))

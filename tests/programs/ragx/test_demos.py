@@ -12,7 +12,7 @@ import pytest
 from ragc import metrics
 from ragc.core import event_loop
 from ragc.errors import UsageError
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs.base import RagProgram

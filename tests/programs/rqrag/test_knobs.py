@@ -10,7 +10,7 @@ import optuna
 import pytest
 
 from ragc.metrics import get
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
 from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest

@@ -11,7 +11,7 @@ import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.metrics import get
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import BY_LOGPROBS
 from ragc.programs.rqrag import paths as selection
 from ragc.records import Question

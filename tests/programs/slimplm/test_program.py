@@ -17,7 +17,7 @@ from ragc.corpora.chunking import tokens
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.corpora.rerank.embedding import EmbedReranker
 from ragc.errors import CapabilityMissing, SourceError, UsageError
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import set_demos
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import forced_outputs

@@ -17,7 +17,7 @@ from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.core import outputs
 from ragc.core.digest import digest
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply

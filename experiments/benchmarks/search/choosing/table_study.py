@@ -18,7 +18,7 @@ from experiments.benchmarks.search.choosing.worlds import Pick, World
 from ragc import recipe as recipes
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.dev_order import shuffle_dev
 from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.trial import TrialResult, result_of

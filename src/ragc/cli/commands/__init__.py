@@ -37,16 +37,6 @@ COMMANDS: Mapping[str, str] = {
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
 
-_FOLDERS = {
-    "new": "documents",
-    "pull": "documents",
-    "questions": "documents",
-    "mcp": "services",
-    "serve": "services",
-}
-"""The folder of a command whose file is not in this one."""
-
-
 SETS: dict[str, Any] = {
     "metavar": "KEY=VALUE",
     "dest": "sets",
@@ -72,8 +62,3 @@ TRUST_CODE: dict[str, Any] = {
     "help": "of a program from elsewhere: allow the programs and servers it starts",
 }
 """Options that several commands take, as `add_argument` takes them."""
-
-
-def module_of(command: str) -> str:
-    """Returns the module of a command."""
-    return ".".join(filter(None, (__name__, _FOLDERS.get(command), command)))

@@ -10,7 +10,7 @@ from ragc.api import training
 from ragc.cli import commands, console
 from ragc.compiled.access import Access
 from ragc.core.display import dollars, quantity, spent
-from ragc.core.progress.bars import watching
+from ragc.core.progress import watching
 from ragc.errors import UsageError
 from ragc.training import FORMATS, KINDS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragc.api import grids
 from ragc.cli import commands, console
-from ragc.core.progress.bars import watching
+from ragc.core.progress import watching
 from ragc.errors import UsageError
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import training
 from ragc.cli import commands, console
-from ragc.core.progress.bars import watching
+from ragc.core.progress import watching
 from ragc.errors import UsageError
 
 

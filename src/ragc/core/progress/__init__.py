@@ -1,15 +1,21 @@
-"""Progress of long work: the observer interface `Progress`, one-line notices, and watchers of a question.
+"""Progress of long work: the observer interface `Progress`, its displays on stderr, one-line notices.
 
-Silent by default.
+Silent by default. On a terminal it is drawn as `bars`, elsewhere as lines, or by the caller's own display. A
+`Watcher` observes the work of one question.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol
+
+from ragc.core.display import decimals
+from ragc.errors import UsageError
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
 
@@ -90,6 +96,102 @@ class Silent:
 
 
 SILENT = Silent()
+
+
+class Lines:
+    """Progress as plain lines, on stderr or given to `write`."""
+
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
+        self._started = time.monotonic()
+        self._half = -1
+        self._write = write
+
+    def _say(self, text: str) -> None:
+        if self._write is not None:
+            self._write(text)
+            return
+        with suppress(OSError):  # a failed display must not end the work
+            sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
+            sys.stderr.flush()
+
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
+        """Prints one line."""
+        self._say(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
+
+    def step(self, n: int = 1) -> None:
+        """Prints nothing."""
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Prints one line."""
+        self._say(f"trial {index}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
+
+    def download(self, done: int, total: int) -> None:
+        """Prints one line at the beginning, the middle and the end."""
+        half = 2 * done // max(total, 1)
+        if half > self._half:
+            self._half = half
+            self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
+
+    def note(self, text: str) -> None:
+        """Prints one line."""
+        self._say(text)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+@contextmanager
+def watching() -> Iterator[Progress]:
+    """Opens a display with bars on a terminal; elsewhere with one line per finished trial or phase."""
+    if sys.stderr.isatty():
+        from ragc.core.progress.bars import Bars
+
+        display: Progress = Bars()
+    else:
+        display = Lines()
+    try:
+        yield display
+    finally:
+        display.close()
+
+
+Display = bool | Callable[[str], None] | Progress | None
+"""What callers may ask for: `showing` says what each means."""
+
+
+@contextmanager
+def showing(display: Display) -> Iterator[Progress]:
+    """Opens the display that a caller asks for, until exit.
+
+    True is that of the command line, and False none. None is that of the command line if stderr is a
+    terminal, or in a notebook. A function gets each line of text. A Progress is used as it is. Raises
+    UsageError for anything else.
+    """
+    if display is None:
+        display = sys.stderr.isatty() or _in_notebook()
+    if display is True:
+        with watching() as bars_or_lines:
+            yield bars_or_lines
+    elif display is False:
+        yield Silent()
+    elif all(callable(getattr(display, name, None)) for name in _METHODS):
+        yield display  # type: ignore[misc]
+    elif callable(display):
+        yield Lines(display)
+    else:
+        raise UsageError(
+            f"progress is True, False, None, a function that takes a line of text, or a Progress, found "
+            f"{display!r}; pass one of these."
+        )
+
+
+_METHODS = ("phase", "step", "trial", "download", "note", "close")
+
+
+def _in_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class Watcher(Protocol):

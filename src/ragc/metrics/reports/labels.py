@@ -16,7 +16,7 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.core.display import quantity
-from ragc.core.paths import missing_file
+from ragc.core.inputs import missing_file
 from ragc.errors import DataError, UsageError
 from ragc.metrics.base import Metric
 from ragc.metrics.judged.labels import CORRECT, WRONG, digest

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core import inputs
-from ragc.core.paths import missing_file
+from ragc.core.inputs import missing_file
 from ragc.errors import DataError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Scores

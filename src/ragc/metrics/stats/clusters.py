@@ -86,11 +86,6 @@ class Groups:
         return totals
 
 
-def size_of(groups: Groups | None) -> int | None:
-    """Returns the number of `groups`; None for independent questions."""
-    return None if groups is None else len(groups)
-
-
 def count_groups(labels: Iterable[str]) -> int:
     """Returns the number of groups that `labels` name; every "" is one of its own."""
     listed = list(labels)

@@ -25,8 +25,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import Groups, effective_share, size_of
-from ragc.metrics.stats.intervals import Interval, Labels, mean_ci
+from ragc.metrics.stats.clusters import Groups, effective_share
+from ragc.metrics.stats.intervals import Interval, Labels, mean_ci, size_of
 from ragc.metrics.stats.power import Changes, changes_of
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragc.core.display import quantity
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
-from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share, size_of
+from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share
 from ragc.metrics.stats.resampling import Draws, draws_for, sign_flip
 
 if TYPE_CHECKING:
@@ -160,7 +160,12 @@ def groups_of(labels: Labels | None, n: int) -> Groups | None:
     """Returns the groups of `n` questions. Raises UsageError for another number of labels."""
     if labels is not None and len(labels) != n:
         raise UsageError(f"Every question needs the label of its group, but {n} have {len(labels)}.")
-    return Groups.of(labels)
+    return Groups.of(labels) if labels else None
+
+
+def size_of(groups: Groups | None) -> int | None:
+    """Returns the number of `groups`; None for independent questions."""
+    return None if groups is None else len(groups)
 
 
 def labels_where(groups: Labels | None, scores: Sequence[float | None]) -> list[str] | None:

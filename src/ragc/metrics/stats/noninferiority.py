@@ -26,8 +26,8 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import assumed_questions, effective_share, size_of
-from ragc.metrics.stats.intervals import Labels, array, gaps, groups_of, too_few
+from ragc.metrics.stats.clusters import assumed_questions, effective_share
+from ragc.metrics.stats.intervals import Labels, array, gaps, groups_of, size_of, too_few
 from ragc.metrics.stats.resampling import sign_flip
 
 if TYPE_CHECKING:

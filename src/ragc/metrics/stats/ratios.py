@@ -16,7 +16,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import Groups, effective_share, size_of
+from ragc.metrics.stats.clusters import Groups, effective_share
 from ragc.metrics.stats.intervals import (
     SHARE,
     Interval,
@@ -26,6 +26,7 @@ from ragc.metrics.stats.intervals import (
     array,
     groups_of,
     reach,
+    size_of,
 )
 from ragc.metrics.stats.resampling import TOLERANCE, joint_draws, share, signs_of
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.core.digest import digest
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 
 FORMAT = "ragc.prefix/1"
 

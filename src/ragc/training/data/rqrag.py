@@ -35,7 +35,7 @@ import dspy
 
 from ragc.core.text import escape_markers
 from ragc.errors import UsageError
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import KINDS, RqRagKnobs
 from ragc.programs.rqrag.paths import Path, PathStep, answer_key, step_texts
 from ragc.programs.rqrag.program import RqRag

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from ragc.core import extras, outputs
 from ragc.core.digest import digest, file_digest, folder_digests, pretty
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home
 from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.paths import exists, missing_file
+from ragc.core.inputs import exists, missing_file
 from ragc.core.validation import Choice, Model, Number, Switch, Text, Whole, validate
 from ragc.errors import RecipeError
 from ragc.recipe.load import read_tables, read_text

@@ -11,7 +11,7 @@ import pytest
 
 from ragc import metrics
 from ragc.core import event_loop
-from ragc.metrics.scoring import Scorer
+from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
 from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs import method

@@ -9,7 +9,7 @@ from typing import Any
 from ragc.api import documents
 from ragc.cli import commands, console
 from ragc.core.display import dollars, quantity
-from ragc.core.progress.bars import watching
+from ragc.core.progress import watching
 from ragc.errors import UsageError
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import recipes
 from ragc.cli import commands, console
-from ragc.core.progress.bars import watching
+from ragc.core.progress import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:

@@ -1,7 +1,9 @@
-"""Files and folders of this user alone: created with modes 0600 and 0700, and narrowed when they are wider.
+"""The files that ragc keeps for this user alone: the cache can be recomputed, the state cannot.
 
-This applies only to ragc's own files (store, studies, indexes, records), never to a folder of results that
-the user named. Systems other than POSIX have no such modes; there nothing is changed.
+The cache holds store, studies, indexes and weights; the state is the ledger of uses. Files and folders are
+created with modes 0600 and 0700, and narrowed when they are wider. This applies only to ragc's own files,
+never to a folder of results that the user named. Systems other than POSIX have no such modes; there nothing
+is changed.
 """
 
 from __future__ import annotations
@@ -12,8 +14,47 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ragc.errors import UsageError
+
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 """The modes of folders and files that only their owner may read."""
+
+
+def cache_home() -> Path:
+    """Returns `$RAGC_HOME`, else `$XDG_CACHE_HOME/ragc`, else `~/.cache/ragc`. Not created here.
+
+    A relative `$XDG_CACHE_HOME` is ignored, as its specification requires. Raises UsageError for a relative
+    `$RAGC_HOME`, and where no variable is set and this user has no home folder.
+    """
+    return _home("XDG_CACHE_HOME", ".cache", "cache")
+
+
+def state_home() -> Path:
+    """Returns `$RAGC_HOME`, else `$XDG_STATE_HOME/ragc`, else `~/.local/state/ragc`. Not created here.
+
+    Its files are no cache: they cannot be recomputed. Raises UsageError as `cache_home` does.
+    """
+    return _home("XDG_STATE_HOME", ".local/state", "ledger of uses")
+
+
+def _home(variable: str, default: str, what: str) -> Path:
+    """Returns `$RAGC_HOME`, else `ragc` in the folder that `variable` names, else in `default` in the user's
+    home.
+    """
+    if own := os.environ.get("RAGC_HOME"):
+        if not Path(own).is_absolute():  # the folder of somebody else could contain a record of trust
+            raise UsageError(
+                f"RAGC_HOME must be an absolute path, since another folder would have another cache; found "
+                f"{own!r}, so set it to {str(Path.cwd() / own)!r}."
+            )
+        return Path(own)
+    base = os.environ.get(variable, "")
+    try:
+        return (Path(base) if Path(base).is_absolute() else Path.home() / default) / "ragc"
+    except RuntimeError:
+        raise UsageError(
+            f"This user has no home folder to keep the {what} in; set RAGC_HOME to one."
+        ) from None
 
 
 def make_private(folder: Path) -> Path:

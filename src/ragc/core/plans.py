@@ -17,8 +17,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ragc.core.home.private import is_own, is_within, make_private, open_private
-from ragc.core.paths import cache_home
+from ragc.core.home import cache_home, is_own, is_within, make_private, open_private
 
 FORMAT = "ragc.write/1"
 
