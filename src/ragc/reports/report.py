@@ -263,20 +263,6 @@ class QuestionLines(Protocol):
         ...
 
 
-class NoQuestions:
-    """The questions of a report that has none."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[QuestionLine]:
-        return iter(())
-
-    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """Returns no question, whatever `places` are."""
-        return iter(())
-
-
 @dataclass(frozen=True, slots=True)
 class ReportFact:
     """A fact on the origin of the report: a name and its value, under a heading."""
@@ -298,6 +284,7 @@ class Report:
     title: str
     subject: str
     verdict: Verdict
+    questions: QuestionLines
     metric: str = ""
     split: str = ""
     runs: tuple[str, ...] = ()
@@ -316,7 +303,6 @@ class Report:
     costs: tuple[CostRow, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
     groups: tuple[GroupCount, ...] = ()
-    questions: QuestionLines = field(default_factory=NoQuestions)
     facts: tuple[ReportFact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()

@@ -153,11 +153,7 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
         "lm_calls_about": min(about, most),
         "tokens": None if None in tokens else most * max(one or 0 for one in tokens),
         "usd": None if None in usd else round(most * max(one or 0.0 for one in usd), 2),
-        "budget": {
-            name: amount
-            for name in ("lm_calls", "tokens", "usd", "minutes")
-            if (amount := getattr(recipe.budget, name)) is not None
-        },
+        "budget": recipe.budget.model_dump(exclude_none=True, exclude={"trials"}),
         "targets": {role: task.runtime.target(role).name for role in collector.roles},
     }
 
