@@ -164,11 +164,6 @@ class Table:
         }
 
 
-def table_ids() -> tuple[str, ...]:
-    """Returns the ids of all tables, those of one paper together."""
-    return tuple(entry.id for entry in tables())
-
-
 @cache
 def tables() -> tuple[Table, ...]:
     """Returns all tables, in the order of their papers and, within one, of their `order`."""

@@ -30,8 +30,10 @@ _NAMES = {"model": "model_name", "stop": "stop_sequences"}
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    """Registers it as `METHOD-PROMPT`. Raises NotExpressible for an input named like an argument of `format`, and
-    for messages of more than MOST characters.
+    """Returns the arguments, by which the prompt is called `METHOD-PROMPT`.
+
+    Raises NotExpressible for an input named like an argument of `format`, and for messages of more than MOST
+    characters.
     """
     refuse_inputs(prompt, TAKEN, "MLflow")
     how = "Render it with format, and give every input: a missing one is written as nothing."

@@ -12,9 +12,9 @@ SUFFIX = ".py"
 
 
 READING = (
-    "meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names", "step_calls",
-    "mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sole_texts", "sentences",
-    "cleaning", "parsers",
+    "meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names",
+    "step_calls", "mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sole_texts",
+    "sentences", "cleaning", "parsers",
 )  # fmt: skip
 """Modules that read replies, and that exported files have too; each needs those before it."""
 
@@ -46,6 +46,7 @@ def _file(program: ExportedProgram) -> str:
         check(prompt)
     names, pieces = functions(program), Pieces()
     styles = {style(prompt) for prompt in program}
+    unused_readers = [READERS[way] for way in ("markers", "tags") if way not in styles]
     pieces.need("collections.abc", "Mapping", *(["Sequence"] if _lists(program) else []))
     pieces.need("typing", "Any")
     package = "ragc.exports.formats.python.runtime"
@@ -58,9 +59,7 @@ def _file(program: ExportedProgram) -> str:
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
         *(pieces.extract("ragc.programs.calls.reading", f"{name}.py") for name in READING),
-        pieces.extract(
-            package, "json_replies.py", but=[READERS[way] for way in ("markers", "tags") if way not in styles]
-        ),
+        pieces.extract(package, "json_replies.py", but=unused_readers),
         table(program, names),
     ]
     functions_ = ["answer"] * answers(program) + ["ask", "messages", "parse", "repair", "request"]
