@@ -29,7 +29,7 @@ class Average:
 
     `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
     question. `collections` is the number of different demonstration pools that as many candidates as trials
-    need, for at most `MOST_DRAWN`.
+    need, for at most `MAX_DRAWS`.
     """
 
     calls: float

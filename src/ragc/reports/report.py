@@ -308,14 +308,8 @@ class Report:
     gaps: tuple[str, ...] = ()
     search_gaps: tuple[str, ...] = ()
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines of the JSONL: first the report itself, then its records in page order."""
-        yield from self.lines_before_questions()
-        yield from (question_fields(question) for question in self.questions)
-        yield from self.lines_after_questions()
-
     def lines_before_questions(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines up to the first question."""
+        """Yields the lines of the JSONL up to the first question: the report itself, then its records."""
         about = {
             name: getattr(self, name)
             for name in (
