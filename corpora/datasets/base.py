@@ -132,14 +132,20 @@ def read_parts(
     return [item for item in parts if item is not None]
 
 
+def leaves(value: object) -> list[object]:
+    """Returns the items of a list, or of the lists in it, in order; any other value as the only item."""
+    items = [value]
+    for _ in range(2):
+        items = [leaf for item in items for leaf in (item if isinstance(item, list) else [item])]
+    return items
+
+
 def read_texts(row: FileRow, name: str) -> list[str]:
     """Returns the texts of a field with a text, a list of texts or a list of lists, without blank texts."""
     if name not in row.values:
         row.text(name)
         return []
-    items = [row.values[name]]
-    for _ in range(2):
-        items = [leaf for item in items for leaf in (item if isinstance(item, list) else [item])]
+    items = leaves(row.values[name])
     if wrong := [leaf for leaf in items if not isinstance(leaf, str)]:
         row.problems.append(f"`{name}` holds {kind(wrong[0])}, a string or lists of strings are needed")
     return [leaf for leaf in items if isinstance(leaf, str) and leaf.strip()]

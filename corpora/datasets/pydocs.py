@@ -8,7 +8,6 @@ loading.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -222,11 +221,6 @@ def passages() -> tuple[Passage, ...]:
             owner = min(copies, key=lambda copy: copy[0])[1]
             unique.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
     return tuple(sorted(unique, key=lambda passage: passage.id.partition("/")[0]))
-
-
-def fingerprint() -> str:
-    """Returns a SHA-256, in hex, of all ids, titles and texts: equal for equal corpora."""
-    return hashlib.sha256(json.dumps([[p.id, p.title, p.text] for p in passages()]).encode()).hexdigest()
 
 
 @cache

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ragc.core.counters import Counters, counting
+from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
 from ragc.optimizers.harness.base import Harness, optimizer_error
@@ -108,15 +109,8 @@ class ExternalResult:
         """Returns the inverse of `to_json`."""
         predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
-        return cls(
-            value["name"],
-            dict(value["knobs"]),
-            predictors,
-            trials,
-            tuple(value["notes"]),
-            value["counters"],
-            value["ended"],
-        )
+        notes = tuple(value["notes"])
+        return cls(**{**value, "predictors": predictors, "trials": trials, "notes": notes})
 
 
 async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> ExternalResult:
@@ -216,6 +210,6 @@ def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progr
     shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
     most = max(shown, default=0)
-    about = f"{most} demonstration{'' if most == 1 else 's'}"
     failed = f"; {last.failures.text}" if last.failures.n else ""
-    progress.trial(len(evaluated) - 1, of, last.score, best, f"{about}{failed}")
+    about = f"{quantity(most, 'demonstration')}{failed}"
+    progress.trial(len(evaluated) - 1, of, last.score, best, about)

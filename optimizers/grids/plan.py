@@ -9,19 +9,16 @@ from typing import Any
 
 from ragc.core import extras
 from ragc.core.digest import digest
-from ragc.metrics import most_judge_calls
-from ragc.metrics.base import families
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.grids.settings import build_programs
-from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.plan.call_bounds import REQUESTS, judge_calls, longest_chain
 from ragc.optimizers.plan.cost import cost_bounds
 from ragc.recipe import Recipe
-from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
-from ragc.task.prompt_size import BUDGETS, PASSAGE, PASSAGE_KNOBS
+from ragc.task.prompt_size import prompt_tokens
 from ragc.task.requirements import require
 
 
@@ -39,18 +36,17 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     files, numbers = plan_settings(task, where)
     candidates = [Candidate.of(files.candidates[number]) for number in numbers]
     programs = list(build_programs(task, files.candidates, numbers))
-    judging = _judging(task, task.dev)
+    judging = judge_calls(task, task.dev)
     phases = {
         "settings": sum(built.most_calls() * len(task.dev) + judging for built in programs),
         "demonstrations": _demonstrations(task, candidates),
         "learning": sum(built.fit_calls for built in programs) * len(task.train),
     }
     about = sum(phases.values())
-    chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
-    requests, limit = chain * REQUESTS * about, recipe.budget.lm_calls
+    requests, limit = longest_chain(task) * REQUESTS * about, recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max((call.sampling.max_tokens for built in programs for call in built.predictors()), default=0)
-    prompts = [_prompt_tokens(candidate) for candidate in candidates]
+    prompts = [prompt_tokens(candidate.knobs, candidate.demos) for candidate in candidates]
     mean = round(sum(prompts) / len(prompts)) if prompts else 0
     return {
         "program": recipe.program,
@@ -68,22 +64,10 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
         "lm_calls_about": int(min(about, most)) if math.isfinite(min(about, most)) else None,
         **cost_bounds(task, most, min(about, most), mean, reply),
         "phases": {name: int(calls) if math.isfinite(calls) else None for name, calls in phases.items()},
-        "budget": {
-            name: amount
-            for name in ("lm_calls", "tokens", "usd", "minutes")
-            if (amount := getattr(recipe.budget, name)) is not None
-        },
+        "budget": recipe.budget.model_dump(exclude_none=True, exclude={"trials"}),
         "data": {name: len(held) for name, held in task.splits.items()},
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
-
-
-def _judging(task: Task, questions: Iterable[Question]) -> float:
-    """Returns the judge's calls to score one answer to each of `questions`."""
-    if "judge" not in task.runtime.targets:
-        return 0
-    read = families(task.metrics)
-    return sum(most_judge_calls(read, task.recipe.assessing, question) for question in questions)
 
 
 def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
@@ -97,13 +81,5 @@ def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
     for setting in settings.values():
         built = task.method.build(task.runtime, setting)
         taught = any(not set(call.signature.output_fields) <= {"answer"} for call in built.predictors())
-        total += built.most_calls() * len(task.train) * (1 + taught) + _judging(task, task.train)
+        total += built.most_calls() * len(task.train) * (1 + taught) + judge_calls(task, task.train)
     return total
-
-
-def _prompt_tokens(candidate: Candidate) -> int:
-    """Estimates the tokens of a setting's prompt: its passages at full chunk size, and demonstrations."""
-    chunk = int(candidate.knobs.get("chunk_size", PASSAGE))
-    passages = sum(int(candidate.knobs.get(name, 0)) for name in PASSAGE_KNOBS) * chunk
-    budgets = [int(candidate.knobs[name]) for name in BUDGETS if candidate.knobs.get(name)]
-    return min([passages, *budgets]) + candidate.demos * chunk

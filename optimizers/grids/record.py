@@ -28,7 +28,7 @@ from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import build_programs, columns_of, settings_of
-from ragc.optimizers.grids.timing import TimedLedger, collecting
+from ragc.optimizers.grids.timing import TimedLedger, noting
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
@@ -217,7 +217,7 @@ class _Recording:
         )
 
     async def _answer_one(self, program: RagProgram, question: Question) -> tuple[Row, float]:
-        with collecting() as requests:
+        with noting() as requests:
             (row,) = await self._run.answer(program, [question])
         return row, self._ledger.seconds(requests)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,10 +20,31 @@ from ragc.recipe import Budget
 from ragc.targets.charges import Need, Wanted
 from ragc.task.budget import FileLedger
 
-_current: ContextVar[set[str] | None] = ContextVar("ragc_grid_requests", default=None)
+_sent: ContextVar[list[str] | None] = ContextVar("ragc_grid_requests", default=None)
 
 
-class TimedLedger(FileLedger):
+class NotingLedger(FileLedger):
+    """A ledger that also notes, within `noting`, the requests that were charged, sent or replayed."""
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """Charges as `FileLedger` does."""
+        if (sent := _sent.get()) is not None:
+            sent.append(key)
+        super().replay(key, tokens, usd)
+
+
+@contextmanager
+def noting() -> Iterator[list[str]]:
+    """Collects the keys of all requests made until exit, including those of tasks started inside."""
+    sent: list[str] = []
+    token = _sent.set(sent)
+    try:
+        yield sent
+    finally:
+        _sent.reset(token)
+
+
+class TimedLedger(NotingLedger):
     """The budget of a recording, which also measures each request from its permission to its reply.
 
     `folder` holds both files; None stores nothing. Requests in flight share a model, so seconds depend on how
@@ -72,15 +93,9 @@ class TimedLedger(FileLedger):
         super().release(number)
         self._begun.pop(number, None)
 
-    def replay(self, key: str, tokens: int, usd: float) -> None:
-        """Replays as FileLedger does, and adds the request to the setting that `collecting` is at."""
-        super().replay(key, tokens, usd)
-        if (requests := _current.get()) is not None:
-            requests.add(key)
-
-    def seconds(self, requests: set[str]) -> float:
-        """Returns the seconds of `requests` together; NaN if one was answered before the recording."""
-        return sum((self._seconds.get(key, math.nan) for key in requests), 0.0)
+    def seconds(self, requests: Iterable[str]) -> float:
+        """Returns the seconds of `requests` together, each once; NaN if one is from before the recording."""
+        return sum((self._seconds.get(key, math.nan) for key in dict.fromkeys(requests)), 0.0)
 
     def close(self) -> None:
         """Closes both files."""
@@ -88,14 +103,3 @@ class TimedLedger(FileLedger):
         held, self._lines = self._lines, None
         if held is not None:
             held.close()
-
-
-@contextmanager
-def collecting() -> Iterator[set[str]]:
-    """Collects the keys of the requests in this context, including replayed ones."""
-    requests: set[str] = set()
-    token = _current.set(requests)
-    try:
-        yield requests
-    finally:
-        _current.reset(token)

@@ -48,7 +48,6 @@ from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Display, Progress, showing
 from ragc.corpora.files.splits import check_disjoint
-from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import UsageError
@@ -159,7 +158,8 @@ class Compile(Teleprompter):
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
             gateway = task.runtime.gateway
-            gateway.epoch = epoch = self._epoch(directory)
+            epoch = uuid4().hex[:16] if self.again and self.out is None else epoch_of(directory)
+            gateway.epoch = epoch
             gateway.run = run_of(directory)
             if problem := contamination.record(task, "compile"):
                 progress.note(problem)
@@ -182,10 +182,6 @@ class Compile(Teleprompter):
         compiled._compiled = True
         setattr(compiled, _MARKS, contamination.marks_in(self.compiled.provenance))
         return compiled
-
-    def _epoch(self, directory: Path) -> str:
-        """Returns the epoch of the study in `directory`, or a new one for `again` without `out`."""
-        return uuid4().hex[:16] if self.again and self.out is None else epoch_of(directory)
 
     def _split(
         self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
@@ -330,7 +326,8 @@ def _as_program(program: Any) -> Any:
     from ragc.programs.own import adapters, method_of
 
     own = method_of(program, adapters.configured())
-    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store())
+    sources = {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
+    runtime = Runtime({"main": target_of(lm)}, sources, store=open_call_store())
     knobs = {knob.name for knob in own.knobs.list_knobs()} - {HISTORY}  # which is DSPy's list of calls
     names = [name for name in vars(program) if name in knobs]
     values = {name: getattr(program, name) for name in names}
@@ -345,11 +342,6 @@ def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
         if isinstance(value, int | float) and not isinstance(value, bool):
             values[name] = min(max(value, low), high)
     return values
-
-
-def _retriever() -> dict[str, Source]:
-    """Returns the retriever that `dspy.configure` named, as the source `local`."""
-    return {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
 
 
 def _check_module(method: Method) -> None:

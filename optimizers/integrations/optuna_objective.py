@@ -195,7 +195,8 @@ class Objective:
         except optuna.TrialPruned:
             raise
         except BaseException:
-            self._requeue_baseline(trial)
+            if trial.user_attrs.get(BASELINE):  # it was cut off
+                _enqueue_baseline(trial.study, self.task)
             raise
         finally:  # a trial that was pruned counts too
             if reason := self._trials_spent(trial, before=False) or self._amounts_spent():
@@ -221,11 +222,6 @@ class Objective:
             for other in others
             if CANDIDATE in other.user_attrs
         )
-
-    def _requeue_baseline(self, trial: optuna.Trial) -> None:
-        """Enqueues the baseline again if `trial` was the baseline and was cut off."""
-        if trial.user_attrs.get(BASELINE):
-            _enqueue_baseline(trial.study, self.task)
 
     def enqueue_baseline(self, study: optuna.Study) -> None:
         """Enqueues the recipe's baseline as the next trial of `study`, unless it was tried or waits already.
@@ -257,8 +253,7 @@ class Objective:
         if PATH in attributes and attributes[PATH] != str(self.path):
             raise UsageError(
                 f"The study is kept in {attributes[PATH]} and the objective in {self.path}; make both of "
-                f"the same "
-                "recipe, with the same overrides and name."
+                "the same recipe, with the same overrides and name."
             )
         mine = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
         if RECIPE not in attributes:

@@ -7,13 +7,15 @@ uniformly at random from the search space, with a fixed seed, and their calls ar
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import optuna
 from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
-from ragc.optimizers.candidates.space import SearchSpace
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.task.base import Task
 
@@ -27,7 +29,7 @@ class Average:
 
     `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
     question. `collections` is the number of different demonstration pools that as many candidates as trials
-    need, for at most `MOST_DRAWN`.
+    need, for at most `MAX_DRAWS`.
     """
 
     calls: float
@@ -35,18 +37,24 @@ class Average:
     collections: int
 
 
-def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
-    """Returns the averages over the `space` of `task`; None if no drawn candidate can be built."""
+def random_candidates(space: SearchSpace, seed: int) -> Iterator[Candidate]:
+    """Yields candidates drawn uniformly from `space`, without end."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        study = optuna.create_study(sampler=RandomSampler(seed=0))
+        study = optuna.create_study(sampler=RandomSampler(seed=seed))
     finally:
         optuna.logging.set_verbosity(verbosity)
+    while True:
+        yield suggest(space, study.ask())
+
+
+def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
+    """Returns the averages over the `space` of `task`; None if no drawn candidate can be built."""
     calls, fits = list[int](), list[int]()
     needed = set[tuple[object, ...]]()
-    for number in range(min(max(MIN_DRAWS, trials), MAX_DRAWS)):
-        candidate = suggest(space, study.ask())
+    drawn = islice(random_candidates(space, seed=0), min(max(MIN_DRAWS, trials), MAX_DRAWS))
+    for number, candidate in enumerate(drawn):
         method = task.method_of(candidate.program)
         try:
             built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))

@@ -15,16 +15,31 @@ from dataclasses import dataclass
 from itertools import product
 
 from ragc.errors import UsageError
+from ragc.metrics import most_judge_calls
+from ragc.metrics.base import Metric, families
 from ragc.optimizers.candidates.space import ProgramSpace
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
-from ragc.records import HISTORY
+from ragc.records import HISTORY, Question
 from ragc.task.base import Task
 
 REQUESTS = 2
 """The most requests of one typed call: the first, and one retry for an unreadable reply."""
+
+
+def judge_calls(task: Task, questions: Iterable[Question], metrics: Sequence[Metric] | None = None) -> float:
+    """Returns the judge's calls to score one answer to each of `questions`, by default by all metrics."""
+    if "judge" not in task.runtime.targets:
+        return 0
+    read = families(task.metrics if metrics is None else metrics)
+    return sum(most_judge_calls(read, task.recipe.assessing, question) for question in questions)
+
+
+def longest_chain(task: Task) -> int:
+    """Returns the most targets that a request may be sent to: a role's own, and its fallbacks."""
+    return 1 + max(map(len, task.runtime.gateway.fallbacks.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,12 @@ from typing import Any
 
 from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
-from ragc.metrics import most_judge_calls
-from ragc.metrics.base import families
 from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.candidates.thresholds.curve import POINTS
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
-from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
+from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound
 from ragc.optimizers.plan.cost import cost_bounds, likely_cost
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
 from ragc.optimizers.search.portfolio import parts_of
@@ -37,7 +35,7 @@ from ragc.targets.thinking import rooms_of
 from ragc.task.base import Task, prepare
 from ragc.task.budget import NEW_ANSWERS
 from ragc.task.folds import fold_tasks
-from ragc.task.prompt_size import chunk_tokens, passage_tokens
+from ragc.task.prompt_size import prompt_tokens
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
 from ragc.task.spare import AT_ONCE, spare_of
@@ -122,7 +120,8 @@ class _Plan:
         questions = tuple(all_questions)
         if not questions or not times:
             return
-        judging = 0.0 if judged is False else self._judging(questions, whole=judged is True)
+        metrics = None if judged else (self.task.demo_metric,)
+        judging = 0.0 if judged is False else judge_calls(self.task, questions, metrics)
         total_calls = times * (calls * len(questions) + judging)
         often, mean = about or (times, calls)
         likely = min(total_calls, often * (mean * len(questions) + judging))
@@ -136,14 +135,6 @@ class _Plan:
             known.calls + phase.calls,
             known.about + phase.about,
         )
-
-    def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
-        """Returns the judge's calls to score one answer to each of `questions`."""
-        task = self.task
-        if "judge" not in task.runtime.targets:
-            return 0
-        read = families(task.metrics if whole else (task.demo_metric,))
-        return sum(most_judge_calls(read, self.recipe.assessing, question) for question in questions)
 
     def own(self) -> None:
         """Adds the phases of ragc's own study."""
@@ -177,7 +168,7 @@ class _Plan:
         """
         if bound.fit:
             calls = bound.fit
-            judging = self._judging(self.task.train, whole=False) * calls
+            judging = judge_calls(self.task, self.task.train, (self.task.demo_metric,)) * calls
             each = calls * len(self.task.train) + judging
             total_calls, likely = programs * each, (programs if about is None else about) * each
             self._put(
@@ -213,7 +204,7 @@ class _Plan:
         search = self.recipe.search
         children = search.instruction_rounds * search.instructions
         questions, teacher = round_bounds(self.task, children)
-        judging = self._judging(self.task.train, whole=True) / max(1, len(self.task.train))
+        judging = judge_calls(self.task, self.task.train) / max(1, len(self.task.train))
         calls, mean = questions * (self.most + judging), questions * (self.average.calls + judging)
         self._put(
             "instructions", Phase(questions, REQUESTS * calls + teacher, calls + teacher, mean + teacher)
@@ -326,10 +317,7 @@ class _Plan:
             for part in parts_of(self.task)
             if part.optimizer in UNBOUNDED_PEERS
         ]
-        if "judge" in self.task.runtime.targets and any(
-            math.isinf(most_judge_calls(families(self.task.metrics), self.recipe.assessing, question))
-            for question in (*self.task.dev, *self.task.test)[:1]
-        ):
+        if math.isinf(judge_calls(self.task, (*self.task.dev, *self.task.test)[:1])):
             reasons.append("the judge of citations is asked as often as an answer has sentences")
         return reasons
 
@@ -357,14 +345,14 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     """
     task, contamination = _checked_task(recipe, out, include_seen=include_seen)
     plan = _Plan.of(task)
-    chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
+    chain = longest_chain(task)
     requests = chain * sum(phase.requests for phase in plan.phases.values())
     readable = sum(phase.calls for phase in plan.phases.values())
     about = sum(phase.about for phase in plan.phases.values())
     limit = recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max(bound.reply for bound in plan.bounds)
-    prompt = _prompt_tokens(task)
+    prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
     costs = cost_bounds(task, most, min(about, most), prompt, reply)
     likely, seconds = likely_cost(task, prompt, reply), costs["seconds_per_call"]
     amounts = {
@@ -386,7 +374,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "lm_calls_about": _whole(min(about, most)),
         **costs,
         "phases": {name: phase.to_json(chain) for name, phase in plan.phases.items()},
-        "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
+        "budget": recipe.budget.model_dump(exclude_none=True),
         "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
         "data": {name: len(held) for name, held in task.splits.items()},
         "note": " ".join(filter(None, [task.note, *contamination.sentences])),
@@ -412,19 +400,5 @@ def _checked_task(
     return task, contamination
 
 
-def _limits(recipe: Recipe) -> dict[str, float | None]:
-    budget = recipe.budget
-    return {name: getattr(budget, name) for name in ("lm_calls", "tokens", "usd", "minutes", "trials")}
-
-
 def _whole(number: float) -> int | None:
     return int(number) if math.isfinite(number) else None
-
-
-def _prompt_tokens(task: Task) -> int:
-    """Estimates the tokens of the baseline's prompt: its passages at full chunk size, and demonstrations.
-
-    Passages take no more than their token budget, if there is one.
-    """
-    knobs = task.baseline_knobs
-    return passage_tokens(knobs) + task.recipe.search.demos * chunk_tokens(knobs)

@@ -19,7 +19,7 @@ spans the model names the doubtful words itself and how sure it is of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any
@@ -75,7 +75,8 @@ def interleave(rankings: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, .
     """Returns the first `most` passages of several searches: the best of each, then the second of each, and
     so on.
     """
-    return tuple(dict.fromkeys(_ranks(rankings)))[:most]
+    ranks = zip_longest(*rankings)
+    return tuple(dict.fromkeys(hit.passage for rank in ranks for hit in rank if hit is not None))[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,6 @@ def crop_parts(parts: Sequence[Part], length: int) -> tuple[Part, ...]:
 def _is_word_end(before: str, after: str) -> bool:
     """Returns whether a word ends between two characters."""
     return before.isspace() or after.isspace() or max(before, after) >= _WIDE
-
-
-def _ranks(rankings: Sequence[Sequence[Hit]]) -> Iterator[Passage]:
-    for rank in zip_longest(*rankings):
-        yield from (hit.passage for hit in rank if hit is not None)
 
 
 def _tidy(text: str) -> str:

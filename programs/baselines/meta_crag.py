@@ -20,17 +20,16 @@ from typing import Any
 
 import dspy
 
-from ragc.corpora.sources.base import current_question
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.baselines.knobs import MetaCragKnobs
 from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
-from ragc.programs.ragx.api import DomainQuestion, names_in_question
+from ragc.programs.ragx.api import DomainQuestion, names_in_question, search_domain
 from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, record, together
-from ragc.records import Passage, Question
+from ragc.records import Passage
 from ragc.signatures.answer import (
     INVALID,
     UNSURE,
@@ -89,15 +88,9 @@ class MetaCrag(RagProgram):
         if reply is None or reply.domain not in KINDS:
             record(Note("kg", f"domain {reply.domain if reply else 'unread'}, not searched"))
             return ()
-        names = names_in_question(reply.entities, DomainQuestion(question, "", reply.domain))
-        current = current_question.get() or Question("", question, ())
-        token = current_question.set(replace(current, extra={**current.extra, "domain": reply.domain}))
-        try:
-            hit_lists = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
-        finally:
-            current_question.reset(token)
-        facts = {hit.passage.id: hit.passage for hits in hit_lists for hit in hits}
-        return cut_to(tuple(facts.values()), self.knobs.kg_chars)
+        request = DomainQuestion(question, "", reply.domain)
+        facts = await search_domain(self, request, names_in_question(reply.entities, request))
+        return cut_to(facts, self.knobs.kg_chars)
 
 
 def sentences_of(passages: Iterable[Passage], chars: int) -> Iterator[Passage]:

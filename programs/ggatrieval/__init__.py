@@ -112,7 +112,7 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
     overlap: float = redeclare(ReadingKnobs, "overlap", paper="none")
 
 
-_LOCAL, _WEB = "search local", "search web"
+_LOCAL = "search local"
 FLOW: tuple[Edge, ...] = (
     Edge(START, "parse", "the question"),
     Edge("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),

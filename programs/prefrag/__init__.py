@@ -131,7 +131,7 @@ class PrefRagKnobs(ReadingKnobs):
         return max(counts)
 
 
-_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+_LOCAL, _WEB = "search local", "search web"
 _SOURCES = (_LOCAL, _WEB)
 _BAD = "the grade is bad, and a supplement is left"
 _GRADED = ("reflect", "reflect_mode", "max_supplements")

@@ -46,9 +46,6 @@ MIN_REVIEWED = 20
 MIN_CONFIRMED = 0.8
 """The least probability of the teacher's "yes" to a question and its answer, where it tells probabilities."""
 
-MODEL_CHECKS = ("answerable", "needs_passage", "confirmed", "unanswered")
-"""The checks that take a call of the model."""
-
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:

@@ -204,7 +204,9 @@ CHECKS: Mapping[str, Callable[[DraftQuestion], bool]] = {
     "one_fact": one_fact,
     "own_words": own_words,
 }
-"""The checks by name. `no_duplicate` follows them, and those of `base.MODEL_CHECKS`."""
+"""The checks by name. `no_duplicate` follows them, and those that take a call of the model: `answerable`,
+`needs_passage`, `confirmed` and `unanswered`.
+"""
 
 
 def same_answer(one: str, other: str) -> bool:

@@ -97,7 +97,7 @@ def read_log(path: Path, columns: Columns, file_rows: Iterable[FileRow]) -> list
             continue
         known = questions.setdefault(normalise(text), _new(text, row.values, columns))
         known["asked"] += 1
-        answers = _answers(row.values, columns)
+        answers = answers_in(row.values.get(columns.answers)) if columns.answers else []
         if up:
             known["answers"] += [answer for answer in answers if answer not in known["answers"]]
         elif answers:
@@ -114,15 +114,7 @@ def _new(text: str, values: Mapping[str, Any], columns: Columns) -> dict[str, An
     return {"id": name, "question": text, "answers": [], "gold_ids": [], "kind": "asked", "asked": 0}
 
 
-def _answers(values: Mapping[str, Any], columns: Columns) -> list[str]:
-    """Returns the answers of a row that say something."""
-    if not columns.answers:
-        return []
-    texts = (as_text(item) for item in as_list(values.get(columns.answers), cells=True))
-    return [text.strip() for text in texts if text and not is_no_answer(text)]
-
-
-def has_answer(value: object) -> bool:
-    """Returns whether a cell of answers holds one that says something."""
+def answers_in(value: object) -> list[str]:
+    """Returns the answers in a cell that say something."""
     texts = (as_text(item) for item in as_list(value, cells=True))
-    return any(text and not is_no_answer(text) for text in texts)
+    return [text.strip() for text in texts if text and not is_no_answer(text)]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.embed.base import Embedder
 from ragc.errors import ParseFailure
 from ragc.programs.calls.predict import RagPredict
@@ -62,8 +63,6 @@ _TOKENS_A_WORD = 1.5
 
 MENDED = ("self_contained", "own_words")
 """The checks whose failure has the question written once more."""
-
-T = TypeVar("T")
 
 
 def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
@@ -118,8 +117,8 @@ class QuestionWriter:
         `known` receives those that pass. `rows` opens the corpus, for second passages and neighbours. Raises
         TargetError where the target fails.
         """
-        drafts = await self._each(self._draft, _with_partners(candidates, rows))
-        checked = await self._each(self._mend, [_first_checks(draft) for draft in drafts])
+        drafts = await gather_or_cancel(map(self._draft, _with_partners(candidates, rows)))
+        checked = await gather_or_cancel(self._mend(_first_checks(draft)) for draft in drafts)
         open_ones = {
             one.draft.candidate.id: one.draft
             for one in checked
@@ -134,7 +133,7 @@ class QuestionWriter:
             step()
             return result
 
-        return self._without_duplicates(await self._each(finish, checked), known)
+        return self._without_duplicates(await gather_or_cancel(map(finish, checked)), known)
 
     async def answer(self, question: str, excerpts: Sequence[Excerpt]) -> str:
         """Returns the answer that `excerpts` give to `question`; "" where they give none, or no reply can be
@@ -260,16 +259,13 @@ class QuestionWriter:
         for one in checked:
             result = one
             if not one.failed:
-                question, answers, vector = (
-                    one.draft.question,
-                    one.answers,
-                    self.vector_of(one.draft.question),
-                )
+                question = one.draft.question
                 passages = [excerpt.passage for excerpt in one.draft.candidate.excerpts]
-                new = not known.has(question, answers, passages, vector)
+                facts = (question, one.answers, passages, self.vector_of(question))
+                new = not known.has(*facts)
                 result = _with_check(one, "no_duplicate", passed=new)
                 if new:
-                    known.add(question, answers, passages, vector)
+                    known.add(*facts)
             results.append(result)
         return results
 
@@ -278,18 +274,6 @@ class QuestionWriter:
         if self._embedder is None:
             return ()
         return [float(x) for x in self._embedder.embed([question])[0]]
-
-    @staticmethod
-    async def _each(work: Callable[[T], Coroutine[Any, Any, Any]], items: Iterable[T]) -> list[Any]:
-        """Returns the results of `work` on all items, in order; the first error cancels the rest."""
-        tasks = [asyncio.ensure_future(work(item)) for item in items]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
 
 
 def _with_partners(candidates: Sequence[Topic], rows: Rows) -> list[Topic]:
@@ -330,30 +314,10 @@ def _with_check(one: CheckedQuestion, name: str, *, passed: bool) -> CheckedQues
     return CheckedQuestion(one.draft, one.passed, name, one.overlap)
 
 
-_REFUSALS = (
-    "unknown",
-    "not stated",
-    "not mentioned",
-    "not specified",
-    "not provided",
-    "not given",
-    "n/a",
-    "none",
-)
+_REFUSALS = ("not stated", "not mentioned", "not specified", "not provided", "not given", "n/a", "none")
 
 
 def _is_unknown(text: str) -> bool:
     """Returns whether an answer says that there is none."""
     plain = text.strip(" .\"'").casefold()
-    return (
-        not plain or plain == UNKNOWN or plain in _REFUSALS or plain.startswith(("unknown", "i don't know"))
-    )
-
-
-def counts(checked: Iterable[CheckedQuestion]) -> Mapping[str, int]:
-    """Returns how many questions failed each check, the most frequent first."""
-    failed: dict[str, int] = {}
-    for one in checked:
-        if one.failed:
-            failed[one.failed] = failed.get(one.failed, 0) + 1
-    return dict(sorted(failed.items(), key=lambda item: -item[1]))
+    return not plain or plain in _REFUSALS or plain.startswith((UNKNOWN, "i don't know"))

@@ -10,6 +10,7 @@ rule of `crag_api.names.is_named_in`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,14 +65,20 @@ class KgStage(RagProgram):
         names = names_in_question(reply.entities, request) if reply else []
         if not names:
             record(Note("kg", "no entity, searched with the question"))
-        question = current_question.get() or Question("", request.question, ())
-        token = current_question.set(replace(question, extra={**question.extra, "domain": request.domain}))
-        try:
-            queries = names or [request.question]
-            hit_lists = await together(*(self.search("kg", query, self.knobs.top_k) for query in queries))
-        finally:
-            current_question.reset(token)
-        return tuple({hit.passage.id: hit.passage for hits in hit_lists for hit in hits}.values())
+        return await search_domain(self, request, names or [request.question])
+
+
+async def search_domain(
+    program: RagProgram, request: DomainQuestion, queries: Sequence[str]
+) -> tuple[Passage, ...]:
+    """Searches `kg` for each of `queries` within the domain of `request`; a passage comes once."""
+    question = current_question.get() or Question("", request.question, ())
+    token = current_question.set(replace(question, extra={**question.extra, "domain": request.domain}))
+    try:
+        hit_lists = await together(*(program.search("kg", query, program.knobs.top_k) for query in queries))
+    finally:
+        current_question.reset(token)
+    return tuple({hit.passage.id: hit.passage for hits in hit_lists for hit in hits}.values())
 
 
 def names_in_question(listed: Entities, request: DomainQuestion) -> list[str]:

@@ -125,7 +125,7 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
         return SELECTS.get(self.select_for, self.select)
 
 
-_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+_LOCAL = "search local"
 _KINDS = ("rewrite", "decompose", "disambiguate")
 
 FLOW: tuple[Edge, ...] = (

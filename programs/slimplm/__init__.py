@@ -134,7 +134,7 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
     )  # fmt: skip
 
 
-_LOCAL, _WEB, _KG, _DENSE = "search local", "search web", "search kg", "search dense"
+_LOCAL = "search local"
 
 FLOW: tuple[Edge, ...] = (
     Edge(START, "draft", "the question", "use_qj or use_qr is true", ("use_qj", "use_qr")),

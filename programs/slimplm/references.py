@@ -108,10 +108,11 @@ def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
         every = (pair for page in scored for pair in page)
         return tuple(paragraph for _, paragraph in sorted(every, key=lambda pair: -pair[0]))
     ranked: list[Page] = [tuple(paragraph for _, paragraph in page) for page in scored]
-    turns = _round_robin_to_shortest if shortest else _round_robin
     if by == "page":
-        return turns(ranked)
-    hands = [iter(turns([ranked[at] for at in numbers])) for numbers in results.by_query]
+        return _round_robin(ranked, shortest=shortest)
+    hands = [
+        iter(_round_robin([ranked[at] for at in numbers], shortest=shortest)) for numbers in results.by_query
+    ]
     dealt: dict[str, Passage] = {}
     while hands:
         for hand in tuple(hands):
@@ -123,14 +124,10 @@ def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
     return tuple(dealt.values())
 
 
-def _round_robin(pages: Sequence[Page]) -> Page:
-    """Returns every page's first, then every page's second, and so on until all are dealt."""
-    return tuple(p for row in zip_longest(*pages) for p in row if p is not None)
-
-
-def _round_robin_to_shortest(pages: Sequence[Page]) -> Page:
-    """Deals in the same way, but ends with the shortest page."""
-    return tuple(p for row in zip(*pages, strict=False) for p in row)
+def _round_robin(pages: Sequence[Page], *, shortest: bool) -> Page:
+    """Returns every page's first, then every page's second, until all, or the `shortest`, are dealt."""
+    rows = zip(*pages, strict=False) if shortest else zip_longest(*pages)
+    return tuple(paragraph for row in rows for paragraph in row if paragraph is not None)
 
 
 def cap_tokens(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:

@@ -76,6 +76,17 @@ def export_alone(prompt: CompiledPrompt) -> ExportedProgram:
     return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
 
 
+def facts_for_callers(program: ExportedProgram, prompt: CompiledPrompt) -> dict[str, Any]:
+    """What a file says of `prompt` beside its messages, for whoever sends it and reads the reply."""
+    return {
+        "program": program.fingerprint,
+        "note": program.note,
+        "parameters": prompt.parameters(),
+        "input_schema": prompt.input_schema,
+        "output_schema": prompt.output_schema,
+    }
+
+
 def stable(format: str) -> None:
     """Programs made alike give the same bytes."""
     one, other = (format_of(format).files(derive_export(build_program(method("react")))) for _ in range(2))

@@ -17,7 +17,7 @@ import pytest
 
 from ragc.cli.main import main
 from ragc.optimizers.grids.tables.data_files import entries
-from ragc.optimizers.grids.tables.table import load, table_ids
+from ragc.optimizers.grids.tables.table import load, tables
 from tests.integration.fetched import default_weights
 from tests.paths import SHARED_DATA
 
@@ -96,11 +96,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_every_table_has_a_case() -> None:
-    assert set(CASES) == set(table_ids())
+    assert set(CASES) == {entry.id for entry in tables()}
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("table", table_ids())
+@pytest.mark.parametrize("table", [entry.id for entry in tables()])
 def test_a_row_of_every_table_runs_on_the_embedded_model(
     table: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -718,7 +718,7 @@ def test_importances_name_what_decides_and_keep_silent_on_few_trials() -> None:
 
 
 def test_a_report_of_nothing_but_a_verdict_is_a_page() -> None:
-    empty = Report("none", "rows", Verdict("Nothing"))
+    empty = Report("none", "rows", Verdict("Nothing"), questions.QuestionTable())
     assert "<h1" in page.render(empty, rows_file="none.jsonl").html
 
 

@@ -489,9 +489,9 @@ def test_a_kill_while_a_folder_becomes_a_file_leaves_one_of_them(
             with suppress(Cut):
                 export(build_program(programs[1]), "jinja2", out, force=True)
         there = programs[0] if out.is_dir() == folder_first else programs[1]
-        assert check(build_program(there), out, format="jinja2")
+        assert check(build_program(there), out) == "jinja2"
         export(build_program(programs[1]), "jinja2", out, force=True)
-        assert check(build_program(programs[1]), out, format="jinja2")
+        assert check(build_program(programs[1]), out) == "jinja2"
 
 
 def test_what_stands_where_an_index_belongs_is_set_aside(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragc.corpora.datasets.base import Card, Dataset
+from ragc.corpora.datasets.base import Card, Dataset, leaves
 from ragc.corpora.files.records import data_error
 from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.rows import rows
@@ -91,9 +91,7 @@ def _leaves(row: FileRow, name: str) -> list[str]:
     if name not in row.values:
         row.absent.append(name)
         return []
-    level = [row.values[name]]
-    for _ in range(2):
-        level = [leaf for item in level for leaf in (item if isinstance(item, list) else [item])]
+    level = leaves(row.values[name])
     if any(not isinstance(leaf, str) for leaf in level if leaf is not None):
         row.problems.append(f"`{name}` holds what is no text")
     return [leaf for leaf in level if isinstance(leaf, str)]

@@ -57,7 +57,6 @@ class DataFolders:
     forms: tuple[Form, ...]
     home: str
     licence: str
-    note: str = ""
 
     @property
     def wants(self) -> str:
@@ -76,7 +75,7 @@ class DataFolders:
             for form in self.forms:
                 paths = {part: _match(folder, pattern) for part, pattern in form.files.items()}
                 if all(path for part, path in paths.items() if part != OPTIONAL):
-                    return Located(self, form, {part: path for part, path in paths.items() if path})
+                    return Located(form, {part: path for part, path in paths.items() if path})
         return None
 
     def absent(self, data: Path) -> str:
@@ -104,7 +103,6 @@ class DataFolders:
 class Located:
     """A data set as it is in a folder: the form, and the path of each part."""
 
-    entry: DataFolders
     form: Form
     paths: Mapping[str, Path]
 
@@ -146,7 +144,6 @@ def parse(values: Mapping[str, Any], name: str) -> DataFolders:
             forms,
             values.get("home", card.home),
             values.get("licence", card.licence),
-            values.get("note", ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtefactError(f"{name} does not describe a data set: {error}; restore the file.") from None

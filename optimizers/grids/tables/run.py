@@ -16,10 +16,7 @@ from typing import Any
 
 from ragc.core import outputs
 from ragc.core.progress import SILENT, Progress
-from ragc.errors import (
-    UnknownName,
-    UsageError,
-)
+from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.record import locked
 from ragc.optimizers.grids.tables import curve
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
@@ -52,9 +49,7 @@ def reproduce(
     `targets` replace those of the recipes, by role. Raises UnknownName, UsageError and its subclasses before
     anything is sent, DataError where the data is absent, BudgetExhausted, and TargetError.
     """
-    chosen = load(table) if isinstance(table, str) else table
-    model = _check_model(chosen, beside)
-    chosen = chosen.with_model(model)
+    chosen, model = _with_model(table, beside)
     folder, plan, cells = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     with locked(folder):
         run = TableRun(chosen, folder, limit, progress, plan, targets)
@@ -81,8 +76,7 @@ def estimate(
     do not count. `unmeasured` says why metrics cannot be computed here, `same_requests` which rows are equal
     in program, settings and sources. Raises what `reproduce` raises before it sends anything.
     """
-    chosen = load(table) if isinstance(table, str) else table
-    chosen = chosen.with_model(_check_model(chosen, beside))
+    chosen, _ = _with_model(table, beside)
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     run = TableRun(chosen, folder, limit, progress, plan, targets)
     cells = run.bound(planned)
@@ -124,10 +118,13 @@ def _planned(
     return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
 
 
-def _check_model(table: Table, model: str) -> str:
-    if model and model not in table.models:
-        raise UnknownName(f"model of {table.id}", model, table.models)
-    return model or table.model
+def _with_model(table: str | Table, beside: str) -> tuple[Table, str]:
+    """Returns the table with the knobs of the paper's model `beside`, by default its own, and that model."""
+    chosen = load(table) if isinstance(table, str) else table
+    if beside and beside not in chosen.models:
+        raise UnknownName(f"model of {chosen.id}", beside, chosen.models)
+    model = beside or chosen.model
+    return chosen.with_model(model), model
 
 
 def _check_folder(folder: Path, table: Table) -> None:

@@ -25,22 +25,20 @@ from ragc.errors import (
     TargetError,
     UsageError,
 )
-from ragc.metrics import most_judge_calls
-from ragc.metrics.base import families
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.same_requests import (
     REQUESTS,
-    NotingLedger,
     RowRequests,
     digest_of,
-    noting,
     same_requests,
 )
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
+from ragc.optimizers.grids.timing import NotingLedger, noting
 from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
+from ragc.optimizers.plan.call_bounds import judge_calls
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
@@ -195,10 +193,8 @@ class TableRun:
         """Returns the unanswered questions of a cell, and bounds on their LM calls."""
         work = self._cell_work(planned, task)
         program = work.task.method.build(work.task.runtime, dict(work.knobs))
-        train, judged = len(work.task.train), families(work.task.metrics)
-        learning = train * program.fit_calls
-        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in work.open)
-        about = len(work.open) * program.most_calls() + (learning + judging if work.open else 0)
+        learning = len(work.task.train) * program.fit_calls if work.open else 0
+        about = len(work.open) * program.most_calls() + learning + judge_calls(work.task, work.open)
         return {
             "row": planned.row.id,
             "data": planned.use.id,
@@ -264,10 +260,9 @@ class TableRun:
             rows.close()
         rows.put_in_order([question.id for question in questions])
         answered = [rows.rows[question.id] for question in questions]
-        for name in dict.fromkeys(name for one in answered for name in one.get("backends", {})):
-            self._backends.setdefault(
-                name, next(one["backends"][name] for one in answered if name in one["backends"])
-            )
+        for one in answered:
+            for name, backend in one.get("backends", {}).items():
+                self._backends.setdefault(name, backend)
         means = task.summarize([one["scores"] for one in answered])
         names = {*task.method.sources, *task.method.optional_sources}
         searched = {name: source for name, source in task.runtime.sources.items() if name in names}

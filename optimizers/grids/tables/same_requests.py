@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,33 +10,9 @@ from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.optimizers.grids.tables.plan import Planned
 from ragc.recipe.write import spec_values
-from ragc.task.budget import FileLedger
 
 REQUESTS = "requests"
 """The key of a row's requests: a digest of all that were sent for its question; "" where there was none."""
-
-_sent: ContextVar[list[str] | None] = ContextVar("ragc_table_requests", default=None)
-
-
-class NotingLedger(FileLedger):
-    """A ledger that also notes, within `noting`, the requests that were charged, sent or replayed."""
-
-    def replay(self, key: str, tokens: int, usd: float) -> None:
-        """Charges as `FileLedger` does."""
-        if (sent := _sent.get()) is not None:
-            sent.append(key)
-        super().replay(key, tokens, usd)
-
-
-@contextmanager
-def noting() -> Iterator[list[str]]:
-    """Collects the keys of all requests made until exit, including those of tasks started inside."""
-    sent: list[str] = []
-    token = _sent.set(sent)
-    try:
-        yield sent
-    finally:
-        _sent.reset(token)
 
 
 def digest_of(sent: Sequence[str]) -> str:

@@ -9,15 +9,26 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ragc.errors import ArtefactError, UnknownName
 
 Kind = Literal["table", "curve"]
 KINDS: tuple[Kind, ...] = ("table", "curve")
+
+
+_Named = TypeVar("_Named", "DataUse", "TableRow", "Table")
+
+
+def _named(id: str, entries: Sequence[_Named], what: str) -> _Named:
+    """Returns the one of `entries` called `id`. Raises UnknownName, with the nearest name."""
+    by_id = {entry.id: entry for entry in entries}
+    if id not in by_id:
+        raise UnknownName(what, id, by_id)
+    return by_id[id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +122,11 @@ class Table:
 
     def row(self, id: str) -> TableRow:
         """Returns the row called `id`. Raises UnknownName, with the nearest name."""
-        for row in self.rows:
-            if row.id == id:
-                return row
-        raise UnknownName(f"row of {self.id}", id, [row.id for row in self.rows])
+        return _named(id, self.rows, f"row of {self.id}")
 
     def use(self, id: str) -> DataUse:
         """Returns how the table uses the data set `id`. Raises UnknownName, with the nearest name."""
-        for use in self.data:
-            if use.id == id:
-                return use
-        raise UnknownName(f"data set of {self.id}", id, [use.id for use in self.data])
+        return _named(id, self.data, f"data set of {self.id}")
 
     def expected(self, row: TableRow, model: str = "") -> dict[str, dict[str, float]]:
         """Returns the paper's figures of `row` with `model`, by data set and metric, without missing ones."""
@@ -159,11 +164,6 @@ class Table:
         }
 
 
-def table_ids() -> tuple[str, ...]:
-    """Returns the ids of all tables, those of one paper together."""
-    return tuple(entry.id for entry in tables())
-
-
 @cache
 def tables() -> tuple[Table, ...]:
     """Returns all tables, in the order of their papers and, within one, of their `order`."""
@@ -181,28 +181,12 @@ def tables() -> tuple[Table, ...]:
 
 def load(id: str) -> Table:
     """Returns the table called `id`. Raises UnknownName, with the nearest name."""
-    for entry in tables():
-        if entry.id == id:
-            return entry
-    raise UnknownName("table", id, table_ids())
+    return _named(id, tables(), "table")
 
 
-_ROW_KEYS = {
-    "id",
-    "program",
-    "knobs",
-    "sources",
-    "figures",
-    "needs",
-    "demos",
-    "train",
-    "at",
-    "series",
-    "note",
-}
-_USE_KEYS = {"metrics", "knobs", "model_knobs", "sample", "corpus", "demos"}
-_KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
-_KEYS |= {"notes", "data", "rows", "stand_ins"}
+_ROW_KEYS = {one.name for one in fields(TableRow)}
+_USE_KEYS = {one.name for one in fields(DataUse)} - {"id"}
+_TABLE_KEYS = {one.name for one in fields(Table)} - {"id"} | {"order"}
 
 
 def parse(values: Mapping[str, Any], name: str) -> Table:
@@ -217,7 +201,7 @@ def parse(values: Mapping[str, Any], name: str) -> Table:
 
 
 def _table(values: Mapping[str, Any], id: str) -> Table:
-    _check_keys(values, _KEYS, "the table")
+    _check_keys(values, _TABLE_KEYS, "the table")
     uses = tuple(_use(name, entry) for name, entry in values["data"].items())
     width = sum(len(use.metrics) for use in uses)
     rows = tuple(_row(entry, width) for entry in values["rows"])

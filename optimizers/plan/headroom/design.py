@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
-from ragc.metrics import most_judge_calls
-from ragc.metrics.base import families
 from ragc.metrics.stats import headroom as estimates
 from ragc.optimizers.candidates.space import Candidate, SearchSpace, search_space
 from ragc.optimizers.plan.average import average
-from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
+from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound
 from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.programs.base import RagProgram
 from ragc.recipe.values import CROSS
@@ -112,10 +110,8 @@ class Needs:
         self._task, self._space = task, space
         self._bounds: dict[str, PartBound] = {}
         self._programs: dict[str, RagProgram | None] = {}
-        chains = task.runtime.gateway.fallbacks.values()
-        self._chain = REQUESTS * (1 + max((len(others) for others in chains), default=0))
-        read = families(task.metrics) if "judge" in task.runtime.targets else ()
-        judged = [most_judge_calls(read, task.recipe.assessing, question) for question in task.dev]
+        self._chain = REQUESTS * longest_chain(task)
+        judged = [judge_calls(task, [question]) for question in task.dev]
         self.judging = max((calls for calls in judged if math.isfinite(calls)), default=0.0)
 
     def program(self, candidate: Candidate) -> RagProgram | None:

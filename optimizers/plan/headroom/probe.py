@@ -106,7 +106,7 @@ def plan(
         **{
             name: {
                 "n": len(held),
-                "shows": smallest_gain(assumed_questions(Counter(_labels(task, name)).values())),
+                "shows": smallest_gain(assumed_questions(_group_sizes(_labels(task, name)))),
             }
             for name, held in (("dev", task.dev), ("test", task.test))
         },
@@ -357,7 +357,7 @@ class _Probe:
 
 def _groups(task: Task) -> dict[str, int]:
     """Returns the number of groups of each split whose questions are in groups."""
-    labels = {name: [question.group for question in task.splits.get(name, ())] for name in ("dev", "test")}
+    labels = {name: _labels(task, name) for name in ("dev", "test")}
     return {name: count_groups(held) for name, held in labels.items() if count_groups(held) < len(held)}
 
 
@@ -367,19 +367,19 @@ def _independent(task: Task, labels: Sequence[str], share: float) -> dict[str, i
     `share` is the effective share of the questions with `labels`. The intraclass correlation that it implies
     is applied to the splits.
     """
-    sizes = {name: list(Counter(held).values()) for name in _groups(task) if (held := _labels(task, name))}
-    seen = _inflation(list(Counter(_unique_labels(labels)).values()))
+    sizes = {name: _group_sizes(_labels(task, name)) for name in _groups(task)}
+    seen = _inflation(_group_sizes(labels))
     rho = min(1.0, max(0.0, (1 / share - 1) / seen)) if seen else 0.0
     return {name: max(1, round(sum(held) / (1 + rho * _inflation(held)))) for name, held in sizes.items()}
 
 
 def _labels(task: Task, split: str) -> list[str]:
-    return _unique_labels([question.group for question in task.splits.get(split, ())])
+    return [question.group for question in task.splits.get(split, ())]
 
 
-def _unique_labels(labels: Sequence[str]) -> list[str]:
-    """Returns `labels` with a unique label for each question that is a group of its own."""
-    return [label or f"\0{index}" for index, label in enumerate(labels)]
+def _group_sizes(labels: Sequence[str]) -> list[int]:
+    """Returns the sizes of the groups that `labels` name; every "" is one of its own."""
+    return list(Counter(label or f"\0{index}" for index, label in enumerate(labels)).values())
 
 
 def _inflation(sizes: Sequence[int]) -> float:

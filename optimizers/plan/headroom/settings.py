@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-import optuna
-
 from ragc.optimizers.candidates.space import Candidate, SearchSpace
-from ragc.optimizers.search.parameters import suggest, to_parameters
+from ragc.optimizers.plan.average import random_candidates
+from ragc.optimizers.search.parameters import to_parameters
 from ragc.recipe.values import FILLED
 
 SCREENED, DRAWN = 16, 48
@@ -34,7 +34,7 @@ def differing_settings(
 
     Without `demos` no setting shows demonstrations of the search.
     """
-    candidates = [*space.screening(SCREENED), *_draws(space, seed)]
+    candidates = [*space.screening(SCREENED), *islice(random_candidates(space, seed), DRAWN)]
     if not demos:
         candidates = [
             replace(candidate, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED)
@@ -46,16 +46,6 @@ def differing_settings(
         candidate for mark, candidate in distinct.items() if mark != baseline.mark and usable(candidate)
     ]
     return [baseline, *_far_apart(space, baseline, others, most - 1)]
-
-
-def _draws(space: SearchSpace, seed: int) -> list[Candidate]:
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-    return [suggest(space, study.ask()) for _ in range(DRAWN)]
 
 
 def _far_apart(

@@ -14,7 +14,7 @@ from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target
 from ragc.targets.options import ServerOptions, TargetSpec
-from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
+from ragc.targets.probe import ProbeResult, load_or_probe
 from ragc.targets.thinking import check_rooms, room_of
 from ragc.task.requirements import lacking
 
@@ -68,17 +68,13 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         whole: Any = targets.build(spec.replace(options={**spec.options, **every}))
         opened.append(whole)
         await whole.open()  # which tells its context, that a request must fit
-        probe_result = await _probe(whole, again=again)
+        probe_result = await load_or_probe(whole, cache_home() / "probes", again=again)
     except (RagcError, ModuleNotFoundError) as error:
         return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")
     finally:
         for target in opened:
             await target.aclose()
     return _verdict(name, opened[0], options.lacks, probe_result)
-
-
-async def _probe(target: RawTarget, *, again: bool) -> ProbeResult:
-    return await load_or_probe(target, cache_home() / "probes", again=again)
 
 
 def _verdict(

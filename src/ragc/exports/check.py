@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from ragc.compiled.base import CompiledProgram
 
 
-def check(
-    compiled: CompiledProgram | ExportedProgram | Any, path: str | Path, *, format: str | None = None
-) -> str:
+def check(compiled: CompiledProgram | ExportedProgram | Any, path: str | Path) -> str:
     """Renders `compiled` again and compares it with the export at `path`; returns the id of its format.
 
-    A folder names its format; that of a single file is detected from its suffix, or else its content, unless
-    `format` is given. In a folder of several formats all are checked, and their ids returned with commas. A
-    program exported with cases is checked with the same cases. The worked example of an export is accepted if
-    its messages match its inputs.
+    A folder names its format; that of a single file is detected from its suffix, or else its content. In a
+    folder of several formats all are checked, and their ids returned with commas. A program exported with
+    cases is checked with the same cases. The worked example of an export is accepted if its messages match
+    its inputs.
 
     Raises ArtefactError with the first difference: the file, the line, the actual and the expected text.
     """
@@ -37,7 +35,7 @@ def check(
         bundle = export_bundle((format_of(id) for id in listed), _with_example(program, path))
         _compare_all(path, bundle.files)
         return ", ".join(bundle.names)
-    chosen = _format_at(path, program) if format is None or path.is_dir() else format_of(format)
+    chosen = _format_at(path, program)
     expected = export_tree(chosen, _with_example(program, path), file=path.is_file())
     if isinstance(expected, bytes) != path.is_file():
         kind = "a file" if path.is_file() else "a folder or not there"

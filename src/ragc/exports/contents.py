@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from ragc.core import outputs
 from ragc.errors import UsageError
 from ragc.exports.destination import GRAPH, VERSION
-from ragc.exports.formats.base import Format
+from ragc.exports.formats.base import Format, json_bytes
 from ragc.prompts.model import ExportedProgram
 
 README, EXAMPLE = "README.md", "example.json"
@@ -110,8 +109,3 @@ def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
             for prompt in program
         },
     }
-
-
-def json_bytes(value: Any) -> bytes:
-    """Returns `value` as indented JSON with a final newline."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

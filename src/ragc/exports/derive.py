@@ -140,15 +140,10 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 """Private-use characters that delimit the marker of an input."""
 
 
-def derive_export(
-    compiled: CompiledProgram | RagProgram,
-    *,
-    cases: Iterable[Case] = (),
-    example: Mapping[str, Any] | None = None,
-) -> ExportedProgram:
+def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Case] = ()) -> ExportedProgram:
     """Returns the ExportedProgram of `compiled`, a compiled program or one made in Python.
 
-    `cases` and `example` are for formats that include them. Raises NotExpressible when a prompt is not a
+    `cases` are for formats that include them. Raises NotExpressible when a prompt is not a
     fixed template, and ArtefactError when this version of ragc cannot build the program.
     """
     if isinstance(compiled, RagProgram):
@@ -177,7 +172,6 @@ def derive_export(
         note=_note(recipe) if any(prompt.demos for prompt in prompts.values()) else "",
         metric=_metric_of(recipe.get("search") or {}),
         cases=tuple(cases),
-        example=example,
     )
 
 

@@ -107,14 +107,22 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
     if slot.style == "plain":
         return f"{{{{ {_value(kind, name, slot.words)} }}}}"
     item = _value(kind, "item", ("true", "false"))
+    shown = f"{{{{ {item} }}}}"
+    if slot.style == "json" and kind == "text":
+        shown = f'"{{{{ {_add_escapes(item)} }}}}"'
+    return guard(slot.name, name) + loop(slot, name, shown)
+
+
+def loop(slot: Slot, name: str, shown: str) -> str:
+    """Returns Jinja2 and Nunjucks source that writes the list `name` in the style of `slot`; `shown` is the
+    source of one `item`.
+    """
     if slot.style == "lines":
         return (
-            f"{guard(slot.name, name)}{{% for item in {name} %}}[{{{{ loop.index }}}}] {{{{ {item} }}}}"
+            f"{{% for item in {name} %}}[{{{{ loop.index }}}}] {shown}"
             '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
         )
-    shown = f'"{{{{ {_add_escapes(item)} }}}}"' if kind == "text" else f"{{{{ {item} }}}}"
-    listed = f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
-    return guard(slot.name, name) + listed
+    return f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
 
 
 def guard(input: str, name: str) -> str:

@@ -1,8 +1,8 @@
 """Builds a report on a study, a compiled directory, or files of rows.
 
-STUDY      trials, best so far, dev scores by question; after its end verdict and test rows COMPILED
-verdict, scores, thresholds, provenance; and its study, if this machine has it ROWS       answers by question
-with traces; of two files or more the first and the last are compared
+- A study: trials, best so far, dev scores by question; after its end verdict and test rows.
+- A compiled directory: verdict, scores, thresholds, provenance; and its study, if this machine has it.
+- Rows: answers by question with traces; of two files or more the first and the last are compared.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ragc.reports.report import (
 )
 from ragc.reports.row_files import RunRows
 from ragc.reports.study import StudyFiles
+from ragc.reports.values import mapping, totals
 
 ROWS = ".jsonl"
 """The suffix of a file of rows."""
@@ -272,10 +273,7 @@ def _importances(
 def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[CostRow, ...]:
     costs = list(compiled_files.costs_in(_provenance(held), _run_json(held)))
     if trials:
-        total: dict[str, float] = {}
-        for trial in trials:
-            for name, amount in trial.counters.items():
-                total[name] = total.get(name, 0) + amount
+        total = totals(trial.counters for trial in trials)
         costs.append(CostRow(f"all {len(trials)} trials, replayed calls included", total))
     answered = [one for one in runs if one.answered]
     return (*costs, *questions.costs_of(answered))
@@ -325,13 +323,8 @@ def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence
     if split == "dev" or (trials and not provenance):
         yield verdicts.OPTIMISM_NOTE
     yield from (*limit_lines(provenance), *oracle_lines(provenance))
-    for text in (provenance.get("remarks"), _search(provenance).get("remarks")):
+    for text in (provenance.get("remarks"), mapping(provenance.get("search")).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
-
-
-def _search(provenance: dict[str, object]) -> dict[str, object]:
-    held = provenance.get("search")
-    return held if isinstance(held, dict) else {}
 
 
 def _no_questions(held: Inputs) -> list[str]:

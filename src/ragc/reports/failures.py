@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.metrics import METRICS, citations, crag, failures, retrieval
 from ragc.metrics.short_answer import normalise
+from ragc.reports.values import entries, mapping
 
 if TYPE_CHECKING:
     from ragc.task.answering import Row
@@ -126,7 +127,7 @@ def deciding_metric(rows: Iterable[Mapping[str, Any] | Row]) -> str:
     names = dict.fromkeys(
         name
         for row in rows
-        for name in _mapping(row if isinstance(row, Mapping) else row.to_json(), "scores")
+        for name in mapping((row if isinstance(row, Mapping) else row.to_json()).get("scores"))
     )
     return next(filter(_scores_answers, names), "")
 
@@ -135,7 +136,7 @@ def _group(row: Mapping[str, Any], metric: str) -> Group:
     prediction, failure = row.get("prediction"), row.get("failure")
     if not isinstance(prediction, str) or (isinstance(failure, str) and failure):
         return _unread(row)
-    scores = _mapping(row, "scores")
+    scores = mapping(row.get("scores"))
     by = metric or next(filter(_scores_answers, scores), "")
     if _number(scores, by) >= _FULL:
         return RIGHT
@@ -199,11 +200,11 @@ def _saw_answer(row: Mapping[str, Any], golds: Sequence[str]) -> bool | None:
         return _saw_passages(gold_ids, _texts(listed), in_text)
     if in_text is not None:
         return in_text
-    scores = _mapping(row, "scores")
+    scores = mapping(row.get("scores"))
     recall = max((_number(scores, name) for name in scores if _RECALL.fullmatch(name)), default=None)
     if recall is not None and (recall == 0 or recall >= _FULL):
         return recall > 0
-    return False if _mapping(row, "counters").get("searches") == 0 else None
+    return False if mapping(row.get("counters")).get("searches") == 0 else None
 
 
 def _saw_passages(gold_ids: set[str], listed: Sequence[str], in_text: bool | None) -> bool:
@@ -295,19 +296,14 @@ def _letters(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
 
 
-def _mapping(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = row.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
 def _number(scores: Mapping[str, Any], name: str) -> float:
     value = scores.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []
+    return [one for one in entries(value) if isinstance(one, Mapping)]
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+    return [one for one in entries(value) if isinstance(one, str)]

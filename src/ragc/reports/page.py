@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ LIMIT = 14 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class RenderedReport:
-    """The rendered report, and how many of its questions the page has; see `page_data.Packed`."""
+    """The rendered report, and how many of its questions the page has; see `page_data.PackedQuestions`."""
 
     html: str
     indexed: int = 0
@@ -67,11 +68,10 @@ def render(
     for line in after:
         write_line(row_line(line))
     n = len(report.questions)
-    rows = [{**row, "line": at} for at, row in enumerate(before, 1)]
-    rows += [{**row, "line": at} for at, row in enumerate(after, len(before) + n + 1)]
+    lines = [*enumerate(before, 1), *enumerate(after, len(before) + n + 1)]
     about = _about_metrics(report)
     data = {
-        "rows": [{key: value for key, value in row.items() if key != "line"} for row in rows],
+        "rows": [*before, *after],
         "metrics": about,
         "questions": n,
         "firstQuestion": len(before) + 1,
@@ -92,7 +92,7 @@ def render(
             index=Markup(packed.index),  # noqa: S704
             parts=[Markup(part) for part in packed.parts],  # noqa: S704
             packed=packed,
-            rows=_by_kind(rows),
+            rows=_by_kind({**row, "line": at} for at, row in lines),
             report=report,
             asked=n,
             max_detailed=min(n, MAX_DETAILED),
@@ -133,12 +133,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "figure": figure,
-        "signed": signed,
-        "amount": written_amount,
-        "money": money,
-    }
+    environment.filters |= {"figure": figure, "signed": signed, "amount": written_amount, "money": money}
     return environment
 
 
@@ -162,15 +157,9 @@ def _policy(scripts: Iterable[str]) -> str:
     )
 
 
-def _by_kind(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the rows by record; every kind of record but questions has a list."""
-    out: dict[str, list[dict[str, Any]]] = {
-        kind: []
-        for kind in (
-            "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
-            "slice", "threshold", "front", "cost", "budget", "group", "fact",
-        )
-    }  # fmt: skip
+def _by_kind(rows: Iterable[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
+    """Returns the rows by record; a kind without any has an empty list."""
+    out: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         out[row["row"]].append(row)
     return out

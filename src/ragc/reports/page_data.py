@@ -1,7 +1,7 @@
 """Packs the questions of a report into its page: an index of all of them, and details in parts.
 
-INDEX    the columns that the table shows and searches: ids, cut texts, scores, groups; one JSON object PARTS
-details of consecutive questions, a JSON object each: texts, traces
+    INDEX    the columns that the table shows and searches: ids, cut texts, scores, groups; one JSON object
+    PARTS    details of consecutive questions, a JSON object each: texts, traces
 
 A small report has them as they are. In a large one each is compressed (zlib, then base64), and the page
 unpacks a part when one of its questions is opened. Texts are cut, and finally details left out, so that the
@@ -101,14 +101,15 @@ def pack(report: Report, put: PutLine, limit: int) -> PackedQuestions:
     parts.close()
     whole = index.size(INDEX_CUTS[0]) + parts.plain_bytes <= min(MAX_PLAIN, limit)
     if whole:
-        text, index_cut, indexed = (
-            index.written(len(index), INDEX_CUTS[0]),
-            index.cut_at(INDEX_CUTS[0]),
-            len(index),
-        )
-        detailed = min(indexed, MAX_DETAILED)
         return PackedQuestions(
-            text, tuple(parts.plain), tuple(parts.starts), False, indexed, detailed, cut, index_cut
+            index.written(len(index), INDEX_CUTS[0]),
+            tuple(parts.plain),
+            tuple(parts.starts),
+            compressed=False,
+            indexed=len(index),
+            detailed=min(len(index), MAX_DETAILED),
+            cut=cut,
+            index_cut=index.cut_at(INDEX_CUTS[0]),
         )
     packed, index_cut, indexed = index.packed(int(limit * INDEX_SHARE))
     held = parts.fitting(limit - len(packed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ from ragc.reports.report import (
     Score,
 )
 from ragc.reports.row_files import RunRows
-from ragc.reports.values import entries, number, text
+from ragc.reports.values import entries, number, text, totals
 
 MAX_METRICS = 40
 """Metrics of which a report gives scores, intervals and tests; rows with more have their first ones there."""
@@ -76,9 +76,10 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
     seen = list(values) or [0.0]
     least, greatest = min(seen), max(seen)
     bounds = known.bounds if known else (0.0, 1.0)
+    better = known is None or known.higher_is_better
     if bounds is None:
-        return known is None or known.higher_is_better, None if least >= 0 else (least, greatest)
-    return known is None or known.higher_is_better, (min(bounds[0], least), max(bounds[1], greatest))
+        return better, None if least >= 0 else (least, greatest)
+    return better, (min(bounds[0], least), max(bounds[1], greatest))
 
 
 _known = lru_cache(maxsize=1024)(known_metric)
@@ -95,20 +96,6 @@ def shown_metrics(runs: Sequence[RunRows], first: Iterable[str] = ()) -> tuple[s
     return tuple(ordered)[:MAX_METRICS]
 
 
-def score_of(
-    run: str,
-    split: str,
-    metric: str,
-    values: Sequence[float],
-    seed: int = SEED,
-    groups: Sequence[str] | None = None,
-) -> Score:
-    """Returns the mean of `metric` over `values`, with its interval; `groups` are those of `mean_ci`."""
-    _, bounds = metric_of(metric, values)
-    interval = mean_ci(values, seed=seed, bounds=bounds, groups=groups)
-    return Score(run, split, metric, interval.mean, interval.low, interval.high, interval.n)
-
-
 def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iterator[Score]:
     """Yields the scores of every run by the metrics `names`."""
     for metric in names:
@@ -117,9 +104,11 @@ def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iter
             values = [score for score in scores if score is not None]
             if values:
                 labels = labels_where(list(one.run.groups.values()), scores)
-                score = score_of(one.name, split, metric, values, one.run.seed, labels)
+                bounds = metric_of(metric, values)[1]
+                mean = mean_ci(values, seed=one.run.seed, bounds=bounds, groups=labels)
                 beside = one.agreement.metrics.get(metric) if one.agreement else None
-                yield replace(score, agreement=beside.to_json()) if beside else score
+                agreement = beside.to_json() if beside else {}
+                yield Score(one.name, split, metric, mean.mean, mean.low, mean.high, mean.n, agreement)
 
 
 def differences_of(
@@ -161,15 +150,10 @@ def differences_of(
 
 def costs_of(runs: Sequence[RunRows]) -> tuple[CostRow, ...]:
     """Returns the sums of the counters of each run."""
-    out = []
-    for one in runs:
-        total: dict[str, float] = {}
-        for row in one.run.answered.values():
-            for name, value in row.counters.items():
-                if (amount := number(value)) is not None:
-                    total[name] = total.get(name, 0) + amount
-        out.append(CostRow(one.name, {name: round(amount, 6) for name, amount in total.items()}))
-    return tuple(out)
+    sums = ((one.name, totals(row.counters for row in one.run.answered.values())) for one in runs)
+    return tuple(
+        CostRow(name, {kind: round(sum_, 6) for kind, sum_ in total.items()}) for name, total in sums
+    )
 
 
 _NO_ROW: Mapping[str, Any] = {}

@@ -263,20 +263,6 @@ class QuestionLines(Protocol):
         ...
 
 
-class NoQuestions:
-    """The questions of a report that has none."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[QuestionLine]:
-        return iter(())
-
-    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """Returns no question, whatever `places` are."""
-        return iter(())
-
-
 @dataclass(frozen=True, slots=True)
 class ReportFact:
     """A fact on the origin of the report: a name and its value, under a heading."""
@@ -298,6 +284,7 @@ class Report:
     title: str
     subject: str
     verdict: Verdict
+    questions: QuestionLines
     metric: str = ""
     split: str = ""
     runs: tuple[str, ...] = ()
@@ -316,20 +303,13 @@ class Report:
     costs: tuple[CostRow, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
     groups: tuple[GroupCount, ...] = ()
-    questions: QuestionLines = field(default_factory=NoQuestions)
     facts: tuple[ReportFact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     search_gaps: tuple[str, ...] = ()
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines of the JSONL: first the report itself, then its records in page order."""
-        yield from self.lines_before_questions()
-        yield from (question_fields(question) for question in self.questions)
-        yield from self.lines_after_questions()
-
     def lines_before_questions(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines up to the first question."""
+        """Yields the lines of the JSONL up to the first question: the report itself, then its records."""
         about = {
             name: getattr(self, name)
             for name in (

@@ -28,6 +28,7 @@ from ragc.metrics.reports.runs import RunRow, ScoredRun
 from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
+from ragc.reports.questions import metric_of
 
 WORST_SHOWN = 3
 """Questions of a group that are shown, by default."""
@@ -75,18 +76,12 @@ class RowsSummary:
         return describe("RowsSummary", repr(self.run.name), quantity(self.n, "question"), **counts)
 
     def _repr_html_(self) -> str:
-        return notebook.table(
-            f"{self.run.name}: {self.headline}",
-            self.table()[0],
-            self.table()[1:],
-            [
-                *(
-                    f"{name} {_interval(name, value)}, n={value.n_text}"
-                    for name, value in self.metrics.items()
-                ),
-                *self.run.remarks,
-            ],
-        )
+        head, *groups = self.table()
+        notes = [
+            f"{name} {interval(name, value.mean, value.low, value.high)}, n={value.n_text}"
+            for name, value in self.metrics.items()
+        ]
+        return notebook.table(f"{self.run.name}: {self.headline}", head, groups, [*notes, *self.run.remarks])
 
     @property
     def n(self) -> int:
@@ -168,12 +163,12 @@ def summarize(
     grouped: dict[str, list[RunRow]] = {}
     for row in rows:
         grouped.setdefault(group_of(row, by).id, []).append(run.answered[row["id"]])
-    groups = tuple(
-        GroupedQuestions(group, tuple(grouped[group.id]), _worst(grouped[group.id], by, worst))
-        for group in GROUPS
-        if group.id in grouped
-    )
-    return RowsSummary(run, _intervals(run), by, groups, _agreement(Path(path), run, labels))
+    groups = []
+    for group in GROUPS:
+        if held := grouped.get(group.id):
+            by_score = sorted(held, key=lambda row: row.scores.get(by) or 0.0)
+            groups.append(GroupedQuestions(group, tuple(held), tuple(by_score[:worst])))
+    return RowsSummary(run, _intervals(run), by, tuple(groups), _agreement(Path(path), run, labels))
 
 
 def _agreement(path: Path, run: ScoredRun, labels: str | Path | None) -> LabelAgreement | None:
@@ -187,10 +182,6 @@ def _agreement(path: Path, run: ScoredRun, labels: str | Path | None) -> LabelAg
     return held.agreement(run)
 
 
-def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
-    return tuple(sorted(rows, key=lambda row: row.scores.get(by) or 0.0)[:most])
-
-
 def _intervals(run: ScoredRun) -> dict[str, Interval]:
     """Returns the mean of each metric, with its interval, without metrics that apply to no question."""
     scores = {name: list(run.scores(name).values()) for name in run.metrics}
@@ -200,7 +191,7 @@ def _intervals(run: ScoredRun) -> dict[str, Interval]:
         values = [score for score in column if score is not None]
         if values:
             means[name] = _pooled(name, scores, labels, run.seed) or mean_ci(
-                values, seed=run.seed, bounds=_bounds(name, values), groups=labels_where(labels, column)
+                values, seed=run.seed, bounds=metric_of(name, values)[1], groups=labels_where(labels, column)
             )
     return means
 
@@ -217,18 +208,6 @@ def _pooled(
         return pooled_ci(columns, metric.combine, seed=seed, groups=labels)
     except UsageError:  # scores that the metric does not give
         return None
-
-
-def _bounds(name: str, values: Sequence[float]) -> tuple[float, float] | None:
-    """Returns the bounds of the metric `name`, widened to `values` outside; None for costs, which have no
-    maximum.
-    """
-    least, greatest = min(values), max(values)
-    metric = known_metric(name)
-    bounds = metric.bounds if metric else (0.0, 1.0)
-    if bounds is None:
-        return None if least >= 0 else (least, greatest)
-    return min(bounds[0], least), max(bounds[1], greatest)
 
 
 def _question(row: RunRow, metric: str) -> dict[str, Any]:
@@ -253,7 +232,3 @@ def _answer(row: RunRow) -> str:
 
 def _short(text: str) -> str:
     return shorten(text, MAX_CELL_CHARS)
-
-
-def _interval(metric: str, value: Interval) -> str:
-    return interval(metric, value.mean, value.low, value.high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,20 @@ def study_of(compiled: Path, provenance: Mapping[str, Any]) -> StudyFiles | None
 def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
-    try:
+    with _reading(path):
         return mapping(json.loads(inputs.read_bytes(path, within=home)))
+
+
+def _json_lines(path: Path, home: Path) -> list[Any]:
+    with _reading(path):
+        content = inputs.read_bytes(path, within=home).decode("utf-8")
+        return [json.loads(line) for line in content.split("\n") if line.strip()]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(
             f"{path} cannot be read ({type(error).__name__}); compile again, which replays what was answered."
@@ -260,7 +273,7 @@ def runs_on_test(files: StudyFiles) -> list[RunRows]:
 def runs_on_dev(files: StudyFiles) -> list[RunRows]:
     """Returns baseline and best trial on the dev questions that both answered: scores without answers.
 
-    None if the questions of the study are not recorded, as by older versions.
+    Empty if the questions of the study are not recorded, as by older versions.
     """
     path, best = files.directory / DEV, (files.status.best or {}).get("trial")
     results = {trial.number: trial for trial in files.results}
@@ -281,13 +294,3 @@ def runs_on_dev(files: StudyFiles) -> list[RunRows]:
 def _scored(questions: Sequence[Any], trial: TrialResult) -> Iterator[dict[str, Any]]:
     for question, scores in zip(questions, trial.scores, strict=False):
         yield {**mapping(question), "scores": dict(scores)}
-
-
-def _json_lines(path: Path, home: Path) -> list[Any]:
-    try:
-        content = inputs.read_bytes(path, within=home).decode("utf-8")
-        return [json.loads(line) for line in content.split("\n") if line.strip()]
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArtefactError(
-            f"{path} cannot be read ({type(error).__name__}); compile again, which replays what was answered."
-        ) from None

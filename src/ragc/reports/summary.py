@@ -14,7 +14,7 @@ from ragc.programs import METHODS
 from ragc.reports.report import BudgetLine, CostRow, ReportFact, Setting, ShownPrompt, Trial
 from ragc.reports.row_files import RunRows
 from ragc.reports.study import params_of
-from ragc.reports.values import amount, entries, mapping, money, number, text, written_amount
+from ragc.reports.values import amount, entries, mapping, money, number, text, totals, written_amount
 
 SUMMARY = "summary"
 """The section of the facts that stand on the first screen."""
@@ -110,7 +110,7 @@ def facts_of_summary(
             ", ".join(listed) or f"{questions:,} {split if split != 'rows' else ''}".strip(),
         )
     charged = {line.kind: line.spent for line in budget}
-    total = costs[0].amounts if provenance and costs else _summed(costs)
+    total = costs[0].amounts if provenance and costs else totals(cost.amounts for cost in costs)
     counted = number(mapping(provenance.get("counters")).get("usd"))
     charges = mapping(run.get("charged"))  # of a compiled program without its study
     counted = amount(charges.get("usd")) if charges else number(total.get("usd", counted))
@@ -125,14 +125,6 @@ def facts_of_summary(
     seconds = amount(run.get("seconds")) or 60 * charged.get("minutes", 0)
     if seconds:
         yield ReportFact(SUMMARY, "seconds", f"{seconds:,.1f}")
-
-
-def _summed(costs: Sequence[CostRow]) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for cost in costs:
-        for name, value in cost.amounts.items():
-            total[name] = total.get(name, 0) + value
-    return total
 
 
 def _models(provenance: Mapping[str, Any], recipe: str) -> list[str]:

@@ -47,6 +47,16 @@ def amount(value: Any) -> float:
     return number(value) or 0
 
 
+def totals(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the sums of the numbers in `rows`, by name."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        for name, value in row.items():
+            if (added := number(value)) is not None:
+                sums[name] = sums.get(name, 0) + added
+    return sums
+
+
 def plain(value: Any, depth: int = DEEPEST) -> Any:
     """Returns `value` as JSON that a browser reads: finite numbers, texts as keys, and no deep nesting."""
     if value is None or isinstance(value, bool | str):

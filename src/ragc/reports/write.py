@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +49,7 @@ class WrittenReport:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc report --json`."""
-        return {
-            "page": str(self.page),
-            "rows": str(self.rows),
-            "headline": self.headline,
-            "questions": self.questions,
-            "bytes": self.bytes,
-            "gaps": list(self.gaps),
-            "cut": self.cut,
-            "indexed": self.indexed,
-            "detailed": self.detailed,
-        }
+        return {**asdict(self), "page": str(self.page), "rows": str(self.rows), "gaps": list(self.gaps)}
 
 
 def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool = False) -> WrittenReport:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI, Request, Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -293,8 +294,7 @@ class TakesUpTraces:
             return
         from opentelemetry import context, propagate
 
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        token = context.attach(propagate.extract(headers))
+        token = context.attach(propagate.extract(Headers(scope=scope)))
         try:
             await self._app(scope, receive, send)
         finally:

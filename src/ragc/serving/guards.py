@@ -7,13 +7,14 @@ after DNS rebinding a `Host` with its own name; both are refused. Cross-origin h
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragc.serving.errors import ApiError, JsonResponse
@@ -43,7 +44,7 @@ class Guards:
                 await self._app(scope, receive, send)
             return
         try:
-            headers = RequestHeaders(scope)
+            headers = Headers(scope=scope)
             self._check_source(headers)
             key = self._key(scope["path"], headers)
             if scope["method"] == "POST":
@@ -58,8 +59,8 @@ class Guards:
         finally:
             client.reset(token)
 
-    def _check_source(self, headers: RequestHeaders) -> None:
-        host = headers.get("host")
+    def _check_source(self, headers: Headers) -> None:
+        host = headers.get("host", "")
         names = {"localhost", self._settings.host, *self._settings.allowed_hosts}
         name = _without_port(host)
         if not (name in names or _is_address(name)):
@@ -70,11 +71,11 @@ class Guards:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise ApiError(403, "Requests from pages of another site are refused.", code="origin")
 
-    def _key(self, path: str, headers: RequestHeaders) -> str:
+    def _key(self, path: str, headers: Headers) -> str:
         """Returns the digest of the client's key. Raises ApiError if one is needed and missing or wrong."""
         if not self._settings.key_digests or path in OPEN_PATHS:
             return ""
-        scheme, _, key = headers.get("authorization").partition(" ")
+        scheme, _, key = headers.get("authorization", "").partition(" ")
         digest = sha256(key.strip().encode("utf-8", "surrogateescape")).digest()
         # Every digest is compared, so that the time says nothing of which one it is.
         matches = sum([compare_digest(digest, known) for known in self._settings.key_digests])
@@ -87,9 +88,9 @@ class Guards:
             )
         return digest.hex()
 
-    async def _read(self, headers: RequestHeaders, receive: Receive) -> bytes:
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
         """Returns the whole body."""
-        kind = headers.get("content-type").partition(";")[0].strip().lower()
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError(415, "The body must be of type application/json.", code="content_type")
         if headers.get("content-encoding", "identity") != "identity":
@@ -112,18 +113,6 @@ class Guards:
         # The rest of the body is not read, so the connection cannot be used again.
         message = f"The body is over {self._settings.max_body:,} bytes."
         return ApiError(413, message, code="too_large", headers={"Connection": "close"})
-
-
-class RequestHeaders:
-    """The headers of a request by their names in small letters; of several of one name, the first."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._values: Mapping[bytes, bytes] = dict(reversed(scope["headers"]))
-
-    def get(self, name: str, default: str = "") -> str:
-        """Returns the value of `name`."""
-        value = self._values.get(name.encode())
-        return default if value is None else value.decode("latin-1")
 
 
 def _handing_on(body: bytes, receive: Receive) -> Receive:

@@ -57,26 +57,14 @@ class Server(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serves until it is stopped: by `should_exit`, or in the main thread by SIGTERM or SIGINT."""
-        with self._signals():
+        is_main = threading.current_thread() is threading.main_thread()
+        with handling_signals(self._stop) if is_main else contextlib.nullcontext():
             event_loop.run(self.serve(sockets or [self._listener]))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """As the base class, which would handle signals on the loop's thread, where none arrive."""
         yield
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the server as they should: without the status of an error."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {one: signal.signal(one, self._stop) for one in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Stops after the requests in flight; at a second interrupt at once."""
@@ -88,6 +76,17 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._listening(address_of(self._listener))
+
+
+@contextlib.contextmanager
+def handling_signals(stop: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Gives SIGTERM and SIGINT to `stop`, so that a process does not end with the status of an error."""
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def listen(settings: Settings) -> socket.socket:

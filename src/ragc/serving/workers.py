@@ -33,7 +33,7 @@ from ragc.errors import RagcError
 from ragc.serving.app import build_app
 from ragc.serving.metrics import WORKERS_ENV
 from ragc.serving.programs import open_programs
-from ragc.serving.run import Server, address_of, listen
+from ragc.serving.run import Server, address_of, handling_signals, listen
 from ragc.serving.settings import Settings
 
 LOOK_S = 0.1
@@ -85,18 +85,16 @@ class _Workers:
 
     def run(self, begun: Callable[[], object]) -> None:
         """Runs them until a signal; `begun` is called once they are started."""
-        before = {one: signal.signal(one, self._stop) for one in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            for _ in range(self._settings.workers):
-                self._start()
-            begun()
-            while not self._ending:
-                self._replace_dead()
-                time.sleep(LOOK_S)
-        finally:
-            self._end()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+        with handling_signals(self._stop):
+            try:
+                for _ in range(self._settings.workers):
+                    self._start()
+                begun()
+                while not self._ending:
+                    self._replace_dead()
+                    time.sleep(LOOK_S)
+            finally:
+                self._end()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._at_once = self._ending and number == signal.SIGINT

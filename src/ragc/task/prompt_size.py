@@ -40,6 +40,11 @@ def passage_tokens(knobs: Mapping[str, Value]) -> int:
     return min([passages, *(int(knobs[name]) for name in BUDGETS if knobs.get(name))])
 
 
+def prompt_tokens(knobs: Mapping[str, Value], demos: int) -> int:
+    """Estimates the tokens of a prompt: its passages, and `demos` demonstrations of a passage each."""
+    return passage_tokens(knobs) + demos * chunk_tokens(knobs)
+
+
 def longest_prompt(program: RagProgram, knobs: Mapping[str, Value], questions: Iterable[Question]) -> int:
     """Returns the tokens of the longest prompt of any predictor of `program`, which has `knobs`."""
     longest = max((question.question for question in questions), key=len, default="")

@@ -29,7 +29,7 @@ from ragc.corpora.files.rows import rows
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
 from ragc.programs.question_writer.file import CORPUS, QUESTIONS
-from ragc.programs.question_writer.log import columns_of, has_answer
+from ragc.programs.question_writer.log import answers_in, columns_of
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import load, parse, read_tables, set_keys
 from ragc.targets.base import Target
@@ -359,7 +359,7 @@ def _questions_in(path: Path, target: Path) -> _Questions:
     names = {str(name).strip().casefold(): str(name) for name in first.values}
     log = columns_of(path, names)
     readable = [row for row in file_rows if not row.problems]
-    answered = bool(log.answers) and all(has_answer(row.values.get(log.answers)) for row in readable)
+    answered = bool(log.answers) and all(answers_in(row.values.get(log.answers)) for row in readable)
     if log.thumbs or not answered:
         return _Questions(plan=question_set.Plan(log=(path, log, file_rows)))
     columns = {

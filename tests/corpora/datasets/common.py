@@ -58,6 +58,12 @@ def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
     return [named[i] for i in ids]
 
 
+def samples(loaded: Dataset) -> list[tuple[str, tuple[str, ...], list[str]]]:
+    """Ids, answers and titles of the gold passages of questions 0, 9 and the last one."""
+    chosen = [loaded.questions[n] for n in (0, 9, -1)]
+    return [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in chosen]
+
+
 def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:
     """A row of ARC or OpenBookQA."""
     choices = [{"text": text, "label": label} for label, text in options.items()]

@@ -8,14 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.llamaindex import TAKEN
 from ragc.programs import method
 from ragc.programs.knobs import LAYOUTS
-from ragc.prompts.model import Input, NotExpressible
 from tests.exports.common import build_program, capture_messages
-from tests.exports.drawn import consumer, export_alone, file_of
+from tests.exports.drawn import consumer, file_of
 from tests.exports.formats.readers import llamaindex as rendered
-from tests.prompts.test_render import typed
 
 RichPromptTemplate = consumer("llama_index.core.prompts").RichPromptTemplate
 
@@ -57,11 +54,3 @@ def test_it_holds_what_a_caller_needs() -> None:
     assert header["parameters"] == prompt.parameters()
     assert header["input_schema"] == prompt.input_schema
     assert set(RichPromptTemplate(text).template_vars) == {"question", "passages"}
-
-
-@pytest.mark.parametrize("name", TAKEN)
-def test_an_input_that_llamaindex_cannot_be_given_is_refused(name: str) -> None:
-    _, prompt = typed("minimal")
-    odd = replace(prompt, inputs=(*prompt.inputs, Input(name)))
-    with pytest.raises(NotExpressible, match=f"LlamaIndex has a use of its own for {name!r}"):
-        file_of("llamaindex", export_alone(odd), odd)

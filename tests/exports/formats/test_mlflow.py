@@ -10,11 +10,11 @@ import dspy
 import pytest
 
 from ragc.exports.derive import derive_export, prompt_of
-from ragc.exports.formats.mlflow import MOST, TAKEN
+from ragc.exports.formats.mlflow import MOST
 from ragc.programs import method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import Input, NotExpressible, TemplateMessage
+from ragc.prompts.model import NotExpressible, TemplateMessage
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.exports.common import build_program
 from tests.exports.drawn import consumer, export_alone, file_of
@@ -81,11 +81,3 @@ def test_the_longest_prompt_that_mlflow_stores(more: int) -> None:
             mlflow_prompt(file_of("mlflow", export_alone(long), long)).template[0]["content"]
             == system.fixed_text
         )
-
-
-@pytest.mark.parametrize("name", TAKEN)
-def test_an_input_that_mlflow_cannot_be_given_is_refused(name: str) -> None:
-    _, prompt = typed("minimal")
-    odd = replace(prompt, inputs=(*prompt.inputs, Input(name)))
-    with pytest.raises(NotExpressible, match=f"MLflow has a use of its own for {name!r}"):
-        file_of("mlflow", export_alone(odd), odd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,17 +14,10 @@ from ragc.programs.base import RagProgram
 from ragc.programs.baselines.flare import doubtful_spans, drop_unsure, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
-from ragc.records import Hit, Passage
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, ScriptedTarget
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import ScriptedTarget
+from tests.programs.baselines.common import Echo, tokens
 from tests.support.requests import last_output
-
-
-class Echo(ListSource):
-    """A source whose passages are about the query, so that no two searches lead to the same request."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        return tuple(Hit(Passage(f"{query} {i}", "", f"text on {query}"), 1.0) for i in range(k))
 
 
 def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
@@ -35,10 +27,7 @@ def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
 
 def sentence(*pairs: tuple[str, float]) -> Reply:
     """A reply whose sentence is made of `pairs` of text and probability."""
-    pairs = (('{"sentence": "', 1.0), *pairs, ('"}', 1.0))
-    return Reply(
-        "".join(text for text, _ in pairs), logprobs=tuple(TokenLogprob(t, math.log(p)) for t, p in pairs)
-    )
+    return tokens(('{"sentence": "', 1.0), *pairs, ('"}', 1.0))
 
 
 UNSURE = sentence(("Ann", 0.9), (" Lee", 0.3), (" sang in", 0.9), (" 19", 0.2), ("01", 0.1), (".", 0.3))

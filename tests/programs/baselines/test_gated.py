@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ragc import metrics
@@ -25,6 +24,7 @@ from ragc.programs.trace import Call, Note
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
 from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
+from tests.support.embedders import WordEmbedder
 
 PASSAGES = [Passage(f"p{i}", f"Title {i}", f"text {i} end") for i in range(5)]
 LABELS = [("capital town", "worse"), ("river length", "better")]
@@ -91,13 +91,6 @@ def test_that_bm25_stands_in_for_an_encoder_is_noted_and_counted() -> None:
 
 
 def test_train_questions_are_compared_by_the_embedder_of_a_source_where_there_is_one() -> None:
-    class Towns:
-        model, fingerprint, query_prefix, passage_prefix, dimensions = "towns", "towns", "", "", 2
-
-        def embed(self, texts: Any) -> Any:
-            rows = [[1.0, 0.0] if "Paris" in text or "seat" in text else [0.0, 1.0] for text in texts]
-            return np.array(rows, np.float32)
-
     pairs = [
         *((f"the seat of a government {i}", "worse") for i in range(5)),
         *((f"of Paris? {i}", "better") for i in range(3)),
@@ -108,7 +101,7 @@ def test_train_questions_are_compared_by_the_embedder_of_a_source_where_there_is
         ("bm25", 1, "by BM25 in the place of an encoder, 8 better, 0 worse: retrieve"),
     ):
         source: Any = ListSource(PASSAGES)
-        source.embedder = Towns()
+        source.embedder = WordEmbedder("towns", "Paris", "seat")
         program = labelled(pairs=pairs, source=source, encoder=encoder)
         prediction = program(question="capital of Paris?")
         assert (prediction.counters["retrieved"], prediction.counters["skr_bm25"]) == (

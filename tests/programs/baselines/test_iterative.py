@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import dspy
-import numpy as np
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
@@ -22,7 +21,8 @@ from ragc.records import Hit, Passage
 from ragc.signatures.answer import FORMATS
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
-from tests.support.sources import BrokenSource
+from tests.support.embedders import WordEmbedder
+from tests.support.sources import BrokenSource, numbered_passages, numbered_source
 
 AT = "ragc.programs.baselines."
 METHODS = {
@@ -38,7 +38,7 @@ class Cut(ListSource):
     """Notes how it is cut."""
 
     def __init__(self, n: int) -> None:
-        super().__init__(passages("p", n))
+        super().__init__(numbered_passages("p", n))
         self.cuts: list[tuple[int, float]] = []
 
     def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
@@ -69,19 +69,15 @@ class Echo(ListSource):
         return tuple(Hit(Passage(hit.passage.id, query, hit.passage.text), hit.score) for hit in hits)
 
 
-def passages(name: str, n: int) -> list[Passage]:
-    return [Passage(f"{name}{i}", f"Title {name}{i}", f"text {name}{i}") for i in range(n)]
-
-
 def sources(local: Any = None, web: Any = None) -> dict[str, Any]:
-    return {"local": local or ListSource(passages("l", 9)), "web": web or ListSource(passages("w", 9))}
+    return {"local": local or numbered_source("l", 9), "web": web or numbered_source("w", 9)}
 
 
 def build_program(
     id: str, target: ScriptedTarget, source_map: dict[str, Any] | None = None, **knobs: Any
 ) -> RagProgram:
     if source_map is None:
-        source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
+        source_map = sources(Echo(numbered_passages("l", 9)) if id == "iter_retgen" else None)
     if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
         knobs = {"cot": False, **knobs}
     return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
@@ -311,7 +307,7 @@ def test_iter_retgen_discards_the_passages_of_earlier_rounds() -> None:
             return (Hit(self.passages["one" in query], 1.0),)
 
     target = ScriptedTarget([{"answer": "one"}, {"answer": "two"}])
-    prediction = build_program("iter_retgen", target, sources(Turning(passages("l", 2))), rounds=2)(
+    prediction = build_program("iter_retgen", target, sources(Turning(numbered_passages("l", 2))), rounds=2)(
         question="Capital?"
     )
     assert [p.id for p in prediction.passages] == ["l1"]
@@ -448,17 +444,10 @@ def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
 
 
 def test_iter_retgen_orders_by_the_embedder_of_a_source_where_there_is_one() -> None:
-    class Zebras:
-        model, fingerprint, query_prefix, passage_prefix, dimensions = "zebras", "zebras", "", "", 2
-
-        def embed(self, texts: Any) -> Any:
-            rows = [[1.0, 0.0] if "zebra" in text or "Whose" in text else [0.0, 1.0] for text in texts]
-            return np.array(rows, np.float32)
-
     pages = [Passage("a", "", "The house of the old man."), Passage("b", "", "A zebra.")]
     for encoder, first in (("auto", "b"), ("bm25", "a")):
         source: Any = ListSource(pages)
-        source.embedder = Zebras()
+        source.embedder = WordEmbedder("zebras", "zebra", "Whose")
         target = ScriptedTarget([{"answer": "his"}] * 2)
         program = build_program("iter_retgen", target, sources(source), rounds=2, top_k=1, encoder=encoder)
         assert [p.id for p in program(question="Whose house?").passages] == [first]
@@ -484,7 +473,7 @@ def test_react_lets_the_model_choose_a_source_and_finish() -> None:
 
 def test_react_concat_shows_what_both_sources_find_and_searches_them_at_once() -> None:
     both = asyncio.Barrier(2)
-    source_map = sources(Meeting(passages("l", 3), both), Meeting(passages("w", 3), both))
+    source_map = sources(Meeting(numbered_passages("l", 3), both), Meeting(numbered_passages("w", 3), both))
     target = ScriptedTarget([step("search", "house"), step("finish", "Ann")])
     prediction = build_program("react", target, source_map, tools="concat", k_local=2, k_web=1)(
         question="Whose house?"
@@ -583,7 +572,7 @@ def test_react_trims_the_longest_observation_first_and_then_the_oldest_step() ->
 def test_react_leaves_out_the_oldest_step_when_no_passage_is_left_to_trim() -> None:
     replies = [step("local", "one", "old " * 100), step("local", "two", "new " * 100), step("finish", "x")]
     target = ScriptedTarget(replies, context_tokens=520)
-    prediction = build_program("react", target, sources(ListSource(passages("l", 1))))(
+    prediction = build_program("react", target, sources(ListSource(numbered_passages("l", 1))))(
         question="Whose house?"
     )
     assert (prediction.answer, prediction.passages, prediction.counters["trimmed"]) == (
@@ -630,9 +619,10 @@ def test_vanilla_sources_shows_the_sources_used_local_first(used: str, shown: li
 
 def test_vanilla_sources_searches_at_once_and_shows_a_shared_passage_once() -> None:
     both = asyncio.Barrier(2)
-    shared = passages("s", 1)
+    shared = numbered_passages("s", 1)
     source_map = sources(
-        Meeting([*shared, *passages("l", 1)], both), Meeting([*shared, *passages("w", 1)], both)
+        Meeting([*shared, *numbered_passages("l", 1)], both),
+        Meeting([*shared, *numbered_passages("w", 1)], both),
     )
     prediction = build_program("vanilla_sources", ScriptedTarget([{"answer": "x"}]), source_map)(
         question="Capital?"
@@ -668,7 +658,7 @@ def test_vanilla_sources_trims_the_web_first() -> None:
 
 
 def test_vanilla_sources_names_the_knob_that_avoids_a_missing_source() -> None:
-    only_local = {"local": ListSource(passages("l", 2))}
+    only_local = {"local": ListSource(numbered_passages("l", 2))}
     with pytest.raises(
         UsageError, match=r"sources_used = 'both' searches a source named 'web'.*sources\.web"
     ):
@@ -682,13 +672,15 @@ def test_vanilla_sources_names_the_knob_that_avoids_a_missing_source() -> None:
 
 def test_react_without_the_web_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(UsageError, match=r"\[sources\.web\]"):
-        build_program("react", ScriptedTarget([]), {"local": ListSource(passages("l", 2))})
+        build_program("react", ScriptedTarget([]), {"local": ListSource(numbered_passages("l", 2))})
 
 
 def test_iter_retgen_searches_with_a_reasoned_draft_by_default() -> None:
     replies = [{"reasoning": f"Ann built house {i}.", "answer": "Ann"} for i in range(3)]
     target = ScriptedTarget(replies)
-    program = METHODS["iter_retgen"].build(Runtime({"main": target}, sources(Echo(passages("l", 9)))))
+    program = METHODS["iter_retgen"].build(
+        Runtime({"main": target}, sources(Echo(numbered_passages("l", 9))))
+    )
     prediction = program(question="Whose house?")
     assert [query for _, query, _ in list_searches(prediction)] == [
         "Whose house?",

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,20 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases as some
 from tests.paths import SHARED_DATA
-from tests.programs.ggatrieval.annotations import NO_PARTS, NO_PIECES, PARTS, PIECES
+
+Annotated = Mapping[str, Mapping[str, list[str]]]
+
+ANNOTATIONS: Mapping[str, Annotated] = json.loads(
+    Path(__file__).with_name("annotations.json").read_text("utf-8")
+)
+PARTS, NO_PARTS, PIECES, NO_PIECES = ANNOTATIONS.values()
+"""Texts by file and id of real questions and passages, which are read where they lie.
+
+Written by hand, in the forms in which people and models give them, before the checks that they test: parts
+of questions (a comma stands between two of one slot), what is none (invented, of another question, or with a
+fact changed), pieces of passages as models copy them, and what is none (invented, words of the question, or
+with a fact changed).
+"""
 
 pytestmark = pytest.mark.skipif(
     not all((SHARED_DATA / file).is_file() for file in (*PARTS, *PIECES)),
@@ -26,7 +40,6 @@ pytestmark = pytest.mark.skipif(
 SLOTS = (
     "subject", "predicate", "object", "predicative", "attributive", "adverbial", "complement", "apposition",
 )  # fmt: skip
-Annotated = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -214,27 +215,13 @@ def test_every_choice_by_log_probabilities_sends_the_same_requests() -> None:
 
 @pytest.mark.parametrize(("reasons", "answer"), [(0.0, "Lyon"), (-9.0, "Nice")])
 def test_perplexity_counts_the_reasoning_too(reasons: float, answer: str) -> None:
-    def lyon(request: ChatRequest) -> Reply:
-        parts = [
-            ('{"reasoning": "', -9.0),
-            ("so", reasons),
-            ('", "answer": "', -9.0),
-            ("Lyon", -0.1),
-            ('"}', -9.0),
-        ]
-        return Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
+    def reasoned(town: str, reason: float, sure: float) -> Callable[[ChatRequest], Reply]:
+        keys = ('{"reasoning": "', '", "answer": "', '"}')
+        parts = [(keys[0], -9.0), ("so", reason), (keys[1], -9.0), (town, sure), (keys[2], -9.0)]
+        reply = Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
+        return lambda request: reply
 
-    def nice(request: ChatRequest) -> Reply:
-        parts = [
-            ('{"reasoning": "', -9.0),
-            ("so", -1.0),
-            ('", "answer": "', -9.0),
-            ("Nice", -1.0),
-            ('"}', -9.0),
-        ]
-        return Reply("".join(text for text, _ in parts), logprobs=tuple(TokenLogprob(*p) for p in parts))
-
-    target = ScriptedTarget(fork(root=lyon, rewrite=nice))
+    target = ScriptedTarget(fork(root=reasoned("Lyon", reasons, -0.1), rewrite=reasoned("Nice", -1.0, -1.0)))
     prediction = build_program(target, max_depth=1, width="rewrite", select="ppl", cot=True)(
         question="Capital?"
     )

@@ -9,7 +9,6 @@ import math
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ragc import metrics
@@ -31,6 +30,7 @@ from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnsw
 from ragc.signatures.wording import worded
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from tests.support.embedders import WordEmbedder
 
 SLIM = Method(
     "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm.program:SlimPLM", SlimPLMKnobs,
@@ -676,18 +676,7 @@ def test_probabilities_decide_where_the_proxy_gives_them_and_words_where_not(ask
 # With an embedder
 
 
-class Letters:
-    """An embedder whose vectors count two letters, so that it orders texts as no word does."""
-
-    model, fingerprint, query_prefix, passage_prefix = "letters", "letters", "", ""
-    dimensions = 2
-
-    def embed(self, texts: Any) -> Any:
-        rows = [[1.0, 0.0] if "zebra" in text or text == QUESTION else [0.0, 1.0] for text in texts]
-        return np.array(rows, np.float32)
-
-
-class Broken(Letters):
+class Broken(WordEmbedder):
     def embed(self, texts: Any) -> Any:
         raise SourceError("the weights are gone")
 
@@ -696,7 +685,7 @@ class Broken(Letters):
 def test_paragraphs_are_ranked_by_the_embedder_of_a_source_where_there_is_one(how: str) -> None:
     page = Passage("page", "", "The river that flows through Paris.\n\nA zebra.")
     source: Any = ListSource([page])
-    embedder = Letters()
+    embedder = WordEmbedder("letters", "zebra", QUESTION)
     if how == "dense":
         source.embedder = embedder
     else:
@@ -711,7 +700,7 @@ def test_paragraphs_are_ranked_by_the_embedder_of_a_source_where_there_is_one(ho
 
 def test_an_embedder_that_fails_is_noted_and_words_rank_in_its_place() -> None:
     source: Any = ListSource([Passage("page", "", "A zebra.\n\nThe river that flows through Paris.")])
-    source.embedder = Broken()
+    source.embedder = Broken("letters")
     prediction = build_program(speaker(), proxy(), source)(question=QUESTION)
     assert prediction.passages[0].text == "The river that flows through Paris."
     assert ("encoder", "failed, BM25 in its place: the weights are gone") in notes(prediction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,11 @@ def maker(folder: Path, kind: str) -> Make:
 def fields(request: ChatRequest) -> set[str]:
     """The fields that the reply to `request` should have."""
     return set((request.schema or {}).get("properties", ()))
+
+
+def thing_number(request: ChatRequest) -> int:
+    """The number of the thing that is asked about."""
+    return int(re.findall(r"thing number(\d+)", "\n".join(m.content for m in request.messages))[-1])
 
 
 def targets(**models: Answering) -> dict[str, ScriptedTarget]:

@@ -26,7 +26,7 @@ from ragc.testing import ScriptedTarget
 from ragc.training.data.prefrag import mix
 from tests.exports.common import build_program
 from tests.support.requests import inputs_of
-from tests.training.data.common import Answering, Make, fields, maker, targets, write_data
+from tests.training.data.common import Answering, Make, fields, maker, targets, thing_number, write_data
 
 MIXED = ("training_data.true_share=0.5",)
 
@@ -39,11 +39,6 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def make(folder: Path) -> Make:
     return maker(folder, "prefrag-dpo")
-
-
-def thing(request: ChatRequest) -> int:
-    """The number of the thing that is asked about."""
-    return int(re.findall(r"thing number(\d+)\?", "\n".join(m.content for m in request.messages))[-1])
 
 
 def small(status: Answering | None = None) -> Answering:
@@ -59,7 +54,7 @@ def small(status: Answering | None = None) -> Answering:
             warm = request.sampling.temperature
             return {"analysis": f"at {warm} and {request.sampling.top_p}", "status": warm < 0.9}
         if "step" in fields(request):
-            i, searches = thing(request), inputs_of(request).count("Search:")
+            i, searches = thing_number(request), inputs_of(request).count("Search:")
             queries = (f"thing number{i}", f"maker{i} lives")
             if searches < 2:
                 return {"thought": "next", "step": {"action": "search", "action_input": queries[searches]}}
@@ -74,7 +69,7 @@ def teacher(true: bool | None = None, number: int = 1) -> Answering:
 
     def answer(request: ChatRequest) -> dict[str, Any] | str:
         if "status" in fields(request):
-            label = thing(request) % 2 == 0 if true is None else true
+            label = thing_number(request) % 2 == 0 if true is None else true
             return {"analysis": "at 0.5 and 0.5", "status": label}
         assert fields(request) == {"number"}
         return {"number": number}

@@ -19,7 +19,7 @@ from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.rqrag import DATASET_KINDS, Trajectories, evidence, token_messages
 from tests.support.colours import COLOURS
-from tests.training.data.common import Answering, Make, fields, maker, targets, write_data
+from tests.training.data.common import Answering, Make, fields, maker, targets, thing_number, write_data
 
 
 @pytest.fixture
@@ -32,15 +32,11 @@ def make(folder: Path) -> Make:
     return maker(folder, "rqrag-sft")
 
 
-def number(request: ChatRequest) -> int:
-    return int(re.findall(r"thing number(\d+)\?", "\n".join(m.content for m in request.messages))[-1])
-
-
 def teacher(**own: Callable[[int], Any]) -> Answering:
     """A teacher that searches for the thing and answers with its colour; `own` replies by field."""
 
     def answer(request: ChatRequest) -> dict[str, Any] | str:
-        i = number(request)
+        i = thing_number(request)
         values: dict[str, Any] = {
             "query": f"thing number{i}",
             "answer": COLOURS[i % 5],
@@ -134,7 +130,7 @@ def test_a_share_of_the_answers_is_worded_as_in_the_data_set(make: Make, share: 
 
 def test_rows_of_single_calls_are_what_the_program_sends(folder: Path, make: Make) -> None:
     def small(request: ChatRequest) -> dict[str, Any]:
-        i = number(request)
+        i = thing_number(request)
         return {"answer": COLOURS[i]} if "answer" in fields(request) else {"query": f"thing number{i}"}
 
     sets: tuple[str, ...] = (

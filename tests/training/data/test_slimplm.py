@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ragc.training.data.base import Item
 from ragc.training.data.slimplm import balance
 from tests.support.colours import COLOURS
 from tests.support.rows import read_rows, write_rows
-from tests.training.data.common import Answering, fields, maker, targets, write_data
+from tests.training.data.common import Answering, fields, maker, targets, thing_number, write_data
 
 ALL = ("training_data.balance=false",)
 
@@ -31,13 +30,9 @@ def folder(tmp_path: Path) -> Path:
     return write_data(tmp_path, "slimplm")
 
 
-def number(request: ChatRequest) -> int:
-    return int(re.findall(r"thing number(\d+)", "\n".join(m.content for m in request.messages))[-1])
-
-
 def proxy(request: ChatRequest) -> dict[str, Any] | str:
     """Knows the colours of things whose number is even."""
-    i = number(request)
+    i = thing_number(request)
     return {"heuristic_answer": f"Thing number{i} is {COLOURS[i % 5]}." if i % 2 == 0 else "No idea."}
 
 
@@ -90,7 +85,7 @@ def test_the_balance_is_in_the_order_of_the_questions(folder: Path) -> None:
 
 def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> None:
     def answer(request: ChatRequest) -> dict[str, Any] | str:
-        i = number(request)
+        i = thing_number(request)
         return {"heuristic_answer": "  "} if i == 0 else "" if i == 1 else proxy(request)
 
     data = maker(folder, "slimplm-labels")(models(answer), sets=ALL)
@@ -141,7 +136,7 @@ def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
 
 def annotate(request: ChatRequest) -> dict[str, Any] | str:
     """A teacher that takes questions and drafts apart, with one item about something else."""
-    i = number(request)
+    i = thing_number(request)
     good = {"need_search": "yes", "query": f"thing number{i} colour"}
     other = {"need_search": "yes", "query": "weather in Lima"}
     if "questions" in fields(request):

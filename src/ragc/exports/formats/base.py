@@ -7,6 +7,7 @@ Also here: the JSON metadata beside the messages, and the check for reserved inp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +91,18 @@ def format_of(id: str) -> Format:
 
 CAN = ("jinja2", "openai-json")
 """The formats that can express every prompt."""
+
+
+def per_prompt(
+    suffix: str, file: Callable[[ExportedProgram, CompiledPrompt], bytes]
+) -> Callable[[ExportedProgram], dict[str, bytes]]:
+    """Returns the `write` of a format that has one file per prompt, made by `file`."""
+    return lambda program: {f"{prompt.name}{suffix}": file(program, prompt) for prompt in program}
+
+
+def json_bytes(value: Any) -> bytes:
+    """Returns `value` as indented JSON with a final newline."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:

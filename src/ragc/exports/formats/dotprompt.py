@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ragc.exports.formats.base import per_prompt
 from ragc.exports.formats.frontmatter import (
     about,
     description_of,
@@ -61,12 +62,8 @@ _AWKWARD = re.compile(
 )
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt; raises NotExpressible where a fixed message is blank or has a marker."""
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Raises NotExpressible where a fixed message is blank or has a marker."""
     if any(MARKER in text or not re.search(r"[^\s\ufeff]", text) for text in map(outline, prompt.messages)):
         why = f"a message is blank, which dotprompt leaves out, or holds {MARKER}, which begins its markers"
         raise NotExpressible(f"The prompt {prompt.name!r}", why, ("jinja2", "openai-json"))
@@ -175,6 +172,6 @@ KIND = Format(
     about="a .prompt file with a Handlebars template, JSON schemas of inputs and output",
     suffix=SUFFIX,
     consumer="dotpromptz 0.2.0 (Python), dotprompt 1.1.2 (npm)",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

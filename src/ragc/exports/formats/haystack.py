@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.formats.base import metadata, per_prompt, refuse_inputs
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, TemplateMessage
@@ -25,15 +25,8 @@ TAKEN = ("self", "template", "template_variables", _REFUSED)
 """Reserved inputs of the component."""
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt.
-
-    Raises NotExpressible for an input with a reserved name.
-    """
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Raises NotExpressible for an input with a reserved name."""
     refuse_inputs(prompt, TAKEN, "Haystack")
     names = [one.name for one in prompt.inputs]
     how = f"Load it with Pipeline.loads, add a chat generator and connect {BUILDER}.prompt to its messages."
@@ -104,6 +97,6 @@ KIND = Format(
     about="a Haystack pipeline of one ChatPromptBuilder, with the parameters and schemas in its metadata",
     suffix=SUFFIX,
     consumer="haystack-ai 3.4.0, Pipeline.loads",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

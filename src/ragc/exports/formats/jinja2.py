@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from ragc.exports.formats.base import json_bytes, per_prompt
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
 SUFFIX = ".jinja.json"
-
-
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt."""
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
@@ -34,7 +29,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "parameters": prompt.parameters(),
     }
     document["source"] = source(prompt, messages, document)
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(document)
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
@@ -54,6 +49,6 @@ KIND = Format(
     about="a JSON array of messages, each content a Jinja2 template, with the schemas of inputs and reply",
     suffix=SUFFIX,
     consumer="jinja2 3.1, any environment without autoescape",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

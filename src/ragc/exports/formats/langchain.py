@@ -7,10 +7,9 @@ Jinja2 unless it is called with `init_validator=None`, which the metadata of eac
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.formats.base import json_bytes, metadata, per_prompt, refuse_inputs
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot, TemplateMessage
@@ -23,14 +22,6 @@ _MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt.
-
-    Raises NotExpressible for an input called `self`, which is an argument of LangChain's methods.
-    """
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
 def plain(prompt: CompiledPrompt) -> bool:
     """Returns whether an f-string can express the last message of `prompt`, so `loads` needs no option."""
     slots = prompt.messages[-1].slots
@@ -38,6 +29,7 @@ def plain(prompt: CompiledPrompt) -> bool:
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Raises NotExpressible for an input called `self`, which is an argument of LangChain's methods."""
     refuse_inputs(prompt, ("self",), "LangChain")
     leave = "" if plain(prompt) else ", init_validator=None"
     how = f'Load it with langchain_core.load.loads(text, allowed_objects="core"{leave}).'
@@ -48,7 +40,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "messages": [_message(prompt, message) for message in prompt.messages],
     }
     document = {**_constructor("prompts", "chat", "ChatPromptTemplate", values), "name": "ChatPromptTemplate"}
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(document)
 
 
 def _names(prompt: CompiledPrompt) -> list[str]:
@@ -103,6 +95,6 @@ KIND = Format(
     about="a ChatPromptTemplate as LangChain writes it, with the parameters and schemas in its metadata",
     suffix=SUFFIX,
     consumer="langchain-core 1.7.2, loads(text, allowed_objects='core', init_validator=None)",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

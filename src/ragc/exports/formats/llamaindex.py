@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from ragc.exports.formats.base import metadata, refuse_inputs
+from ragc.exports.formats.base import metadata, per_prompt, refuse_inputs
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Part, TemplateMessage
@@ -26,15 +26,8 @@ _OPEN = (
 _CLOSE = "{%+ endfilter %}"
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt.
-
-    Raises NotExpressible for an input called `llm`, `self` or `canary_word`.
-    """
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Raises NotExpressible for an input called `llm`, `self` or `canary_word`."""
     refuse_inputs(prompt, TAKEN, "LlamaIndex")
     how = (
         "Give this text to llama_index.core.prompts.RichPromptTemplate and call its format_messages with"
@@ -81,6 +74,6 @@ KIND = Format(
     about="the text of a RichPromptTemplate of LlamaIndex, with the parameters and schemas in a comment",
     suffix=SUFFIX,
     consumer="llama-index-core 0.14.25, RichPromptTemplate(text).format_messages",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

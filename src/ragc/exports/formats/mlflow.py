@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-from ragc.exports.formats.base import CAN, metadata, refuse_inputs
+from ragc.exports.formats.base import CAN, json_bytes, metadata, per_prompt, refuse_inputs
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
@@ -29,16 +29,12 @@ _NAMES = {"model": "model_name", "stop": "stop_sequences"}
 """Parameters with another name in MLflow."""
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt, registered as `METHOD-PROMPT`.
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Returns the arguments, by which the prompt is called `METHOD-PROMPT`.
 
     Raises NotExpressible for an input named like an argument of `format`, and for messages of more than MOST
     characters.
     """
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     refuse_inputs(prompt, TAKEN, "MLflow")
     how = "Render it with format, and give every input: a missing one is written as nothing."
     more = metadata(program, prompt, how)
@@ -50,7 +46,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         **({"response_format": more["output_schema"]} if prompt.enforced else {}),
         "model_config": _config(more["model"], more["parameters"]),
     }
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(document)
 
 
 _TAGS = ("program", "note", "input_schema", "output_schema", "reply")
@@ -94,6 +90,6 @@ KIND = Format(
     about="the arguments of mlflow.genai.register_prompt, with parameters, schemas and a Jinja2 template",
     suffix=SUFFIX,
     consumer="mlflow 3.17.2, mlflow.genai.register_prompt(**json.load(file))",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

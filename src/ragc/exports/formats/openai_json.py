@@ -6,9 +6,9 @@ fixed text contains one.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from ragc.exports.formats.base import json_bytes, per_prompt
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot
@@ -19,11 +19,6 @@ STYLES = {
     "lines": "`[1] item` a line, numbered from 1, LF between them; `none` for an empty list",
     "json": "a JSON array, `, ` between items; characters beyond ASCII as they are",
 }
-
-
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt."""
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
 def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
@@ -62,7 +57,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "reply": reading(prompt),
     }
     document["source"] = source(prompt, messages, document)
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    return json_bytes(document)
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -84,6 +79,6 @@ KIND = Format(
     about="a chat request of OpenAI's API with {{slots}} for the inputs, and what each slot stands for",
     suffix=SUFFIX,
     consumer="openai 2.54, any OpenAI-compatible server",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

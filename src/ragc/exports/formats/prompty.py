@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragc.exports.formats.base import per_prompt
 from ragc.exports.formats.frontmatter import about, description_of, free, metadata, outline, page
 from ragc.exports.loading import ExportedPrompt
 from ragc.exports.write import Format
@@ -31,14 +32,8 @@ _OPTIONS = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "see
 _ROLE = re.compile(r"\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*", re.IGNORECASE)
 
 
-def write(program: ExportedProgram) -> dict[str, bytes]:
-    """Returns one file per prompt; raises NotExpressible where the body cannot contain the last message's
-    text.
-    """
-    return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
-
-
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+    """Raises NotExpressible where the body cannot contain the last message's text."""
     *fixed, last = prompt.messages
     if not _survives_body(outline(last)):
         raise NotExpressible(
@@ -156,6 +151,6 @@ KIND = Format(
     about="a Prompty file of version 2 with a Jinja2 template, typed inputs and outputs",
     suffix=SUFFIX,
     consumer="prompty[jinja2] 2.1.0",
-    write=write,
+    write=per_prompt(SUFFIX, _file),
     load=load,
 )

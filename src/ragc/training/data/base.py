@@ -136,6 +136,11 @@ def drop_repeated(items: Sequence[Item]) -> Selection:
     return Selection(tuple(unique.values()), {"a repeated row": repeats} if repeats else {})
 
 
+def longest_reply(program: RagProgram) -> int:
+    """Returns the greatest limit of a reply of any call of `program`, in tokens."""
+    return max(int(call.sampling.max_tokens) for call in program.predictors())
+
+
 def all_items(gathered: Sequence[Gathered]) -> list[Item]:
     """Returns the items of all questions, in their order."""
     return [item for one in gathered for item in one.items]

@@ -153,11 +153,7 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
         "lm_calls_about": min(about, most),
         "tokens": None if None in tokens else most * max(one or 0 for one in tokens),
         "usd": None if None in usd else round(most * max(one or 0.0 for one in usd), 2),
-        "budget": {
-            name: amount
-            for name in ("lm_calls", "tokens", "usd", "minutes")
-            if (amount := getattr(recipe.budget, name)) is not None
-        },
+        "budget": recipe.budget.model_dump(exclude_none=True, exclude={"trials"}),
         "targets": {role: task.runtime.target(role).name for role in collector.roles},
     }
 
@@ -306,7 +302,8 @@ class _Build:
         rows = [self._row(item) for item in selection.items]
         shown = {label: classes[label] for label in sorted(classes)}
         left_out = dict(sorted((+drops).items(), key=lambda one: (-one[1], one[0])))
-        cut = [self._cut_short(len(gathered))] if self._spent is not None else []
+        done = f"{len(gathered)} of {len(self._questions)} questions"
+        cut = [f"The budget ended the collection after {done}."] if self._spent is not None else []
         name = self.files.rows.name
         text = card.text_of(name, self.kind, self._facts(), shown, left_out, cut, self.format)
         self.files.write(rows, text)
@@ -332,8 +329,7 @@ class _Build:
             **{
                 f"passages of {name}": source["fingerprint"] for name, source in task.facts["sources"].items()
             },
-            "licence of the source": "; ".join(dict.fromkeys(origin.get("licence", {}).values()))
-            or card.UNKNOWN_LICENCE,
+            "licence of the source": card.licence_of(origin),
             **({"home of the source": origin["home"]} if origin.get("home") else {}),
             **{f"model of the role {role}": text for role, text in models.items()},
             "begun": self.begun,
@@ -343,9 +339,6 @@ class _Build:
             "seed": task.seed,
             "ragc": __version__,
         }
-
-    def _cut_short(self, complete: int) -> str:
-        return f"The budget ended the collection after {complete} of {len(self._questions)} questions."
 
     def _cut_off(self, complete: int, rows: int) -> BudgetExhausted:
         return BudgetExhausted(

@@ -18,6 +18,11 @@ NOT_FOR_TRAINERS = ("slimplm-labels",)
 """Kinds whose rows are no conversations."""
 
 
+def licence_of(origin: Mapping[str, Any]) -> str:
+    """Returns the licences of a data set of that `origin` in words."""
+    return "; ".join(dict.fromkeys(origin.get("licence", {}).values())) or UNKNOWN_LICENCE
+
+
 def text_of(
     name: str,
     kind: str,

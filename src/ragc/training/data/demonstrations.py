@@ -73,8 +73,7 @@ def build(
         "program": loaded.state.method,
         "data set": data.get("dataset", "jsonl"),
         "split": "train",
-        "licence of the source": "; ".join(dict.fromkeys(origin.get("licence", {}).values()))
-        or card.UNKNOWN_LICENCE,
+        "licence of the source": card.licence_of(origin),
         **{
             f"model of the role {role}": target.get("name", "")
             for role, target in sorted((loaded.provenance.get("targets") or {}).items())

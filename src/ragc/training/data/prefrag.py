@@ -44,6 +44,7 @@ from ragc.training.data.base import (
     Selection,
     as_run,
     conversation,
+    longest_reply,
     reply,
     teacher_call,
 )
@@ -193,8 +194,7 @@ class PairsOfSources:
     @property
     def longest_reply(self) -> int:
         """The greatest limit of a reply of any call."""
-        program = next(iter(self._programs.values()))
-        return max(int(call.sampling.max_tokens) for call in program.predictors())
+        return longest_reply(next(iter(self._programs.values())))
 
     async def collect(self, question: Question) -> Gathered:
         """Collects one pair of `question`, if there is any."""

@@ -54,6 +54,7 @@ from ragc.training.data.base import (
     as_run,
     conversation,
     drop_repeated,
+    longest_reply,
     reply,
 )
 
@@ -188,7 +189,7 @@ class Trajectories:
     @property
     def longest_reply(self) -> int:
         """The greatest limit of a reply of any call."""
-        return max(int(call.sampling.max_tokens) for call in self._program.predictors())
+        return longest_reply(self._program)
 
     def kind_of(self, question: Question) -> str:
         """Returns the kind of query for `question`: the recipe's, the data set's, else by gold passages."""

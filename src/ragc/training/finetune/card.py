@@ -31,17 +31,14 @@ def summary_lines(card: Mapping[str, Any]) -> Iterator[str]:
         first, last = ends(losses)
         yield f"loss {first:.4f} in the first tenth of the steps, {last:.4f} in the last"
     for name, after in card["after"].items():
-        before = card["before"].get(name)
-        yield (
-            f"held-out {name.replace('_', ' ')}: {before:.4f} before, {after:.4f} after"
-            if (before is not None)
-            else f"held-out {name.replace('_', ' ')}: {after:.4f} after"
-        )
+        known = f"{card['before'][name]:.4f} before, " if name in card["before"] else ""
+        yield f"held-out {name.replace('_', ' ')}: {known}{after:.4f} after"
 
 
 def markdown(card: Mapping[str, Any]) -> str:
     """Returns the card as Markdown; file names are shown as code, without terminal control characters."""
     base, data, machine = card["base"], card["data"], card["machine"]
+    resumed = f", went on from step {card['resumed']}" if card["resumed"] else ""
     rows = [
         ("base", f"{_code(base['name'])} {_code(base['digest'])}"),
         ("data", f"{_code(data['name'])}, {data['rows']} rows, SHA-256 {_code(data['sha256'])}"),
@@ -49,7 +46,7 @@ def markdown(card: Mapping[str, Any]) -> str:
         ("held out", f"{card['held_out']} rows"),
         ("left out, too long", f"{card['too_long']} rows"),
         ("weights trained", f"{card['trained_weights']:,} of {card['all_weights']:,}"),
-        ("time", f"{card['seconds']:,.0f} s, {card['steps']} steps" + _resumed(card["resumed"])),
+        ("time", f"{card['seconds']:,.0f} s, {card['steps']} steps{resumed}"),
         ("device", f"{_code(card['device'])}, {card['dtype']}"),
         ("machine", ", ".join(f"{name} {_code(value)}" for name, value in machine.items())),
         ("tuned weights", f"SHA-256 {_code(card['weights'])}"),
@@ -71,10 +68,6 @@ def markdown(card: Mapping[str, Any]) -> str:
         _table(("step", "loss"), losses),
     ]
     return visible("\n\n".join(parts)) + "\n"
-
-
-def _resumed(step: int) -> str:
-    return f", went on from step {step}" if step else ""
 
 
 def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:

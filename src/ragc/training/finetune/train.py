@@ -161,9 +161,7 @@ def _state(folder: Path) -> dict[str, Any]:
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raises UsageError, with what differs, unless the training in `folder` is the same one."""
     changed = [
-        f"{part}.{name} was {was.get(name)!r} and is {value!r}"
-        if part != "settings"
-        else f"{name} was {was.get(name)!r} and is {value!r}"
+        f"{'' if part == 'settings' else f'{part}.'}{name} was {was.get(name)!r} and is {value!r}"
         for part, values in now.items()
         for was in [before.get(part) or {}]
         for name, value in values.items()

@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 from ragc.optimizers.grids.tables.data_files import entries
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.run import estimate, reproduce
-from ragc.optimizers.grids.tables.table import load, table_ids
+from ragc.optimizers.grids.tables.table import load, tables
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
@@ -24,7 +24,7 @@ DATA = Path(os.environ.get("RAGC_TABLE_DATA") or SHARED_DATA)
 
 LIMIT = 3
 
-TABLES = table_ids() if "RAGC_TABLE_DATA" in os.environ else table_ids()[::3]
+TABLES = [table.id for table in tables()][:: 1 if "RAGC_TABLE_DATA" in os.environ else 3]
 """All tables take minutes: without a folder of data that is named, every third is run."""
 
 

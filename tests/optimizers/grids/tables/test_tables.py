@@ -12,7 +12,7 @@ from ragc.errors import ArtefactError, UnknownName
 from ragc.optimizers.grids.tables.data_files import entries
 from ragc.optimizers.grids.tables.data_files import parse as parse_data
 from ragc.optimizers.grids.tables.recipes import knob_names
-from ragc.optimizers.grids.tables.table import Table, load, parse, table_ids, tables
+from ragc.optimizers.grids.tables.table import Table, load, parse, tables
 from ragc.programs import method
 
 PAPERS = ("prefrag", "ragx", "ggatrieval", "rqrag", "slimplm")
@@ -26,7 +26,7 @@ each_table = pytest.mark.parametrize("table", tables(), ids=lambda table: table.
 
 
 def test_the_tables_of_every_paper_are_there() -> None:
-    ids = table_ids()
+    ids = [table.id for table in tables()]
     assert len(set(ids)) == len(ids)
     assert {id.partition("-")[0] for id in ids} == set(PAPERS)
     assert {"prefrag-main", "ragx-main", "ggatrieval-main", "slimplm-main"} <= set(ids)

@@ -180,14 +180,12 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, called: dict[str,
 def _slot(one: Input, slot: Slot, name: str) -> str:
     if slot.style == "plain":
         return f"{{{{ {_value(one, name, slot.words)} }}}}"
+    from ragc.prompts.render import loop
+
     item = f"{{{{ {_value(one, 'item', ('true', 'false'))} }}}}"
-    if slot.style == "lines":
-        return (
-            f"{{% for item in {name} %}}[{{{{ loop.index }}}}] {item}"
-            '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
-        )
-    item = '"{{ AsJson(item) }}"' if one.kind == "text" else item
-    return f"[{{% for item in {name} %}}{item}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
+    if slot.style == "json" and one.kind == "text":
+        item = '"{{ AsJson(item) }}"'
+    return loop(slot, name, item)
 
 
 def _value(one: Input, name: str, words: tuple[str, str]) -> str:

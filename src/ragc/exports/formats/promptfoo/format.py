@@ -163,21 +163,16 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, str]
 
 def _slot(one: Input, slot: Slot) -> str:
     """Returns the source of a slot in Nunjucks."""
-    from ragc.prompts.render import guard
+    from ragc.prompts.render import guard, loop
 
     plain = re.fullmatch("(?!(?:none|null|true|false)$)[A-Za-z_][A-Za-z0-9_]*", one.name)
     name = f"inputs.{one.name}" if plain else f"inputs[{json.dumps(one.name, ensure_ascii=False)}]"
     if slot.style == "plain":
         return _expression(one.kind, name, slot.words)
     item, refusal = _expression(one.kind, "item", ("true", "false")), guard(one.name, name)
-    if slot.style == "lines":
-        return (
-            f"{refusal}{{% for item in {name} %}}[{{{{ loop.index }}}}] {item}"
-            '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
-        )
-    item = "{{ item | dump }}" if one.kind == "text" else item
-    listed = f"[{{% for item in {name} %}}{item}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
-    return refusal + listed
+    if slot.style == "json" and one.kind == "text":
+        item = "{{ item | dump }}"
+    return refusal + loop(slot, name, item)
 
 
 def _expression(kind: Kind, name: str, words: tuple[str, str]) -> str:

@@ -12,21 +12,10 @@ SUFFIX = ".py"
 
 
 READING = (
-    *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names"),
-    *(
-        "step_calls",
-        "mending",
-        "field_values",
-        "labels",
-        "markers",
-        "tags",
-        "listings",
-        "steps",
-        "sole_texts",
-        "sentences",
-    ),
-    *("cleaning", "parsers"),
-)
+    "meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names",
+    "step_calls", "mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sole_texts",
+    "sentences", "cleaning", "parsers",
+)  # fmt: skip
 """Modules that read replies, and that exported files have too; each needs those before it."""
 
 
@@ -41,6 +30,7 @@ def _file_name(program: ExportedProgram) -> str:
 
 def _file(program: ExportedProgram) -> str:
     from ragc.exports.formats.python.prompts import (
+        READERS,
         answer,
         answers,
         check,
@@ -56,6 +46,7 @@ def _file(program: ExportedProgram) -> str:
         check(prompt)
     names, pieces = functions(program), Pieces()
     styles = {style(prompt) for prompt in program}
+    unused_readers = [READERS[way] for way in ("markers", "tags") if way not in styles]
     pieces.need("collections.abc", "Mapping", *(["Sequence"] if _lists(program) else []))
     pieces.need("typing", "Any")
     package = "ragc.exports.formats.python.runtime"
@@ -68,7 +59,7 @@ def _file(program: ExportedProgram) -> str:
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
         *(pieces.extract("ragc.programs.calls.reading", f"{name}.py") for name in READING),
-        pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
+        pieces.extract(package, "json_replies.py", but=unused_readers),
         table(program, names),
     ]
     functions_ = ["answer"] * answers(program) + ["ask", "messages", "parse", "repair", "request"]
@@ -85,12 +76,6 @@ def _file(program: ExportedProgram) -> str:
 
 def _lists(program: ExportedProgram) -> bool:
     return any(one.many for prompt in program for one in prompt.inputs)
-
-
-def _names_to_skip(styles: set[str]) -> tuple[str, ...]:
-    """Returns the reply parsers that no prompt uses."""
-    names = {"markers": "_read_markers", "tags": "_read_tags"}
-    return tuple(name for way, name in names.items() if way not in styles)
 
 
 def _about(program: ExportedProgram, *, whole: bool) -> str:

@@ -43,16 +43,13 @@ def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
         return _text(value, indent, reserved)
     if not isinstance(value, (Mapping, list, tuple)):
         return repr(value)
-    named = isinstance(value, Mapping)
-    items = [f"{string_literal(k)}: " for k in value] if isinstance(value, Mapping) else [""] * len(value)
-    values = list(value.values()) if isinstance(value, Mapping) else list(value)
-    return bracket(
-        "{" if named else "[",
-        [f"{key}{literal(one, indent + 4, len(key) + 1)}" for key, one in zip(items, values, strict=True)],
-        "}" if named else "]",
-        indent,
-        reserved,
-    )
+    if not isinstance(value, Mapping):
+        return bracket("[", [literal(one, indent + 4) for one in value], "]", indent, reserved)
+    keys = [f"{string_literal(name)}: " for name in value]
+    items = [
+        key + literal(one, indent + 4, len(key) + 1) for key, one in zip(keys, value.values(), strict=True)
+    ]
+    return bracket("{", items, "}", indent, reserved)
 
 
 def bracket(opening: str, items: Sequence[str], closing: str, indent: int, reserved: int = 1) -> str:
