@@ -19,7 +19,7 @@ from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
 EACH_QUESTION = 31
-WHOLE_COMMAND = 86
+WHOLE_COMMAND = 87
 WARM_ASK = 126
 """Modules that `ragc ask` imports where the reply is in the store."""
 WARM_QUESTION = 21

@@ -232,8 +232,7 @@ def score(
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
     marked. Raises UsageError for an empty split, or if no test question is left.
     """
-    if replicates != 1 or again:
-        check_repeats(replicates, again, opened.program, opened.task)
+    check_repeats(replicates, again, opened.program, opened.task)
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
