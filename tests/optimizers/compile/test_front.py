@@ -95,7 +95,11 @@ def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_
 
 
 def test_p_of_a_front_are_those_of_the_first_objective_in_reports_and_notebooks(run: Run) -> None:
-    sets = ('search.objectives=["recall@5", "-latency"]', "search.front=2", 'metrics.report=["recall@5", "em"]')
+    sets = (
+        'search.objectives=["recall@5", "-latency"]',
+        "search.front=2",
+        'metrics.report=["recall@5", "em"]',
+    )
     result = run(sets=sets)
     written = provenance_of(result.path)
     for member, shown in zip(written["front"], front_programs(written), strict=True):
