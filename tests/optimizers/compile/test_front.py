@@ -77,6 +77,7 @@ def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_
     result = run(sets=TWO)
     front = provenance_of(result.path)["front"]
     assert any(member["verdict"] == "better" for member in front)
+    assert result.look is not None
     assert result.verdict == "not shown to be better"
     for member in front:
         program = load(result.path / member["path"])
