@@ -175,7 +175,7 @@ def test_labels_in_too_few_groups_cannot_tell_and_their_interval_holds_0(tmp_pat
     paths = put_runs(tmp_path, {"one": [0] * 60, "two": [1] * 60})
     for path in map(Path, paths):
         write_rows(path, [row | {"group": f"g{n // 15}"} for n, row in enumerate(read_rows(path))])
-    labels = [{n: label for n in range(60)} for label in (0.0, 1.0)]
+    labels = [dict.fromkeys(range(60), label) for label in (0.0, 1.0)]
     write_rows(tmp_path / "labels.jsonl", label_rows(labels))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
     assert compared.correction is not None
