@@ -88,17 +88,17 @@ def files_in(
         what = "is a file" if folder.exists() else "is not there"
         raise UsageError(f"{str(folder)!r} {what}; name a folder of documents, such as docs/.")
     root, files, notes = folder.resolve(), list[DocumentFile](), list[str]()
-    left_out = {path.resolve() for path in skip}
+    left_out = {os.path.realpath(path) for path in skip}
     for base, folders, names in os.walk(root, followlinks=False):
         visible = [
             Path(base, name)
             for name in sorted([*folders, *names])
-            if not name.startswith((".", "~$")) and Path(base, name).resolve() not in left_out
+            if not name.startswith((".", "~$")) and os.path.realpath(Path(base, name)) not in left_out
         ]
         folders[:] = [path.name for path in visible if path.is_dir()]
         for path in visible:
             shown = path.relative_to(root).as_posix()
-            if path.is_symlink() and not path.resolve().is_relative_to(root):
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                 notes.append(f"{shown} is a link that leads out of the folder; it was not followed")
             elif path.is_file():
                 files.append(DocumentFile(path, shown, readers.get(path.suffix.lower(), kind_of(path))))

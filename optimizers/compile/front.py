@@ -11,13 +11,21 @@ to it on new questions is wrong in at most 5% of studies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import RUN, CompiledProgram, is_compiled, refuse_foreign
-from ragc.compiled.verdict import NOT_MEASURED, adjusted, difference_of, intervals_to_json
+from ragc.compiled.verdict import (
+    FOR_TRYING,
+    NOT_MEASURED,
+    adjusted,
+    after_looks_json,
+    difference_of,
+    intervals_to_json,
+    trying_note,
+)
 from ragc.core import outputs
 from ragc.errors import BudgetExhausted
 from ragc.metrics.base import UNMEASURED, Objective
@@ -29,6 +37,7 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
 from ragc.recipe.selection_rule import SelectionRule
+from ragc.store.looks import Look
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.run import MeasuredRun
@@ -305,6 +314,18 @@ def of_front(
     return out, winner.verdict
 
 
+def qualified(front: Sequence[TestedMember], mark: str) -> list[TestedMember]:
+    """Returns `front` with verdicts as the winner has its own: none on questions that are for trying only,
+    and with `mark`, which says how many questions were seen before ("" for none).
+    """
+
+    def verdict_of(one: TestedMember) -> str:
+        held = FOR_TRYING if trying_note(one.rows) else one.verdict
+        return f"{held} ({mark})" if mark else held
+
+    return [replace(one, verdict=verdict_of(one)) if one.rows else one for one in front]
+
+
 def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
     """Returns the members of `front`, and what an oracle saves among them, for provenance; {} without any."""
     if not front:
@@ -314,14 +335,18 @@ def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
     return {"front": [one.to_json(task, number) for number, one in enumerate(front, start=1)], **oracle}
 
 
-def write_front(out: Path, front: Sequence[TestedMember], winner: CompiledProgram) -> None:
+def write_front(
+    out: Path, front: Sequence[TestedMember], winner: CompiledProgram, *, look: Look | None, primary: str
+) -> None:
     """Writes each member of `front` as a compiled program to `front/` in `out`, the best first.
 
-    Each has the provenance of the `winner` with its own figures. Members of an earlier front that are left
-    are removed. Raises OSError, and ArtefactError if a folder was changed by another program meanwhile.
+    Each has the provenance of the `winner` with its own figures, and what they are after the looks before
+    `look` by the metric `primary`. Members of an earlier front that are left are removed. Raises OSError, and
+    ArtefactError if a folder was changed by another program meanwhile.
     """
     remove_earlier(out, len(front))
     facts = winner.provenance
+    run = {name: value for name, value in winner.run.items() if name != "after_looks"}
     for number, one in enumerate(front, start=1):
         test = {name: side for name, side in facts["test"].items() if name == "baseline"}
         mine = facts["front"][number - 1]
@@ -335,5 +360,6 @@ def write_front(out: Path, front: Sequence[TestedMember], winner: CompiledProgra
             **({"limits": mine["limits"]} if "limits" in mine else {}),
         }
         program = one.member.program
-        compiled = CompiledProgram.of(program, provenance=provenance, recipe=winner.recipe, run=winner.run)
+        own = {**run, **after_looks_json(look, one.differences, one.verdict, primary)}
+        compiled = CompiledProgram.of(program, provenance=provenance, recipe=winner.recipe, run=own)
         compiled.save(out / FRONT / str(number), program)

@@ -34,6 +34,7 @@ from ragc.compiled.study_rows import write_questions, write_results, write_trial
 from ragc.compiled.verdict import (
     FOR_TRYING,
     adjust_for_looks,
+    after_looks_json,
     choose_example,
     compare,
     intervals_to_json,
@@ -57,6 +58,7 @@ from ragc.optimizers.compile.front import (
     limit_note,
     limits_of,
     of_front,
+    qualified,
     write_front,
 )
 from ragc.optimizers.compile.replacement import replacement_note
@@ -471,6 +473,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         verdict, note = FOR_TRYING, trying
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
+    front = qualified(front, seen.mark)
     answered = [(program, rows[name]) for name, program in programs.items()]
     answered += [(one.member.program, one.rows) for one in front if one.rows and not one.member.is_winner]
     limits = next((one.limits for one in front if one.member.is_winner), {})
@@ -515,12 +518,11 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     primary = task.objectives[0].metric.id
     differences, verdict = adjust_for_looks(verified.look, verified.differences, verified.verdict, primary)
     run = _run_facts(task, cost, verified.look)
-    if differences != verified.differences:
-        run["after_looks"] = {"verdict": verdict, "differences": differences}
+    run |= after_looks_json(verified.look, verified.differences, verified.verdict, primary)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     replacement = replacement_note(prepared.out, compiled, primary)
     compiled.save(prepared.out, selected.best)
-    write_front(prepared.out, verified.front, compiled)
+    write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
     if task.recipe.study.keep:
         write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)

@@ -165,10 +165,15 @@ def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
     """Returns the rows with `for_trying` where it holds: those that no person has looked at, in too poor a
     set.
     """
-    plain = [{name: value for name, value in row.items() if name != FOR_TRYING} for row in questions]
+    plain = [unmarked(row) for row in questions]
     if not share_of(questions, aside).for_trying:
         return plain
     return [row if is_own(row) else {**row, FOR_TRYING: True} for row in plain]
+
+
+def unmarked(row: Row) -> Row:
+    """Returns `row` without `for_trying`."""
+    return {name: value for name, value in row.items() if name != FOR_TRYING}
 
 
 def overlap_line(questions: Sequence[Mapping[str, Any]]) -> str:

@@ -34,6 +34,9 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
         raise UsageError(missing_file(f"the questions {path}", str(path), Path()))
     beside = path.parent / SET_ASIDE
     items, aside = file.read(path), file.read(beside)
+    # A run that was killed between its two writes had set a question aside and not yet taken it out.
+    dropped = [file.unmarked(row) for row in aside if row.get("reason") == DROPPED]
+    items = [row for row in items if row.get("review") or file.unmarked(_dropped(row)) not in dropped]
     open_rows = [row for row in items if not row.get("review")]
     passages = _passages(path.parent / CORPUS, file.passages_of(open_rows))
     for row in open_rows:
@@ -46,7 +49,7 @@ def review(path: Path, decide: Decide) -> dict[str, Any]:
         at = next(n for n, other in enumerate(items) if other is row)
         if decision == "drop":
             del items[at]
-            aside.append({**row, "review": DROPPED, "reason": DROPPED})
+            aside.append(_dropped(row))
             file.write(beside, aside)
         else:
             items[at] = {**row, "review": KEPT} if decision == "keep" else _fixed(row, decision)
@@ -76,6 +79,11 @@ def _passages(corpus: Path, names: Iterable[str]) -> dict[str, dict[str, str]]:
         for row in rows(corpus)
         if not row.problems and row.values.get("id") in ids
     }
+
+
+def _dropped(row: file.Row) -> file.Row:
+    """Returns `row` as it is set aside."""
+    return {**row, "review": DROPPED, "reason": DROPPED}
 
 
 def _fixed(row: file.Row, fix: object) -> file.Row:

@@ -93,6 +93,13 @@ def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) 
     )  # two that are read, two that are not
 
 
+def test_a_link_to_itself_is_left_out(docs: Path) -> None:
+    (docs / "loop").symlink_to("loop")
+    (docs / "a.md").symlink_to("b.md")
+    (docs / "b.md").symlink_to("a.md")
+    assert ragc.new("docs", questions=False).files == 3
+
+
 def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
     recipe = Path("docs-ragc/recipe.toml")
     assert ragc.new("docs", questions=False).wrote_recipe

@@ -271,6 +271,17 @@ def test_a_review_keeps_fixes_and_drops_and_goes_on_where_it_was(docs: Path) -> 
     assert target is not None
 
 
+def test_a_review_that_was_killed_between_its_two_writes_is_finished(docs: Path) -> None:
+    new(count=24)
+    path = Path("docs-ragc/questions.jsonl")
+    before = path.read_bytes()
+    decisions = iter(["drop", None])
+    counts = ragc.review_questions(path, lambda row: next(decisions))
+    path.write_bytes(before)  # set aside, and not yet taken out
+    assert ragc.review_questions(path, lambda row: None) == counts
+    assert len(questions()) == counts["open"] == 23
+
+
 def test_questions_that_the_teacher_could_not_write_do_not_stop_a_later_run(docs: Path) -> None:
     def silent(request: ChatRequest) -> str | Reply:
         return "no" if "missing" in (request.schema or {})["properties"] else teach(request)

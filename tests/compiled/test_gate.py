@@ -106,6 +106,19 @@ def test_groups_count_and_too_few_cannot_tell() -> None:
     assert result.plan.effective < 200
 
 
+def test_the_questions_that_would_show_a_least_mean_are_in_groups_as_these_are() -> None:
+    scores = [float(n // 10 not in (2, 5, 11)) for n in range(120)]
+    write_rows(Path("grouped.jsonl"), [row(n, score, group=f"g{n // 10}") for n, score in enumerate(scores)])
+    rows_file("alone.jsonl", scores)
+    grouped, alone = (
+        ragc.gate(name, name, least={"em": 0.7}).minimums[0] for name in ("grouped.jsonl", "alone.jsonl")
+    )
+    assert grouped.state == alone.state == "cannot tell"
+    assert grouped.needed is not None
+    assert alone.needed is not None
+    assert grouped.needed > 5 * alone.needed  # all questions of a group score alike
+
+
 def test_runs_on_the_same_questions_are_counted() -> None:
     numbers = []
     for worse in (0, 1, 2, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,20 @@ def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> N
     assert "the interval of the mean holds it already" in verdicts.text
     assert sampled.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
     assert "judged_again" not in plain.to_json()
+
+
+def test_scores_that_a_rule_decides_are_not_said_to_be_judged_again(tmp_path: Path) -> None:
+    written(tmp_path, JUDGED)
+    wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
+    opened = open_program(
+        tmp_path / "recipe.toml",
+        ["metrics.report=['judge_acc', 'alce_cite_recall']", "search.objectives=['judge_acc']"],
+        store=CallStore(tmp_path / "store"),
+        targets={"main": wrong, "judge": ScriptedTarget(lambda _: {"correct": True})},
+    )
+    with closing(opened):
+        verdicts = evaluate.score(opened, "dev", again=8).second_verdicts
+    assert list(verdicts) == ["judge_acc"]
 
 
 def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:

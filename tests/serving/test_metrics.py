@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+import ragc
 from ragc.serving.settings import Settings, key_digests
 from ragc.testing import ScriptedTarget
 from tests.serving.server import KEY, running, until
@@ -59,3 +61,33 @@ def test_metrics_need_a_key_where_there_are_keys(colours: Path) -> None:
         assert httpx.get(f"{served.address}/metrics").status_code == 401
         with_key = {"Authorization": f"Bearer {KEY}"}
         assert httpx.get(f"{served.address}/metrics", headers=with_key).status_code == 200
+
+
+class Shut(ScriptedTarget):
+    """A target that cannot be opened at first."""
+
+    opened = 0
+
+    async def open(self, watch: Any = None) -> None:
+        self.opened += 1
+        if self.opened == 1:
+            raise ragc.TargetUnavailable("no server answers")
+        await super().open(watch)
+
+
+def test_a_server_is_ready_once_every_program_is_open_by_a_streamed_question_too(
+    colours: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(colours, tmp_path / "other")
+    access = ragc.Access(base=colours.parent)
+    with running([colours, other], {"main": Shut(lambda _: {"answer": "red"})}, access=access) as served:
+
+        def status() -> int:
+            return httpx.get(f"{served.address}/readyz").status_code
+
+        for name in ("other", "colours"):
+            if name == "colours":
+                assert status() == 503  # it is not open, though the other program answers
+            reply = httpx.post(f"{served.v1}/chat/completions", json={**BODY, "model": name, "stream": True})
+            assert reply.text.endswith("data: [DONE]\n\n")
+        assert until(lambda: status() == 200)

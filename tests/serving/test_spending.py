@@ -12,11 +12,13 @@ import httpx
 import pytest
 
 import ragc
+from ragc.recipe import Budget
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings, key_digests
 from ragc.serving.spending import DailySpending
 from ragc.targets.charges import Need
 from ragc.targets.token_price import Price
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.serving.server import KEY, OTHER, PartsTarget, running, until
@@ -157,3 +159,17 @@ def test_questions_of_one_key_at_once(colours: Path) -> None:
         assert httpx.post(url, json=body, headers=headers[1], timeout=30).status_code == 200
         thread.join()
     assert first[0].status_code == 200
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_reserved_in_the_budget_within(tmp_path: Path) -> None:
+    inner = FileLedger(None, Budget(lm_calls=1))
+    ledger = DailySpending(tmp_path / "store" / "spending.sqlite3", 1.0, inner)
+    ledger.close()  # every statement now fails
+    for _ in range(2):
+        with pytest.raises(ragc.StoreError, match="cannot be kept"):
+            reserve(ledger, 0.1)
+
+    async def begun() -> list[str]:
+        return await asyncio.wait_for(inner.reserve(needs(0.1)), 5)
+
+    assert asyncio.run(begun())

@@ -208,7 +208,7 @@ def print_compiled(result: Compiled) -> None:
     lines(result.failure_lines)
     searched = result.program.provenance.get("search") or {}
     lines(limit_lines(result.program.provenance))
-    lines(front_lines(result.program.provenance))
+    lines(front_lines(result.program.provenance, result.program.run))
     lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters

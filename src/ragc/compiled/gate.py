@@ -385,7 +385,7 @@ def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> 
     reached = p_mean_above(values, least, bounds=(low, high), groups=labels)
     missed = p_mean_above([-value for value in values], -least, bounds=(-high, -low), groups=labels)
     state: State = "reached" if reached <= ALPHA else "missed" if missed <= alpha else "cannot tell"
-    needed = questions_for_bound(values, least) if state == "cannot tell" else None
+    needed = questions_for_bound(values, least, groups=labels) if state == "cannot tell" else None
     return Minimum(name, least, sum(values) / len(values), reached, missed, state, needed)
 
 

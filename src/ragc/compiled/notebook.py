@@ -90,13 +90,14 @@ def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
     before, after, changes = (_mapping(test.get(name)) for name in ("baseline", "winner", "differences"))
     for name, value in after.items():
         change = _mapping(changes.get(name))
-        low, high = _ends(change.get("ci_looks", change.get("ci_simultaneous", change.get("ci"))))
+        alone = change.get("ci_front", change.get("ci"))
+        low, high = _ends(change.get("ci_looks", change.get("ci_simultaneous", alone)))
         gap = (
             f"{_signed(change.get('mean'), name)} [{_signed(low, name)}, {_signed(high, name)}]"
             if change
             else ""
         )
-        p = change.get("p_looks", change.get("p_adjusted", change.get("p")))
+        p = change.get("p_looks", change.get("p_adjusted", change.get("p_front", change.get("p"))))
         yield (
             str(name),
             _interval(before.get(name), str(name)),

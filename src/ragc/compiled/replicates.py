@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.base import Outcome
+from ragc.metrics.base import Outcome, families
 from ragc.metrics.stats.intervals import Interval, mean_ci
 from ragc.metrics.stats.replicates import VarianceShares, variance_shares
 from ragc.programs.base import RagProgram
@@ -114,7 +114,8 @@ async def judge_again(rows: Sequence[Row], answers: int, task: Task) -> dict[str
     """Asks the judge again about at most `answers` of `rows` that it judged, drawn at random by the task's
     seed.
 
-    Returns for each metric that reads its findings how often the score changed; empty where it judged none.
+    Returns for each metric whose findings it was asked for how often the score changed; empty where it judged
+    none.
     """
     judged = [row for row in rows if row.judging.get("lm_calls")]
     sample = random.Random(task.seed).sample(judged, min(answers, len(judged)))
@@ -123,10 +124,13 @@ async def judge_again(rows: Sequence[Row], answers: int, task: Task) -> dict[str
     ]
     runtime = task.runtime.repeated(judge=True)
     scorer = scorer_of(reading, task.recipe, runtime, runtime.gateway.store)
+    by_family = [[one for one in reading if one.reads == family] for family in families(reading)]
     changed: dict[str, list[float]] = {metric.id: [] for metric in reading}
     for row in sample:
         outcome = Outcome.of(row.question, row.prediction, row.passages, row.counters)
-        scores = (await scorer.score(outcome)).scores
-        for name, differ in changed.items():
-            differ.append(float(scores[name] != row.scores[name]))
+        for metrics in by_family:
+            again = await scorer.only(metrics).score(outcome)
+            if again.cost.get("lm_calls"):  # else a rule or a model decided, and always decides alike
+                for metric in metrics:
+                    changed[metric.id].append(float(again.scores[metric.id] != row.scores[metric.id]))
     return {name: SecondVerdicts(mean_ci(flags, seed=task.seed)) for name, flags in changed.items() if flags}

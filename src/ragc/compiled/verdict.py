@@ -118,10 +118,23 @@ def adjust_for_looks(
         p, *ends = after_looks(factor, value["mean"], _family_p(value), (low, high))
         value |= {"p_looks": p, "ci_looks": ends}
     decisive = out.get(primary)
+    return out, verdict_at(verdict, decisive["p_looks"]) if decisive else verdict
+
+
+def verdict_at(verdict: str, p: float) -> str:
+    """Returns a `verdict` whose p is `p` after an adjustment; what follows it, in brackets, stays."""
     plain = next((one for one in ("better", "worse") if verdict.partition(" (")[0] == one), "")
-    if decisive and plain and decisive["p_looks"] >= 0.05:
-        verdict = f"{_NOT_SHOWN}{verdict[len(plain) :]}"
-    return out, verdict
+    return f"{_NOT_SHOWN}{verdict[len(plain) :]}" if plain and p >= 0.05 else verdict
+
+
+def after_looks_json(
+    look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
+) -> dict[str, Any]:
+    """Returns the entry of `run.json` with what `adjust_for_looks` returns; {} where it changes nothing."""
+    adjusted, outcome = adjust_for_looks(look, differences, verdict, primary)
+    if adjusted == {name: dict(value) for name, value in differences.items()}:
+        return {}
+    return {"after_looks": {"verdict": outcome, "differences": adjusted}}
 
 
 def judge_of(provenance: Mapping[str, Any], metric: str) -> str:
@@ -148,7 +161,8 @@ def _family_p(difference: Mapping[str, Any]) -> float:
 
 
 def _family_ends(difference: Mapping[str, Any]) -> Sequence[float]:
-    ends: Sequence[float] = difference.get("ci_simultaneous", difference.get("ci_front", difference["ci"]))
+    name = next(name for name in ("ci_simultaneous", "ci_front", "ci") if name in difference)
+    ends: Sequence[float] = difference[name]
     return ends
 
 

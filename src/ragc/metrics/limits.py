@@ -93,7 +93,9 @@ class CostLimit:
         """Returns how a program stands to the limit on new questions, by the `scores` of some.
 
         "within" and "over" are each said wrongly with a probability of at most `alpha`. Of questions in
-        `groups`, groups are independent: their means count, or of a quantile their greatest costs.
+        `groups`, groups are independent: their means count, or of a quantile their greatest costs. Where
+        large groups cost so much more or less than small ones that the questions themselves are on the other
+        side of the limit, the standing is "unclear".
         """
         values = self._values(scores)
         if not values or not all(map(math.isfinite, values)):
@@ -107,7 +109,10 @@ class CostLimit:
         else:
             low = mean_lower_bound(values, alpha)
             high = mean_upper_bound(values, alpha) if len(values) >= LEAST_QUESTIONS else math.inf
-        return "within" if high <= self.most else "over" if low > self.most else "unclear"
+        observed = self.amount(scores)
+        if observed <= self.most:
+            return "within" if high <= self.most else "unclear"
+        return "over" if low > self.most else "unclear"
 
     def describe(self, scores: Sequence[Scores]) -> str:
         """Returns the cost beside the limit, such as `tokens 912 (at most 800)`."""

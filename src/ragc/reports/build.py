@@ -112,7 +112,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         importances=_importances(held, metric, objectives, every_trial),
         slices=tuple(dimensions.slices(every_trial, metric, more_is_better=more_is_better)),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
-        front=tuple(front_programs(provenance)),
+        front=tuple(front_programs(provenance, _run_json(held))),
         costs=_costs(held, runs, every_trial),
         budget=tuple(study.budget_of(held.study)) if held.study else (),
         groups=tuple(questions.group_counts(lines)),

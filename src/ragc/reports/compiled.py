@@ -54,8 +54,7 @@ def differences_in(
 
     They are adjusted for the looks at the test questions before, by `run.json`.
     """
-    look = _look_in(run or {})
-    factor = look.factor if look else 1
+    factor = looks_factor(run or {})
     listed = mapping(mapping(provenance.get("test")).get("differences"))
     for name, value in sorted(listed.items(), key=lambda item: item[0] != metric):
         held = mapping(value)
@@ -100,6 +99,12 @@ def look_in(run: Mapping[str, Any]) -> str:
     if look.number == 1 and not look.again:
         return "Nobody had looked at the scores of these test questions before."
     return look.sentence
+
+
+def looks_factor(run: Mapping[str, Any]) -> int:
+    """Returns the factor of p for the looks at the test questions before that in `run.json`."""
+    look = _look_in(run)
+    return look.factor if look else 1
 
 
 def _look_in(run: Mapping[str, Any]) -> Look | None:

@@ -8,33 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragc.compiled.verdict import verdict_at
 from ragc.core.display import figure, quantity
 from ragc.metrics.base import UNMEASURED
+from ragc.reports.compiled import looks_factor
 from ragc.reports.report import FrontProgram
 from ragc.reports.values import amount, entries, mapping, number, text
 
 
-def front_programs(provenance: Mapping[str, Any]) -> Iterator[FrontProgram]:
-    """Yields the tested members of the front in `provenance`, in order."""
+def front_programs(
+    provenance: Mapping[str, Any], run: Mapping[str, Any] | None = None
+) -> Iterator[FrontProgram]:
+    """Yields the tested members of the front in `provenance`, in order.
+
+    Verdicts and p are adjusted for the looks at the test questions before, by `run.json`.
+    """
+    factor, differences = looks_factor(run or {}), mapping(mapping(provenance.get("test")).get("differences"))
+    decisive = next((name for name, one in differences.items() if "p_front" in mapping(one)), "")
     for value in entries(provenance.get("front")):
         held = mapping(value)
         scores = {name: mapping(one) for name, one in mapping(held.get("test")).items()}
-        changes = list(mapping(held.get("differences")).values())
+        p = number(mapping(mapping(held.get("differences")).get(decisive)).get("p_adjusted"))
+        p = p if p is None else min(1.0, factor * p)
+        verdict = text(held.get("verdict"))
         yield FrontProgram(
             text(held.get("path")),
             int(amount(held.get("trial"))),
             held.get("winner") is True,
             {name: mean for name, one in scores.items() if (mean := number(one.get("mean"))) is not None},
-            tuple(map(str, mapping(held.get("dev")))),
-            text(held.get("verdict")),
-            number(mapping(changes[0]).get("p_adjusted")) if changes else None,
+            tuple(sorted(map(str, mapping(held.get("dev"))), key=lambda name: name != decisive)),
+            verdict if p is None else verdict_at(verdict, p),
+            p,
             _standings(held.get("limits")),
         )
 
 
-def front_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines on the tested front, or else on the Pareto front on dev; none for one objective."""
-    programs = list(front_programs(provenance))
+def front_lines(provenance: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yields the lines on the tested front, or else on the Pareto front on dev; none for one objective.
+
+    `run` is that of `front_programs`.
+    """
+    programs = list(front_programs(provenance, run))
     if not programs:
         yield from _dev_lines(mapping(provenance.get("search")))
         return

@@ -47,18 +47,17 @@ class Service:
         self.in_flight = 0
         self._of_key: Counter[str] = Counter()
         self._metrics = Metrics()
-        self._problem = "The models are being opened."
+        self._not_open = set(programs)
 
     async def open(self) -> None:
         """Opens the models before the first question; failures are retried with that question."""
-        try:
-            for served in self._programs.values():
+        for name, served in self._programs.items():
+            try:
                 await event_loop.on_loop(served.opened.task.runtime.open())
-        except RagcError as error:
-            self._problem = redact(str(error))
-            log.error("A model cannot be opened: %s", self._problem)
-        else:
-            self._problem = ""
+            except RagcError as error:
+                log.error("A model cannot be opened: %s", redact(str(error)))
+            else:
+                self._not_open.discard(name)
 
     @property
     def questions(self) -> Mapping[str, Callable[[Request], Awaitable[Response]]]:
@@ -71,8 +70,8 @@ class Service:
 
     async def ready(self, request: Request) -> Response:
         """Returns whether all models are open. Problems are only logged, as no key is needed here."""
-        status = "not ready" if self._problem else "ready"
-        return JsonResponse({"status": status}, 503 if self._problem else 200)
+        status = "not ready" if self._not_open else "ready"
+        return JsonResponse({"status": status}, 503 if self._not_open else 200)
 
     async def models(self, request: Request) -> Response:
         """Returns the programs."""
@@ -121,6 +120,7 @@ class Service:
         def ended(status: int, row: Row | None) -> None:
             self._metrics.count(served.id, interface, status)
             if row is not None:
+                self._not_open.discard(served.id)
                 self._metrics.answered(served.id, row, time.monotonic() - began)
 
         answering = Answering(served, conversation, self._settings.time_out) if conversation.stream else None
@@ -143,7 +143,6 @@ class Service:
                 )
             work = answer_whole(served, conversation, self._settings.time_out)
             row = await unless_left(work, request.scope)
-            self._problem = ""
             ended(200, row)
             if interface == "chat":
                 return JsonResponse(openai_api.chat_completion(row, conversation), headers=headers)

@@ -71,21 +71,27 @@ class DailySpending:
         inner = list(await self._inner.reserve(needs, wanted)) if self._inner else [""] * len(needs)
         day, key = datetime.now(UTC).date().isoformat(), _digest()
         rows = [(uuid4().hex, day, key, need.usd) for need in needs]
-        most_usd = sum(need.usd for need in needs)
-        with self._writing():
-            self._file.execute("begin immediate")
-            try:
-                (spent,) = self._file.execute(
-                    "select coalesce(sum(usd), 0) from spent where day = ? and key = ?", (day, key)
-                ).fetchone()
-                fits = spent + most_usd <= self._limit
-                if fits:
-                    self._file.executemany("insert into spent values (?, ?, ?, ?)", rows)
-            finally:
-                self._file.execute("commit")
+        most_usd, fits = sum(need.usd for need in needs), False
+        try:
+            with self._writing():
+                self._file.execute("begin immediate")
+                try:
+                    (spent,) = self._file.execute(
+                        "select coalesce(sum(usd), 0) from spent where day = ? and key = ?", (day, key)
+                    ).fetchone()
+                    fits = spent + most_usd <= self._limit
+                    if fits:
+                        self._file.executemany("insert into spent values (?, ?, ?, ?)", rows)
+                finally:
+                    self._file.execute("commit")
+        except StoreError:
+            fits = False
+            raise
+        finally:
+            if not fits:  # the budget within would wait for tries that are never sent
+                for number in filter(None, inner):
+                    self._release(number)
         if not fits:
-            for number in filter(None, inner):
-                self._release(number)
             limit = f"This key may spend {self._limit:g} dollars a day"
             if most_usd > self._limit:  # midnight does not help
                 raise BudgetExhausted(
@@ -105,10 +111,10 @@ class DailySpending:
     def settle(self, number: str, tokens: int, usd: float) -> None:
         """Counts `usd` in the place of what the try `number` reserved."""
         inner = self._numbers.pop(number, "")
-        with self._writing():
-            self._file.execute("update spent set usd = ? where number = ?", (usd, number))
         if self._inner is not None and inner:
             self._inner.settle(inner, tokens, usd)
+        with self._writing():
+            self._file.execute("update spent set usd = ? where number = ?", (usd, number))
 
     def charge_in_full(self, number: str) -> None:
         """Counts what the try `number` reserved."""
@@ -119,10 +125,10 @@ class DailySpending:
     def release(self, number: str) -> None:
         """Counts nothing for the try `number`."""
         inner = self._numbers.pop(number, "")
-        with self._writing():
-            self._file.execute("delete from spent where number = ?", (number,))
         if inner:
             self._release(inner)
+        with self._writing():
+            self._file.execute("delete from spent where number = ?", (number,))
 
     def replay(self, key: str, tokens: int, usd: float) -> None:
         """Counts nothing for a stored reply, which nobody pays for; the recipe's own budget may."""

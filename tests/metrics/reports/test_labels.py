@@ -171,6 +171,20 @@ def test_a_judge_that_always_agrees_or_never_leaves_it_to_the_labels(tmp_path: P
     assert compared.rows[0].verdict == "not shown to be better"
 
 
+def test_labels_in_too_few_groups_cannot_tell_and_their_interval_holds_0(tmp_path: Path) -> None:
+    paths = put_runs(tmp_path, {"one": [0] * 60, "two": [1] * 60})
+    for path in map(Path, paths):
+        write_rows(path, [row | {"group": f"g{n // 15}"} for n, row in enumerate(read_rows(path))])
+    labels = [dict.fromkeys(range(60), label) for label in (0.0, 1.0)]
+    write_rows(tmp_path / "labels.jsonl", label_rows(labels))
+    compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
+    assert compared.correction is not None
+    result = compared.correction.result
+    assert result.p == 1
+    assert result.low <= 0 <= result.high
+    assert compared.rows[0].verdict_text == "cannot tell, corrected by labels"
+
+
 def test_a_metric_without_a_greatest_score_takes_no_labels(tmp_path: Path) -> None:
     for name in ("one", "two"):
         rows = [

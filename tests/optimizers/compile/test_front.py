@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
+from ragc.cli import console
 from ragc.compiled.base import load
+from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, RecipeError
 from ragc.optimizers.compile.front import hypervolume
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe.values import PickRule
-from ragc.reports.front import front_lines, limit_lines
+from ragc.reports.front import front_lines, front_programs, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.call_store import CallStore
+from ragc.store.looks import count_look
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
@@ -60,6 +63,62 @@ def test_a_front_is_printed_and_its_oracle_never_costs_more(run: Run) -> None:
     assert sum("front/" in line for line in lines) == len(provenance["front"])
     assert provenance["oracle"]["cost"] == "tokens"
     assert sum(provenance["oracle"]["used"]) == provenance["oracle"]["questions"] == 25
+
+
+def _look_thirty_times() -> None:
+    for n in range(30):
+        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"], older=normalise)
+
+
+def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_figures(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _look_thirty_times()
+    result = run(sets=TWO)
+    front = provenance_of(result.path)["front"]
+    assert any(member["verdict"] == "better" for member in front)
+    assert result.look is not None
+    assert result.verdict == "not shown to be better"
+    for member in front:
+        program = load(result.path / member["path"])
+        assert program.judged["verdict"] == "not shown to be better"
+        own = program.judged["differences"]
+        assert {name: one["mean"] for name, one in own.items()} == {
+            name: one["mean"] for name, one in member["differences"].items()
+        }
+        assert own["em"]["p_looks"] == min(1, result.look.factor * own["em"]["p_adjusted"])
+    console.print_compiled(result)
+    printed = [line for line in capsys.readouterr().out.splitlines() if "front/" in line]
+    assert len(printed) == len(front)
+    assert not any("better (p 0.0" in line or "; better" in line for line in printed)
+    page = write_report([result.path], folder / "report.html").page.read_text("utf-8")
+    assert "<bdi>better</bdi>" not in page
+
+
+def test_p_of_a_front_are_those_of_the_first_objective_in_reports_and_notebooks(run: Run) -> None:
+    sets = (
+        'search.objectives=["recall@5", "-latency"]',
+        "search.front=2",
+        'metrics.report=["recall@5", "em"]',
+    )
+    result = run(sets=sets)
+    written = provenance_of(result.path)
+    for member, shown in zip(written["front"], front_programs(written), strict=True):
+        assert list(member["differences"]) == ["latency", "recall@5"]  # sorted, as JSON files are
+        assert shown.p == member["differences"]["recall@5"]["p_adjusted"]
+        assert shown.objectives == ("recall@5", "latency")
+    p = written["test"]["differences"]["recall@5"]["p_front"]
+    assert f"{p:.4f}" in result._repr_html_()
+
+
+def test_no_member_of_a_front_has_a_verdict_that_the_winner_may_not_have(run: Run, folder: Path) -> None:
+    path = folder / "questions.jsonl"
+    written = [{**json.loads(line), "for_trying": True} for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in written), "utf-8")
+    result = run(sets=TWO)
+    assert result.verdict == "none, for trying only"
+    assert {member["verdict"] for member in provenance_of(result.path)["front"]} == {result.verdict}
+    assert load(result.path / "front" / "1").judged["verdict"] == result.verdict
 
 
 def test_members_of_an_earlier_front_go_and_files_of_others_stay(run: Run) -> None:

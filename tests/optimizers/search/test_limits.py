@@ -142,3 +142,15 @@ def test_standings_need_enough_questions_and_groups_count_once() -> None:
     assert slow.standing(quick[:58], 0.05) == "unclear"
     assert slow.standing(quick, 0.05) == "within"
     assert slow.standing([{"latency": 3.0}] * 60, 0.05) == "over"
+
+
+def test_no_standing_contradicts_what_the_questions_cost() -> None:
+    quick, slow = [{"latency": 1.0 + n % 3 / 10} for n in range(150)], [{"latency": 9.0}] * 100
+    limit, groups = CostLimit("latency_p95", 5.0), [""] * 150 + ["large"] * 100
+    assert limit.amount(quick + slow) == 9
+    assert limit.standing(quick + slow, 0.05, groups) == "unclear"
+    dear = [{"tokens": 1000.0 + n} for n in range(40)]
+    cheap = [{"tokens": 10.0}] * 400
+    mean = CostLimit("tokens", 500.0)
+    assert mean.amount(dear + cheap) < 500
+    assert mean.standing(dear + cheap, 0.05, [""] * 40 + ["large"] * 400) == "unclear"

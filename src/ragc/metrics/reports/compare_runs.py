@@ -24,6 +24,7 @@ from ragc.metrics.stats.intervals import (
     in_groups,
     mean_ci,
     power_note,
+    too_few,
 )
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, adjust_family, match
 from ragc.metrics.stats.prediction_powered import Corrected
@@ -54,7 +55,8 @@ class MetricRow:
 
     def corrected(self, result: Corrected) -> MetricRow:
         """Returns the row with the verdict of a `result` that labels corrected."""
-        outcome: Verdict = "not shown to be better"
+        few = self.judged is not None and too_few(self.judged.result.groups)
+        outcome: Verdict = "cannot tell" if few else "not shown to be better"
         if result.p < 1 - result.confidence:
             outcome = "better" if (result.diff > 0) == get(self.metric).higher_is_better else "worse"
         return replace(self, verdict=outcome, labelled=True)

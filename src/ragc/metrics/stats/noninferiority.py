@@ -301,10 +301,11 @@ def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> i
     return ceil((reach / allowed) ** 2)
 
 
-def questions_for_bound(scores: Sequence[float], bound: float) -> int | None:
-    """Estimates how many independent questions let `POWER` of runs show the side of `bound` of the mean.
+def questions_for_bound(scores: Sequence[float], bound: float, *, groups: Labels | None = None) -> int | None:
+    """Estimates how many questions like these let `POWER` of runs show the side of `bound` of the mean.
 
-    None if the observed mean is at the bound. The true mean and spread are assumed to be the observed ones.
+    None if the observed mean is at the bound. The true mean and spread are assumed to be the observed ones,
+    and further questions to be in `groups` as these are.
     """
     import numpy as np
 
@@ -314,4 +315,5 @@ def questions_for_bound(scores: Sequence[float], bound: float) -> int | None:
         return None
     normal = NormalDist()
     reach = normal.inv_cdf(1 - ALPHA) + normal.inv_cdf(POWER)
-    return max(len(values) + 1, ceil((reach * float(values.std()) / gap) ** 2))
+    share = _share(values, groups_of(groups, len(values)))
+    return max(len(values) + 1, ceil((reach * float(values.std()) / gap) ** 2 / share))

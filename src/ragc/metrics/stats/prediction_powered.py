@@ -79,7 +79,8 @@ def correct(
 
     `bounds` are the least and the greatest score and label. `groups` has the label of each question's group,
     "" for one of its own. There must be at least two labels of each system. Where the judge erred alike
-    on all labels of a system, the variance is that with one further error among them.
+    on all labels of a system, the variance is that with one further error among them. From fewer than
+    `MIN_GROUPS` groups p is 1, and the interval holds 0.
     """
     import numpy as np
     from scipy import stats
@@ -110,12 +111,13 @@ def correct(
     error = sqrt(variance)
     t = float(stats.t.ppf((1 + confidence) / 2, freedom))
     p = float(2 * stats.t.sf(abs(estimate) / error, freedom)) if error > 0 else 1.0
+    low, high = max(-span, estimate - t * error), min(span, estimate + t * error)
     if clusters is not None and len(u) < MIN_GROUPS:
-        p = 1.0
+        p, low, high = 1.0, min(low, 0.0), max(high, 0.0)
     return Corrected(
         estimate,
-        max(-span, estimate - t * error),
-        min(span, estimate + t * error),
+        low,
+        high,
         p,
         float(gap.mean()),
         weight,

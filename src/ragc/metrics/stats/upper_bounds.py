@@ -24,6 +24,9 @@ RESAMPLES = 4_000
 PIVOTS = 20_000
 """Draws of the generalized pivot of a log-normal mean."""
 
+_MAX_DRAWN = 1_000_000
+"""The most values that are drawn at once, which bounds the memory."""
+
 _MAX_LOG = 700.0
 """The logarithm of about the greatest number."""
 
@@ -72,11 +75,15 @@ def _bound_of_t(mean: float, error: float, n: int, alpha: float) -> float:
 def _bound_of_bootstrap(array: Array, mean: float, error: float, alpha: float, seed: int) -> float:
     import numpy as np
 
-    n = len(array)
-    samples = array[np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))]
-    errors = samples.std(axis=1, ddof=1) / math.sqrt(n)
+    n, generator = len(array), np.random.default_rng(seed)
+    size = max(1, _MAX_DRAWN // n)
+    means, errors = np.empty((2, RESAMPLES))
+    for start in range(0, RESAMPLES, size):
+        samples = array[generator.integers(n, size=(min(size, RESAMPLES - start), n))]
+        block = slice(start, start + size)
+        means[block], errors[block] = samples.mean(axis=1), samples.std(axis=1, ddof=1) / math.sqrt(n)
     varied = errors > 1e-12 * abs(mean)
-    ratios = (samples.mean(axis=1)[varied] - mean) / errors[varied]
+    ratios = (means[varied] - mean) / errors[varied]
     return mean - float(np.quantile(ratios, alpha)) * error
 
 
