@@ -362,6 +362,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ragc.source("bm25"),
         "A source of kind 'bm25' searches a corpus; pass corpus= the path of a file or a list of passages.",
     ),
+    "mapping": (
+        lambda: ragc.source("bm25", corpus={"paris": "Paris is in France."}),
+        "corpus: is a mapping; pass a list of passages",
+    ),
     "empty corpus": (lambda: ragc.source("bm25", corpus=[]), "holds no passage"),
     "corpus file": (
         lambda: ragc.source("bm25", corpus="handbok.jsonl"),
