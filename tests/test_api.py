@@ -338,6 +338,14 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ragc.target("embedded", contxt=512),
         "No option of embedded targets is named 'contxt'. Did you mean 'context'?",
     ),
+    "target argument": (
+        lambda: ragc.target("embedded", modle="handbook.gguf"),
+        "No argument of ragc.target is named 'modle'. Did you mean 'model'?",
+    ),
+    "sets as a text": (
+        lambda: ragc.compile(Path("handbook.jsonl"), sets="search.trials=3"),
+        "sets is a list of overrides, such as sets=['search.trials=5', 'seed=2'], found str.",
+    ),
     "weights": (
         lambda: ragc.target("embedded", model="handbook.jsn"),
         "model = 'handbook.jsn': there is no such file. Did you mean 'handbook.jsonl'?",

@@ -114,6 +114,14 @@ class Compile(Teleprompter):
         super().__init__()
         if resume and out is None:
             raise UsageError("resume goes on with the study of an out, and there is none; give out a folder.")
+        if budget is not None and not isinstance(budget, Mapping):
+            raise UsageError(
+                f"budget is a table of limits, such as budget={{'lm_calls': 500}}, found {budget!r}."
+            )
+        if not isinstance(metric, str) and not callable(metric):
+            raise UsageError(
+                f"metric is a function metric(example, prediction) or the name of a metric, found {metric!r}."
+            )
         named = [metric] if isinstance(metric, str) else ["em"]
         values = {
             "knobs": knobs if isinstance(knobs, str) else list(knobs),

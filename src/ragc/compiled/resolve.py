@@ -56,7 +56,7 @@ def resolve(
         _refuse(used, folder, root, how)
     problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
     roles = ROLES if stand_ins else recipe.targets
-    problems += lacking_parts(method(recipe.program), roles, recipe.sources)
+    problems += lacking_parts(method(recipe.program), roles, recipe.sources, stored=True)
     if problems:
         raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
