@@ -45,7 +45,7 @@ from ragc.compiled.base import CompiledProgram
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.core.progress.bars import Display, showing
 from ragc.corpora.files.splits import check_disjoint
@@ -56,6 +56,7 @@ from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
@@ -300,11 +301,27 @@ class Compile(Teleprompter):
             "failures": failures_json({"dev": selected.failures}),
             "search": dict(selected.facts),
         }
+        progress.note(_outcome(task, dev, selected.facts))
         best = selected.best
         text = _without_starts(recipe).to_toml()
         run = {"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}
         compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run=run)
         return best, compiled, list(selected.trials)
+
+
+def _outcome(task: Task, dev: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Returns the last line of a search: what was chosen, with its mean on the valset and the baseline's."""
+    chosen = facts.get("candidate")
+    what = f": {describe_difference(Candidate.of(chosen), task.recipe)}" if isinstance(chosen, dict) else ""
+    name = task.objectives[0].metric.id
+    winner, base = dev["winner"].get(name), dev["baseline"].get(name)
+    if not winner or not base:
+        return f"chosen{what}"
+    asked = quantity(winner["n"], "question")
+    return (
+        f"chosen{what}; {name} {winner['mean']:.3f} on {asked} of the valset, which flatter it, and the "
+        f"baseline {base['mean']:.3f}"
+    )
 
 
 def _without_starts(recipe: Recipe) -> Recipe:

@@ -206,6 +206,14 @@ def test_the_id_of_a_function_is_no_metric_to_name() -> None:
         ragc.Compile(metric="metric", trials=1, demos=0).compile(build_program(), trainset=[], valset=VAL)
 
 
+def test_progress_ends_with_what_was_chosen() -> None:
+    lines: list[str] = []
+    ragc.Compile(metric=exact, trials=2, demos=1, progress=lines.append).compile(
+        build_program(), trainset=TRAIN, valset=VAL
+    )
+    assert re.search(r"chosen: .*; metric 1\.000 on 18 questions of the valset, which flatter it", lines[-1])
+
+
 def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
     optimizer = ragc.Compile(metric=exact, trials=1, demos=1)
     optimizer.compile(build_program(), trainset=VAL[:10])
