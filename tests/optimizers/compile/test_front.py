@@ -207,3 +207,5 @@ def test_a_report_shows_the_tested_front(run: Run, tmp_path: Path) -> None:
     assert "Programs of the front" in page
     assert "front/1" in page
     assert "tokens unclear" in page  # 25 questions are too few for a mean
+    assert "it takes more questions to tell)" in page
+    assert "where the recipe has limits, of those that keep to them" in page
