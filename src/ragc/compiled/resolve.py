@@ -179,10 +179,13 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
-    """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring."""
+    """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring.
+
+    The limits name metrics that are reported beside the others.
+    """
     search = recipe.search.replace(
         programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",), front=0,
-        limits=CostLimits(), pick=recipe.search.pick_name,
+        limits=recipe.search.limits if questions else CostLimits(), pick=recipe.search.pick_name,
     )  # fmt: skip
     own = state.method if state.method in NAMES else recipe.program
     data = recipe.data.replace(cross_domain="", cross_domain_corpus="")
