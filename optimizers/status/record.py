@@ -125,7 +125,7 @@ class StudyStatus:
     def _budget_rows(self) -> Iterator[tuple[str, str]]:
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
-            spent = round(amount["spent"], 1) if name == "minutes" else amount["spent"]
+            spent = round(amount["spent"] or 0.0, 1) if name == "minutes" else amount["spent"]
             yield _BUDGETS.get(name, name), f"{spent:,.10g}{limit}"
         if self.stored.get("calls"):
             amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"

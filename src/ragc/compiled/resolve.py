@@ -56,10 +56,24 @@ def resolve(
         _refuse(used, folder, root, how)
     problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
     roles = ROLES if stand_ins else recipe.targets
-    problems += lacking_parts(method(recipe.program), roles, recipe.sources, stored=True)
+    problems += map(_by_override, lacking_parts(method(recipe.program), roles, recipe.sources))
     if problems:
         raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
+
+
+def _by_override(lacking: str) -> str:
+    """Returns a sentence of `lacking_parts` with an override in place of a table of the recipe.
+
+    The recipe of a compiled directory is not to be edited, and lacks what was an object in Python.
+    """
+    needs, _, _ = lacking.partition(";")
+    part = needs.partition("[")[2].partition("]")[0]
+    kind = f"{part}.kind={'embedded' if part.startswith('targets') else 'bm25'}"
+    return (
+        f"{needs}, which was an object in Python; name it with --set {kind} and what else it takes (in "
+        f"Python sets=['{kind}'])"
+    )
 
 
 def check_access(compiled: CompiledProgram, how: Opening) -> None:

@@ -346,27 +346,17 @@ def _names_file(kind: object) -> bool:
     return record is not None and record.model_file
 
 
-def lacking_parts(
-    program: Method, targets: Collection[str], sources: Collection[str], *, stored: bool = False
-) -> list[str]:
+def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
     """Returns the target roles and sources that `program` needs and that are not among the names, a sentence
     each.
-
-    The recipe that ragc `stored` in a compiled directory is not to be edited, so overrides are named.
     """
     families = (
-        ("targets", program.roles, targets, 'with kind = "embedded", "vllm" or "hosted"', "embedded"),
-        ("sources", program.sources, sources, 'with kind = "bm25" and a corpus', "bm25"),
+        ("targets", program.roles, targets, 'with kind = "embedded", "vllm" or "hosted"'),
+        ("sources", program.sources, sources, 'with kind = "bm25" and a corpus'),
     )
     return [
-        f"program {program.id!r} needs [{family}.{name}]"
-        + (
-            f", which was an object in Python; name it with --set {family}.{name}.kind={kind} and what else "
-            f"it takes (in Python sets=['{family}.{name}.kind={kind}'])"
-            if stored
-            else f"; add [{family}.{name}] {example}"
-        )
-        for family, names, there, example, kind in families
+        f"program {program.id!r} needs [{family}.{name}]; add [{family}.{name}] {example}"
+        for family, names, there, example in families
         for name in names
         if name not in there
     ]
