@@ -339,6 +339,14 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ragc.target("embedded", contxt=512),
         "No option of embedded targets is named 'contxt'. Did you mean 'context'?",
     ),
+    "target argument": (
+        lambda: ragc.target("embedded", modle="handbook.gguf"),
+        "No argument of ragc.target is named 'modle'. Did you mean 'model'?",
+    ),
+    "sets as a text": (
+        lambda: ragc.compile(Path("handbook.jsonl"), sets="search.trials=3"),
+        "sets is a list of overrides, such as sets=['search.trials=5', 'seed=2'], found str.",
+    ),
     "weights": (
         lambda: ragc.target("embedded", model="handbook.jsn"),
         "model = 'handbook.jsn': there is no such file. Did you mean 'handbook.jsonl'?",
@@ -362,6 +370,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no corpus": (
         lambda: ragc.source("bm25"),
         "A source of kind 'bm25' searches a corpus; pass corpus= the path of a file or a list of passages.",
+    ),
+    "mapping": (
+        lambda: ragc.source("bm25", corpus={"paris": "Paris is in France."}),
+        "corpus: is a mapping; pass a list of passages",
     ),
     "empty corpus": (lambda: ragc.source("bm25", corpus=[]), "holds no passage"),
     "corpus file": (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.digest import canonical
-from ragc.corpora.files.row import FileRow, kind, no_columns
+from ragc.corpora.files.row import FileRow, field_hint, kind, no_columns
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError, UsageError
 from ragc.records import HISTORY, Passage, Question, read_turns
@@ -23,6 +23,9 @@ HUB = "hf:"
 
 MAX_LISTED = 20
 """The most problems in a message; the error's `problems` has all of them."""
+
+MIN_SHARED = 3
+"""Rows from which on a problem that every row has is said once."""
 
 _TABLES = frozenset({".csv", ".tsv"})
 _QUESTION_KEYS = frozenset(Question.__slots__) - {"group"}
@@ -86,6 +89,10 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
     A mapping may have `id` and `title`, other keys are ignored. A missing id becomes the item's number, from
     0. Raises DataError with every problem.
     """
+    if isinstance(items, Mapping):  # whose keys would be taken for texts
+        raise DataError(
+            "corpus", ["is a mapping; pass a list of passages, each a text or {'id': …, 'text': …}"]
+        )
     passages: list[Passage] = []
     problems: list[str] = []
     for number, item in enumerate(items):
@@ -124,13 +131,18 @@ def record_line(record: Passage | Question) -> bytes:
     return canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n"
 
 
-def data_error(where: str, problems: Sequence[str]) -> DataError:
-    """Returns the error with all `problems`, whose message spells out the first `MAX_LISTED`."""
+def data_error(where: str, problems: Sequence[str], summary: Sequence[str] = ()) -> DataError:
+    """Returns the error with all `problems`, whose message spells out the first `MAX_LISTED`.
+
+    The message has the lines of a `summary` in the place of the problems where there is one.
+    """
     error = DataError(where, problems)
-    if len(problems) > MAX_LISTED:
-        shown = "\n".join(f"  {problem}" for problem in problems[:MAX_LISTED])
-        more = len(problems) - MAX_LISTED
-        error.args = (f"{where}: {len(problems)} problems\n{shown}\n  and {more} more",)
+    if summary:
+        error.args = DataError(where, summary).args
+    if len(said := summary or problems) > MAX_LISTED:
+        shown = "\n".join(f"  {problem}" for problem in said[:MAX_LISTED])
+        more = len(said) - MAX_LISTED
+        error.args = (f"{where}: {len(said)} problems\n{shown}\n  and {more} more",)
     return error
 
 
@@ -176,7 +188,10 @@ def _read(
     records: list[_Record] = []
     problems: list[str] = []
     places: dict[str, str] = {}
+    shared: list[str] | None = None
+    count, row = 0, FileRow("", {})
     for row in islice(rows(path), limit):
+        count += 1
         if not row.problems:
             record = make(row)
             if row.absent:
@@ -186,9 +201,15 @@ def _read(
             if first != row.location and record.id:
                 row.problems.append(f"`id` {record.id!r} was used on {first} already")
             records.append(record)
+        shared = [one for one in row.problems if shared is None or one in shared]
         problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
     if problems:
-        raise data_error(str(path), problems)
+        summary: list[str] = []
+        if shared and count >= MIN_SHARED:
+            ends = tuple(f": {problem}" for problem in shared)
+            summary = [f"every row: {problem}{field_hint(problem, row, name)}" for problem in shared]
+            summary += [problem for problem in problems if not problem.endswith(ends)]
+        raise data_error(str(path), problems, summary)
     if not records:
         raise DataError(str(path), [f"the file holds no {name}; one JSON object a line is needed"])
     return tuple(records)

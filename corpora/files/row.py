@@ -23,6 +23,7 @@ _FIELDS_COMPARED = 1000
 _MAX_SHOWN_CHARS = 80
 _COLUMNS_SHOWN = 12
 _EXAMPLES = ("answers", "text", "question")
+_MAPPED = frozenset({"id", "question", "answers", "title", "text"})
 _FIELD_TABLES = {
     "question": "the recipe's table [data.fields]",
     "passage": "the recipe's table [data.corpus_fields]",
@@ -126,6 +127,22 @@ def no_columns(row: FileRow, noun: str = "") -> str:
         example = f"{example} or, for an id, {numbered}"
     table = _FIELD_TABLES.get(noun, "the table of its fields")
     return f"{lacks} Name the column of each in {table}, such as {example}."
+
+
+def field_hint(problem: str, row: FileRow, noun: str) -> str:
+    """Returns the sentence on the table of fields for a `problem` that every row has; "" where none helps.
+
+    `row` is one of the rows of JSON objects, `noun` is as in `no_columns`.
+    """
+    name = problem.partition("`")[2].partition("`")[0]
+    if name not in _MAPPED:
+        return ""
+    other = next((near for near in row.values if nearest(name, [near])), "FIELD")
+    example = f"{name} = {json.dumps(name if name in row.values else other, ensure_ascii=False)}"
+    if name == "id":
+        example = 'id = "#", the number of the row'
+    end = "" if problem.endswith((".", "?")) else "."
+    return f"{end} Name its field in {_FIELD_TABLES[noun]}, such as {example}."
 
 
 def kind(value: object) -> str:

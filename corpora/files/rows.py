@@ -301,7 +301,7 @@ def _decode(text: bytes, offset: int) -> Any:
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return _ParseProblem(unreadable(error, offset))
+        return _ParseProblem(f"{unreadable(error, offset)}; save it as UTF-8")
     except json.JSONDecodeError as error:
         at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         return _ParseProblem(f"not JSON: {error.msg} at {at}")

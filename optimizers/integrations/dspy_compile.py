@@ -45,7 +45,7 @@ from ragc.compiled.base import CompiledProgram
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.core.progress import Display, Progress, showing
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.function import FunctionSource
@@ -53,6 +53,7 @@ from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
@@ -111,6 +112,14 @@ class Compile(Teleprompter):
         super().__init__()
         if resume and out is None:
             raise UsageError("resume goes on with the study of an out, and there is none; give out a folder.")
+        if budget is not None and not isinstance(budget, Mapping):
+            raise UsageError(
+                f"budget is a table of limits, such as budget={{'lm_calls': 500}}, found {budget!r}."
+            )
+        if not isinstance(metric, str) and not callable(metric):
+            raise UsageError(
+                f"metric is a function metric(example, prediction) or the name of a metric, found {metric!r}."
+            )
         named = [metric] if isinstance(metric, str) else ["em"]
         values = {
             "knobs": knobs if isinstance(knobs, str) else list(knobs),
@@ -286,11 +295,27 @@ class Compile(Teleprompter):
             "failures": failures_json({"dev": selected.failures}),
             "search": dict(selected.facts),
         }
+        progress.note(_outcome(task, dev, selected.facts))
         best = selected.best
         text = _without_starts(recipe).to_toml()
         run = {"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}
         compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run=run)
         return best, compiled, list(selected.trials)
+
+
+def _outcome(task: Task, dev: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Returns the last line of a search: what was chosen, with its mean on the valset and the baseline's."""
+    chosen = facts.get("candidate")
+    what = f": {describe_difference(Candidate.of(chosen), task.recipe)}" if isinstance(chosen, dict) else ""
+    name = task.objectives[0].metric.id
+    winner, base = dev["winner"].get(name), dev["baseline"].get(name)
+    if not winner or not base:
+        return f"chosen{what}"
+    asked = quantity(winner["n"], "question")
+    return (
+        f"chosen{what}; {name} {winner['mean']:.3f} on {asked} of the valset, which flatter it, and the "
+        f"baseline {base['mean']:.3f}"
+    )
 
 
 def _without_starts(recipe: Recipe) -> Recipe:

@@ -54,7 +54,8 @@ def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, l
     text, answers = held.get("question"), held.get("answers", held.get("answer"))
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(text, str) or not isinstance(answers, list | tuple) or not answers:
-        fields = ", ".join(held) or type(example).__name__
+        shown = (f"{key} = None" if value is None else key for key, value in held.items())
+        fields = ", ".join(shown) or type(example).__name__
         raise UsageError(
             f"An example needs `question` and `answers` or `answer`, found {fields}; add them ({name})."
         )

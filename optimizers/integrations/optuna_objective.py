@@ -186,7 +186,10 @@ class Objective:
                 trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
         if reason := self._trials_spent(trial, before=True):
             raise self._stop_and_prune(trial, reason)
-        candidate = suggest(self._builder.space, trial)
+        space = self._builder.space
+        candidate = suggest(space, trial)
+        if trial.user_attrs.get(BASELINE):  # whose defaults may lie outside the ranges, where samplers draw
+            candidate = space.baseline()
         trial.set_user_attr(CANDIDATE, candidate.to_json())
         try:
             rows = self._answer(candidate, trial)

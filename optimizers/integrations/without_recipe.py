@@ -29,7 +29,7 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded.source import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UnknownName, UsageError, nearest
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -137,6 +137,9 @@ def _fallbacks(target: Target) -> Iterable[str]:
     return getattr(getattr(target, "options", None), "fallbacks", ())
 
 
+_OWN_ARGUMENTS = ("model", "base_url")
+
+
 def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
     """Builds the target of that kind; it is not opened, so nothing is loaded or sent.
 
@@ -154,6 +157,9 @@ def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any
             "The option api_key_env of a target names an environment variable, such as OPENAI_API_KEY; it "
             "must not hold the key itself."
         )
+    for name in options:
+        if name not in record.options.model_fields and nearest(name, _OWN_ARGUMENTS):
+            raise UnknownName("argument of ragc.target", name, _OWN_ARGUMENTS)
     if model and record.model_file:
         model = str(_existing("model", model))
     spec = TargetSpec().replace(kind=kind, model=model, base_url=base_url, options=dict(options))

@@ -99,7 +99,7 @@ class StudyStatus:
         yield "program", recipe["program"]
         yield "objectives", ", ".join(recipe["objectives"])
         yield "seed", str(recipe["seed"])
-        yield "trials", _describe_counts(done)
+        yield "trials", _describe_counts(done, self.recipe.get("optimizer"))
         if self.folds:
             yield "folds", _describe_folds(self.folds, self.state)
         if self.rounds:
@@ -125,7 +125,8 @@ class StudyStatus:
     def _budget_rows(self) -> Iterator[tuple[str, str]]:
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
-            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+            spent = round(amount["spent"] or 0.0, 1) if name == "minutes" else amount["spent"]
+            yield _BUDGETS.get(name, name), f"{spent:,.10g}{limit}"
         if self.stored.get("calls"):
             amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"
             dollars_of_it = f"{self.stored['usd']:,.10g} US dollars"
@@ -146,9 +147,20 @@ class StudyStatus:
         return f"{line}; {failures}" if failures else line
 
 
-def _describe_counts(counts: Mapping[str, int]) -> str:
+def count_words(counts: Mapping[str, int], optimizer: object) -> list[tuple[str, int]]:
+    """Returns the counts of trials beside those that ended, each with its words.
+
+    A study of ragc itself marks trials of a dead process as failed and begins them again; in a script with
+    the `optimizer` optuna the objective may have failed.
+    """
+    failed = "failed" if optimizer == "optuna" else "cut off and begun again"
+    words = {"stopped": "stopped", "running": "running", "stale": "cut off", "failed": failed}
+    return [(said, counts[name]) for name, said in words.items() if counts.get(name)]
+
+
+def _describe_counts(counts: Mapping[str, int], optimizer: object = "") -> str:
     """Returns the counts of trials in words."""
-    others = [f"{counts[name]} {name}" for name in ("stopped", "running", "stale", "failed") if counts[name]]
+    others = [f"{count} {said}" for said, count in count_words(counts, optimizer)]
     beside = ["and the baseline"] if counts.get("baseline") else []
     return ", ".join([f"{counts['done']} of {counts['wanted']}", *beside, *others])
 

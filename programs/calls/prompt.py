@@ -317,10 +317,14 @@ class TypedPrompt(dspy.Predict):
         )
 
     def size(self, **inputs: Any) -> int:
-        """Estimates the tokens of a call with `inputs`, its longest reply included."""
-        target = self.target
-        text = "\n".join(m.content for m in self.messages(**inputs))
-        return target.count_tokens(text) + self.sampling.max_tokens
+        """Estimates the tokens of a call with `inputs`, its longest reply included.
+
+        So are the tokens that the chat template of a model in this process puts around each message.
+        """
+        target, messages = self.target, self.messages(**inputs)
+        text = "\n".join(message.content for message in messages)
+        around = getattr(target, "template_tokens", 0) * len(messages)
+        return target.count_tokens(text) + around + self.sampling.max_tokens
 
     def surely_fits(self, messages: Sequence[Message]) -> bool:
         """Returns whether `messages` fit the target's context even if every byte is a token."""

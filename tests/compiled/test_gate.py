@@ -97,6 +97,13 @@ def test_a_least_mean_is_reached_missed_or_not_told() -> None:
     assert unclear.minimums[0].needed > 200
 
 
+def test_a_program_like_the_other_needs_59_questions_to_pass() -> None:
+    for n, code in ((20, 11), (58, 11), (59, 0)):
+        same = rows_file(f"same{n}.jsonl", [1.0] * n)
+        result = ragc.gate(same, same)
+        assert (result.exit_code, result.needed) == (code, None if code == 0 else 59)
+
+
 def test_groups_count_and_too_few_cannot_tell() -> None:
     old = [row(n, 1.0, group=f"g{n % 5}") for n in range(200)]
     write_rows(Path("grouped.jsonl"), old)

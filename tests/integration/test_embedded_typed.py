@@ -10,6 +10,7 @@ import dspy
 import pydantic
 import pytest
 
+import ragc
 from ragc.core import event_loop
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_json
@@ -83,3 +84,12 @@ def test_every_complete_reply_fits_its_schema(target: EmbeddedTarget, shape: str
         if reply.finish == "stop":
             json.loads(reply.text)
             read_json(reply_type, reply.text)
+
+
+def test_a_question_of_many_pages_is_cut_until_the_chat_template_fits_too() -> None:
+    fetch_default_weights()
+    target = ragc.target("embedded", context=256)
+    program = ragc.program("vanilla", main=target, local=lambda query, k: ["Cranes lift."], wording="brief")
+    counters = program(question="Where does the crane stand? " * 60).counters
+    assert counters["trimmed"]
+    assert counters["lm_calls"] == 1

@@ -72,6 +72,7 @@ def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
     report = status(cut)
     assert report.state == "cut off"
     assert report.trials["stale"] == 2
+    assert "2 cut off" in "\n".join(report.lines())
     assert report.trials["done"] < report.trials["wanted"] == 6
     assert report.budget["lm_calls"]["limit"] == 500
     assert "--resume" in report.next
@@ -80,6 +81,7 @@ def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
     again = status(folder / "cut")
     assert again.state == "finished"
     assert (again.trials["stale"], again.trials["done"]) == (0, 6)
+    assert f"{again.trials['failed']} cut off and begun again" in "\n".join(again.lines())
 
 
 def test_asking_changes_nothing(cut: Path) -> None:

@@ -297,6 +297,19 @@ def test_failed_models_are_errors_of_the_server(colours: Path) -> None:
                 assert refusal(reply, status)["code"] == code
 
 
+def test_a_question_beyond_the_context_is_an_error_of_the_client(
+    colours: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(request: ChatRequest) -> Any:
+        raise ragc.TargetError("The prompt has 900 tokens, more than the context of 512.")
+
+    with running([colours], {"main": ScriptedTarget(refuses)}) as served:
+        for stream in (False, True):
+            reply = httpx.post(f"{served.v1}/chat/completions", json={**BODY, "stream": stream})
+            assert refusal(reply, 400)["code"] == "context_length_exceeded"
+    assert not caplog.records
+
+
 @thorough
 def test_sigterm_ends_the_command_with_exit_0(colours: Path, home: Path) -> None:
     options = ["--port", "0", "--json", "--base", str(colours.parent)]

@@ -227,6 +227,13 @@ def test_headroom_takes_groups_whole(folder: Path) -> None:
     assert "40 dev questions in 8 groups" in " ".join(result.lines())
 
 
+def test_a_headroom_to_come_promises_nothing_of_five_groups(folder: Path) -> None:
+    few = recipe_of(folder, "data.test=25")
+    planned = probe.plan(few, targets={"main": ScriptedTarget([])})
+    assert planned["dev"]["shows"]
+    assert planned["test"] == {"n": 25, "shows": None}
+
+
 OBJECTIVE = Objective(metrics.get("em"), 1)
 
 

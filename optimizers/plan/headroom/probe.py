@@ -25,6 +25,7 @@ from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats import headroom as estimates
 from ragc.metrics.stats.clusters import assumed_questions, count_groups
+from ragc.metrics.stats.intervals import too_few
 from ragc.metrics.stats.power import questions_needed, smallest_gain
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
@@ -106,7 +107,9 @@ def plan(
         **{
             name: {
                 "n": len(held),
-                "shows": smallest_gain(assumed_questions(_group_sizes(_labels(task, name)))),
+                "shows": None
+                if too_few(_groups(task).get(name))
+                else smallest_gain(assumed_questions(_group_sizes(_labels(task, name)))),
             }
             for name, held in (("dev", task.dev), ("test", task.test))
         },

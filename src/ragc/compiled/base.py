@@ -392,6 +392,11 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
     if not (folder / "program.json").is_file():
         advice = "compile one with `ragc compile`"
+        if folder.suffix == PACKED and folder.is_file():
+            raise ArtefactError(
+                f"{folder} is a pack; this reads the compiled directory that it was made of. Packs open in "
+                "ask, eval, gate, serve, mcp and trust, and in Python in ragc.load."
+            )
         if (folder / "recipe.toml").is_file():
             advice = f"it holds a recipe: name {folder / 'recipe.toml'}, or compile it with `ragc compile`"
         raise ArtefactError(f"{folder} holds no compiled program (no program.json); {advice}.")

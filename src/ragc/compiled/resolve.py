@@ -56,10 +56,23 @@ def resolve(
         _refuse(used, folder, root, how)
     problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
     roles = ROLES if stand_ins else recipe.targets
-    problems += lacking_parts(method(recipe.program), roles, recipe.sources)
+    lacking = lacking_parts(method(recipe.program), roles, recipe.sources)
+    problems += [_by_override(part, recipe.program) for part in lacking]
     if problems:
         raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
+
+
+def _by_override(part: str, program: str) -> str:
+    """Returns the sentence on a table that `program` needs and that was an object in Python.
+
+    The recipe of a compiled directory is not to be edited, so an override is named.
+    """
+    kind = f"{part}.kind={'embedded' if part.startswith('targets') else 'bm25'}"
+    return (
+        f"program {program!r} needs [{part}], which was an object in Python; name it with --set {kind} and "
+        f"what else it takes (in Python sets=['{kind}'])"
+    )
 
 
 def check_access(compiled: CompiledProgram, how: Opening) -> None:
@@ -179,10 +192,13 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
-    """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring."""
+    """Returns `recipe` without compile-only parts and, unless `questions`, without those for scoring.
+
+    The limits name metrics that are reported beside the others.
+    """
     search = recipe.search.replace(
         programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",), front=0,
-        limits=CostLimits(), pick=recipe.search.pick_name,
+        limits=recipe.search.limits if questions else CostLimits(), pick=recipe.search.pick_name,
     )  # fmt: skip
     own = state.method if state.method in NAMES else recipe.program
     data = recipe.data.replace(cross_domain="", cross_domain_corpus="")

@@ -164,8 +164,14 @@ def read_text(path: Path, noun: str) -> str:
 def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], RecipeProblems]:
     """Returns the tables of a TOML `text` with the overrides `sets`, and the collector of further problems.
 
-    `where` names the text in errors. Raises RecipeError for a text that is not TOML.
+    `where` names the text in errors. Raises RecipeError for a text that is not TOML, and UsageError for
+    overrides that are no list.
     """
+    if isinstance(sets, str | Mapping):  # whose characters or keys would be taken for overrides
+        raise UsageError(
+            "sets is a list of overrides, such as sets=['search.trials=5', 'seed=2'], found "
+            f"{type(sets).__name__}."
+        )
     try:
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:

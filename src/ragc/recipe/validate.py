@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from ragc.recipe.load import RecipeProblems
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
+_EXAMPLES = {
+    "targets": 'with kind = "embedded", "vllm" or "hosted"',
+    "sources": 'with kind = "bm25" and a corpus',
+}
 
 
 def read(
@@ -282,7 +286,9 @@ class _Reader:
 
     def _check_needs(self, methods: Methods) -> None:
         for program in methods:
-            for text in lacking_parts(program, self._written("targets"), self._written("sources")):
+            for part in lacking_parts(program, self._written("targets"), self._written("sources")):
+                example = _EXAMPLES[part.partition(".")[0]]
+                text = f"program {program.id!r} needs [{part}]; add [{part}] {example}"
                 self.problems.add(("program",), text)
 
     def _with_efforts(self, recipe: Recipe) -> Recipe:
@@ -349,18 +355,10 @@ def _names_file(kind: object) -> bool:
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
-    """Returns the target roles and sources that `program` needs and that are not among the names, a sentence
-    each.
-    """
-    families = (
-        ("targets", program.roles, targets, 'with kind = "embedded", "vllm" or "hosted"'),
-        ("sources", program.sources, sources, 'with kind = "bm25" and a corpus'),
-    )
+    """Returns the tables that `program` needs and that are not among the names, such as `targets.main`."""
     return [
-        f"program {program.id!r} needs [{family}.{name}]; add [{family}.{name}] {example}"
-        for family, names, there, example in families
-        for name in names
-        if name not in there
+        *(f"targets.{role}" for role in program.roles if role not in targets),
+        *(f"sources.{name}" for name in program.sources if name not in sources),
     ]
 
 

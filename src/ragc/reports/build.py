@@ -175,6 +175,8 @@ def read(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Inputs:
     try:
         files = study.read_study(path, trust_targets=trust_targets)
     except ArtefactError:
+        if path.suffix == programs.PACKED and path.is_file():
+            programs.load(path)
         if path.is_file():
             raise UsageError(
                 f"{path} is no study, no compiled directory and no file of rows; rows end in {ROWS}, as "

@@ -82,13 +82,17 @@ def limit_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
         yield f"Limits, on new questions: {standings}."
 
 
+_MORE = "; it takes more questions to tell"
+
+
 def _standings(limits: Any) -> str:
     """Returns how a program stands to `limits`, such as `tokens within (760 on test, at most 800)`."""
-    return ", ".join(
-        f"{name} {text(mapping(held).get('standing'))} ({_on_test(mapping(held))}, at most "
-        f"{amount(mapping(held).get('most')):g})"
-        for name, held in mapping(limits).items()
-    )
+    said = []
+    for name, held in mapping(limits).items():
+        standing = text(mapping(held).get("standing"))
+        most = f"at most {amount(mapping(held).get('most')):g}{_MORE if standing == 'unclear' else ''}"
+        said.append(f"{name} {standing} ({_on_test(mapping(held))}, {most})")
+    return ", ".join(said)
 
 
 def _on_test(limit: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from ragc.optimizers.search.selection import expected_of_choice, expected_scores
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.status import StudyStatus, open_study, status, study_trials
+from ragc.optimizers.status.record import count_words
 from ragc.recipe.selection_rule import SelectionRule
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
@@ -249,9 +250,8 @@ def facts_of(files: StudyFiles) -> Iterator[ReportFact]:
     done, held = files.status.trials, files.status
     yield ReportFact("study", "state", held.state)
     yield ReportFact("study", "trials", f"{done['done']} of {done['wanted']}")
-    for name in ("stopped", "running", "stale", "failed"):
-        if done.get(name):
-            yield ReportFact("study", f"trials {name}", str(done[name]))
+    for said, count in count_words(done, held.recipe.get("optimizer")):
+        yield ReportFact("study", f"trials {said}", str(count))
     yield ReportFact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
     yield ReportFact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
     if held.log:

@@ -15,9 +15,11 @@ from ragc.errors import (
     RagcError,
     SourceError,
     StoreError,
+    TargetError,
     TargetUnavailable,
     UsageError,
 )
+from ragc.targets.openai_wire import is_context_error
 
 
 class JsonResponse(JSONResponse):
@@ -80,6 +82,8 @@ def api_error(error: Exception) -> ApiError:
         return ApiError(504, "The answer took longer than this server allows.", code="timeout")
     if not isinstance(error, RagcError):
         return ApiError(500, "The server failed; its log says why.", code="internal_error")
+    if isinstance(error, TargetError) and is_context_error(str(error)):  # the question is too long
+        return ApiError(400, redact(str(error)), code="context_length_exceeded")
     status, code = next(
         (answer for kind, answer in _STATUS_OF.items() if isinstance(error, kind)), (500, "internal_error")
     )

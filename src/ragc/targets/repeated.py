@@ -27,6 +27,7 @@ class RepeatedTarget:
         self.endpoint = getattr(target, "endpoint", "")
         self.price = getattr(target, "price", None)
         self.longest_reply = getattr(target, "longest_reply", None)
+        self.template_tokens = getattr(target, "template_tokens", 0)
 
     def __deepcopy__(self, memo: object) -> RepeatedTarget:
         return self

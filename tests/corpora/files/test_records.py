@@ -98,6 +98,20 @@ def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_problem_of_every_row_is_said_once_with_the_table_that_helps(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    rows = [{"question": f"Who is {n}?", "answer": "Ada", "gold_ids": ["p"]} for n in range(30)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with pytest.raises(DataError) as caught:
+        read_questions(file)
+    assert len(caught.value.problems) == 60
+    table = "Name its field in the recipe's table [data.fields], such as"
+    assert [line.strip() for line in str(caught.value).splitlines()[1:]] == [
+        f'every row: `id` is missing. {table} id = "#", the number of the row.',
+        f"every row: `answers` is missing. Did you mean 'answer'? {table} answers = \"answer\".",
+    ]
+
+
 def test_a_long_list_of_problems_is_cut_in_the_message_only(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD, *["{"] * (MAX_LISTED + 5))
     with pytest.raises(DataError) as caught:
@@ -122,7 +136,9 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     start = path.stat().st_size
     path.write_bytes(path.read_bytes() + b'  {"id": "\xe9"}\n')
-    assert problems(path) == (f"line 2: not UTF-8: byte 0xe9 at offset {start + 10} of the file",)
+    assert problems(path) == (
+        f"line 2: not UTF-8: byte 0xe9 at offset {start + 10} of the file; save it as UTF-8",
+    )
     assert path.read_bytes()[start + 10] == 0xE9
 
 

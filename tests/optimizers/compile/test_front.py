@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
@@ -22,6 +24,7 @@ from ragc.reports.front import front_lines, front_programs, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.call_store import CallStore
 from ragc.store.looks import count_look
+from ragc.targets import embedded
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
@@ -259,6 +262,15 @@ def test_a_hypervolume_is_that_of_the_union() -> None:
     assert hypervolume([(1, 1, 1), (2, 0.5, 1)]) == pytest.approx(1.5)
 
 
+def test_a_compiled_program_is_scored_by_the_metrics_of_its_limits_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = run(sets=("search.limits.latency=60", "search.limits.searches=9")).path
+    record = replace(embedded.KIND, build=lambda *_: ScriptedTarget(needs_demos))
+    monkeypatch.setattr("ragc.targets.embedded.KIND", record)
+    assert {"em", "latency", "searches"} <= set(ragc.evaluate(out, split="dev").metrics)
+
+
 def test_a_report_shows_the_tested_front(run: Run, tmp_path: Path) -> None:
     out = run(sets=(*TWO, "search.limits.tokens=100000")).path
     written = write_report([out], tmp_path / "report.html")
@@ -266,3 +278,5 @@ def test_a_report_shows_the_tested_front(run: Run, tmp_path: Path) -> None:
     assert "Programs of the front" in page
     assert "front/1" in page
     assert "tokens unclear" in page  # 25 questions are too few for a mean
+    assert "it takes more questions to tell)" in page
+    assert "where the recipe has limits, of those that keep to them" in page

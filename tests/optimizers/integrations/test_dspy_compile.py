@@ -103,8 +103,9 @@ def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
     config = (tmp_path / "export/answer/promptfooconfig.yaml").read_text("utf-8")
     assert compiled.predictors()[0].demos[0]["answer"] in config
     lacking = ran("ask", str(out), "What colour is thing number3?")
-    assert "program 'vanilla' needs [targets.main]; add [targets.main]" in lacking
-    assert "[sources.local]" in lacking
+    assert "program 'vanilla' needs [targets.main], which was an object in Python" in lacking
+    assert "--set targets.main.kind=embedded" in lacking
+    assert "--set sources.local.kind=bm25" in lacking
     corpus = write_things(tmp_path)
     sets = {
         "targets.main": "{kind = 'hosted', model = 'openai/x', base_url = 'http://127.0.0.1:9'}",
@@ -205,6 +206,14 @@ def test_the_id_of_a_function_is_no_metric_to_name() -> None:
         ragc.Compile(metric="metric", trials=1, demos=0).compile(build_program(), trainset=[], valset=VAL)
 
 
+def test_progress_ends_with_what_was_chosen() -> None:
+    lines: list[str] = []
+    ragc.Compile(metric=exact, trials=2, demos=1, progress=lines.append).compile(
+        build_program(), trainset=TRAIN, valset=VAL
+    )
+    assert re.search(r"chosen: .*; metric 1\.000 on 18 questions of the valset, which flatter it", lines[-1])
+
+
 def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
     optimizer = ragc.Compile(metric=exact, trials=1, demos=1)
     optimizer.compile(build_program(), trainset=VAL[:10])
@@ -276,6 +285,11 @@ class Mine(dspy.Module):
         ({"trainset": []}, UsageError, "trainset, which is empty"),
         ({"valset": TRAIN[:3]}, DataError, "share"),
         ({"valset": [dspy.Example(question="Why?")]}, UsageError, "`answer`, found question"),
+        (
+            {"valset": [dspy.Example(question="Why?", answer=None)]},
+            UsageError,
+            "found question, answer = None",
+        ),
         ({"valset": ["Why?"]}, UsageError, "found str"),
         ({"valset": [*VAL[:2], example(31)]}, UsageError, "valset come with passages and some do not"),
         ({"valset": [example(31, passages=[3])]}, UsageError, "a text or has a `text`, found 3"),
@@ -295,6 +309,13 @@ def test_settings_that_cannot_be_are_told_at_once() -> None:
         optimizer.compile(build_program(), trainset=TRAIN, valset=VAL)
     for part in ("emm", "trials", "top_k", "lm_calls", "tials"):
         assert part in str(error.value)
+
+
+def test_arguments_of_another_type_are_told_before_anything_is_compiled() -> None:
+    with pytest.raises(UsageError, match=r"budget is a table of limits.* found 50"):
+        ragc.Compile(budget=50)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"metric is a function.* found None"):
+        ragc.Compile(metric=None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,16 @@ def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -
     assert len(target.requests) <= seen + 20
 
 
+def test_the_baseline_keeps_defaults_that_lie_outside_the_searched_ranges(home: Path, folder: Path) -> None:
+    score = objective(folder, ScriptedTarget(three_suffice), "search.ranges.top_k=[7, 9]")
+    optuna_study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+    score.enqueue_baseline(optuna_study)
+    optuna_study.optimize(score, n_trials=2)
+    tried = [score.candidate(trial).knobs["top_k"] for trial in optuna_study.trials]
+    assert tried[0] == score.task.baseline_knobs["top_k"] == 3
+    assert tried[1] in range(7, 10)
+
+
 def test_any_pruner_and_sampler_may_be_used(home: Path, folder: Path) -> None:
     score = objective(folder, ScriptedTarget(three_suffice))
     optuna_study = optuna.create_study(

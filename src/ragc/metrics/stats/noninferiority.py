@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, sqrt
+from math import ceil, log, log1p, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
@@ -298,7 +298,8 @@ def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> i
     when_equal = float(shares @ points**2)
     normal = NormalDist()
     reach = normal.inv_cdf(1 - ALPHA) * sqrt(at_bound) + normal.inv_cdf(POWER) * sqrt(when_equal)
-    return ceil((reach / allowed) ** 2)
+    without_change = ceil(log(ALPHA) / log1p(-allowed / span))  # exact; the normal distribution says fewer
+    return max(without_change, ceil((reach / allowed) ** 2))
 
 
 def questions_for_bound(scores: Sequence[float], bound: float, *, groups: Labels | None = None) -> int | None:

@@ -47,6 +47,9 @@ class EmbeddedTarget(ThinkingRoom):
     and options share one model. If a request leaves top_k and min_p open they are off, as on a vLLM server.
     """
 
+    template_tokens = 16
+    """Tokens that the chat template puts around a message, at most: prompts leave room for them."""
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
