@@ -25,7 +25,7 @@ MAX_LISTED = 20
 """The most problems in a message; the error's `problems` has all of them."""
 
 MIN_SHARED = 3
-"""Rows from which on a problem that every row has is said once."""
+"""Rows from which on a problem that every row has is reported once."""
 
 _TABLES = frozenset({".csv", ".tsv"})
 _QUESTION_KEYS = frozenset(Question.__slots__) - {"group"}
@@ -139,10 +139,10 @@ def data_error(where: str, problems: Sequence[str], summary: Sequence[str] = ())
     error = DataError(where, problems)
     if summary:
         error.args = DataError(where, summary).args
-    if len(said := summary or problems) > MAX_LISTED:
-        shown = "\n".join(f"  {problem}" for problem in said[:MAX_LISTED])
-        more = len(said) - MAX_LISTED
-        error.args = (f"{where}: {len(said)} problems\n{shown}\n  and {more} more",)
+    if len(lines := summary or problems) > MAX_LISTED:
+        shown = "\n".join(f"  {problem}" for problem in lines[:MAX_LISTED])
+        more = len(lines) - MAX_LISTED
+        error.args = (f"{where}: {len(lines)} problems\n{shown}\n  and {more} more",)
     return error
 
 

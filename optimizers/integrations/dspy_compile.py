@@ -311,9 +311,9 @@ def _outcome(task: Task, dev: Mapping[str, Any], facts: Mapping[str, Any]) -> st
     winner, base = dev["winner"].get(name), dev["baseline"].get(name)
     if not winner or not base:
         return f"chosen{what}"
-    asked = quantity(winner["n"], "question")
+    number = quantity(winner["n"], "question")
     return (
-        f"chosen{what}; {name} {winner['mean']:.3f} on {asked} of the valset, which flatter it, and the "
+        f"chosen{what}; {name} {winner['mean']:.3f} on {number} of the valset, which flatter it, and the "
         f"baseline {base['mean']:.3f}"
     )
 

@@ -155,12 +155,12 @@ def count_words(counts: Mapping[str, int], optimizer: object) -> list[tuple[str,
     """
     failed = "failed" if optimizer == "optuna" else "cut off and begun again"
     words = {"stopped": "stopped", "running": "running", "stale": "cut off", "failed": failed}
-    return [(said, counts[name]) for name, said in words.items() if counts.get(name)]
+    return [(word, counts[name]) for name, word in words.items() if counts.get(name)]
 
 
 def _describe_counts(counts: Mapping[str, int], optimizer: object = "") -> str:
     """Returns the counts of trials in words."""
-    others = [f"{count} {said}" for said, count in count_words(counts, optimizer)]
+    others = [f"{count} {word}" for word, count in count_words(counts, optimizer)]
     beside = ["and the baseline"] if counts.get("baseline") else []
     return ", ".join([f"{counts['done']} of {counts['wanted']}", *beside, *others])
 

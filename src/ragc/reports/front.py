@@ -87,12 +87,12 @@ _MORE = "; it takes more questions to tell"
 
 def _standings(limits: Any) -> str:
     """Returns how a program stands to `limits`, such as `tokens within (760 on test, at most 800)`."""
-    said = []
+    standings = []
     for name, held in mapping(limits).items():
         standing = text(mapping(held).get("standing"))
         most = f"at most {amount(mapping(held).get('most')):g}{_MORE if standing == 'unclear' else ''}"
-        said.append(f"{name} {standing} ({_on_test(mapping(held))}, {most})")
-    return ", ".join(said)
+        standings.append(f"{name} {standing} ({_on_test(mapping(held))}, {most})")
+    return ", ".join(standings)
 
 
 def _on_test(limit: Mapping[str, Any]) -> str:

@@ -250,8 +250,8 @@ def facts_of(files: StudyFiles) -> Iterator[ReportFact]:
     done, held = files.status.trials, files.status
     yield ReportFact("study", "state", held.state)
     yield ReportFact("study", "trials", f"{done['done']} of {done['wanted']}")
-    for said, count in count_words(done, held.recipe.get("optimizer")):
-        yield ReportFact("study", f"trials {said}", str(count))
+    for word, count in count_words(done, held.recipe.get("optimizer")):
+        yield ReportFact("study", f"trials {word}", str(count))
     yield ReportFact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
     yield ReportFact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
     if held.log:
