@@ -107,6 +107,10 @@ class Study:
         states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
         for _ in range(states.count(optuna.trial.TrialState.WAITING)):
             self._study.ask()  # Optuna can only fail a running trial
+        self._fail_abandoned()
+
+    def _fail_abandoned(self) -> None:
+        """Marks as failed the trials that began with a batch of which nothing is stored."""
         for trial in self._study.get_trials(deepcopy=False):
             if not trial.state.is_finished() and trial.number not in self._numbers:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
@@ -170,7 +174,8 @@ class Study:
             await self._run_batch([], [number])
 
     def _stop_waiting(self) -> None:
-        """Tells Optuna that the waiting trials will not continue."""
+        """Tells Optuna that no trial will continue: those that the budget cut off, and those that wait."""
+        self._fail_abandoned()
         states = {trial.number: trial.state for trial in self._study.get_trials(deepcopy=False)}
         with one_append(self._study):
             for number, result in self._waiting().items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -150,12 +151,16 @@ class StudyStatus:
 def count_words(counts: Mapping[str, int], optimizer: object) -> list[tuple[str, int]]:
     """Returns the counts of trials beside those that ended, each with its words.
 
-    A study of ragc itself marks trials of a dead process as failed and begins them again; in a script with
-    the `optimizer` optuna the objective may have failed.
+    A study of ragc itself marks trials that a kill or the budget cut off as failed; in a script with the
+    `optimizer` optuna the objective may have failed.
     """
-    failed = "failed" if optimizer == "optuna" else "cut off and begun again"
-    words = {"stopped": "stopped", "running": "running", "stale": "cut off", "failed": failed}
-    return [(word, counts[name]) for name, word in words.items() if counts.get(name)]
+    words = {"stopped": "stopped", "running": "running", "stale": "cut off", "failed": "cut off"}
+    if optimizer == "optuna":
+        words["failed"] = "failed"
+    total = Counter[str]()
+    for name, word in words.items():
+        total[word] += counts.get(name, 0)
+    return [(word, count) for word, count in total.items() if count]
 
 
 def _describe_counts(counts: Mapping[str, int], optimizer: object = "") -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.trial import TrialState
 
 from ragc.cli import console
 from ragc.compiled.base import load
@@ -16,6 +17,7 @@ from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import open_study, status
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
@@ -78,6 +80,16 @@ def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> N
     assert len(target.requests) <= 90
     assert result.test
     assert load(folder / "out").state.method == "vanilla"
+
+
+@pytest.mark.parametrize("objectives", ['["em"]', '["em", "-tokens"]'])
+def test_no_trial_runs_on_in_optunas_storage_when_the_budget_is_spent(run: Run, objectives: str) -> None:
+    out = run(sets=(f"search.objectives={objectives}", "budget.lm_calls=110", 'metrics.report=["em"]')).path
+    study = open_study(study_directory(out))
+    assert study is not None
+    trials = study.get_trials()
+    assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
+    assert status(out).trials["stale"] == 0
 
 
 @pytest.mark.parametrize("tokens", cases(range(12_000, 45_000, 5_500), 3))

@@ -68,11 +68,11 @@ class Shut(ScriptedTarget):
 
     opened = 0
 
-    async def open(self, watch: Any = None) -> None:
+    async def open(self, progress: Any = None) -> None:
         self.opened += 1
         if self.opened == 1:
             raise ragc.TargetUnavailable("no server answers")
-        await super().open(watch)
+        await super().open(progress)
 
 
 def test_a_server_is_ready_once_every_program_is_open_by_a_streamed_question_too(
