@@ -273,7 +273,8 @@ async def _error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         what = {404: "There is no such address", 405: "This address does not take that method"}
         text = f"{what.get(error.status_code, error.detail)}; see the guide, Serving a compiled program."
-        error = ApiError(error.status_code, text, code="not_found", headers=error.headers)
+        code = "method_not_allowed" if error.status_code == 405 else "not_found"
+        error = ApiError(error.status_code, text, code=code, headers=error.headers)
     problem = api_error(error)
     if problem.status == 500 and isinstance(error, RagcError):  # others are logged by the server
         log.error("a request failed", exc_info=error)
