@@ -38,16 +38,17 @@ class BestCheckpoint:
 
     def __init__(self, directory: Path, task: Task, builder: ProgramBuilder) -> None:
         self._directory, self._task, self._builder = directory, task, builder
-        self._saved_trial: int | None = None
+        self._saved: tuple[int, int] | None = None  # the trial, and how many questions it had answered
 
     async def keep(self, trials: Sequence[TrialResult], fitted: FittedScores | None = None) -> None:
-        """Writes the program that `select` chooses from `trials`, unless it was the last one written.
+        """Writes the program that `select` chooses from `trials`, unless it was the last one written and
+        answered no more questions since.
 
         `fitted` is the model of `trials`, if there is one already. Raises OSError.
         """
         task = self._task
         leader = select(trials, task.rule, fitted)
-        if leader.number == self._saved_trial:
+        if self._saved == (leader.number, len(leader.scores)):
             return
         program = await self._builder.program(leader.candidate)
         scores = await self._builder.demo_scores(leader.candidate)
@@ -59,7 +60,7 @@ class BestCheckpoint:
             run={"base": base} | ({"epoch": epoch} if (epoch := task.runtime.gateway.epoch) else {}),
         )
         _put(self._directory, compiled, program)
-        self._saved_trial = leader.number
+        self._saved = leader.number, len(leader.scores)
 
 
 def _provenance(
