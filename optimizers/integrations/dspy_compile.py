@@ -33,6 +33,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -57,7 +58,13 @@ from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
-from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
+from ragc.optimizers.integrations.dspy_examples import (
+    ExampleAssessor,
+    ExampleSet,
+    distinct_passages,
+    read_examples,
+    together,
+)
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.search.directory import epoch_of, forget_earlier, open_directory, run_of
 from ragc.optimizers.search.storage import translate_storage_errors
@@ -152,9 +159,9 @@ class Compile(Teleprompter):
 
         `program` is one of ragc, or the caller's own `dspy.Module`: an instance that has an LM, by `set_lm`
         or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`). Demonstrations come from
-        `trainset`, and candidates are compared on `valset`, or on four fifths of the trainset. Passages of
-        the examples are searched meanwhile instead of documents (`local`, else `web`); other sources stay.
-        Raises RagcError.
+        `trainset`, and candidates are compared on `valset`, or on four fifths of the trainset, where examples
+        of one question stay together. Passages of the examples are searched meanwhile instead of documents
+        (`local`, else `web`); other sources stay. Raises RagcError.
         """
         program = _as_program(program)
         _check(program, teacher)
@@ -197,7 +204,10 @@ class Compile(Teleprompter):
     ) -> tuple[list[dspy.Example], list[dspy.Example]]:
         if valset is None:
             random.Random(f"valset {self.seed}").shuffle(train)
-            at = len(train) - max(1, round(len(train) * HELD_OUT))
+            alike = together(train)
+            ends = {0, *accumulate(map(len, alike))}
+            train = [example for group in alike for example in group]
+            at = max(end for end in ends if end <= len(train) - max(1, round(len(train) * HELD_OUT)))
             train, valset = train[:at], train[at:]
         if not valset:
             raise UsageError("Compile needs examples to compare candidates on, found none; give it a valset.")
@@ -243,7 +253,7 @@ class Compile(Teleprompter):
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
         sources = dict(own.sources)
-        if passages := tuple({passage.id: passage for passage in (*train.passages, *dev.passages)}.values()):
+        if passages := distinct_passages(train, dev):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)

@@ -10,6 +10,8 @@ from typing import Any
 
 import dspy
 
+from ragc.core.user_code import function_digest
+from ragc.corpora.files.splits import normalise
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.own import own_metric
@@ -33,7 +35,7 @@ def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
 
     An example has `question` and `answers` or `answer`, and may have `passages` or `context` (texts, or
     records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and `sub_questions`. Raises UsageError
-    for others.
+    for others, and where two different examples have one id.
     """
     questions, passages = list[Question](), list[Passage]()
     for number, example in enumerate(examples):
@@ -44,9 +46,36 @@ def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
         raise UsageError(
             f"Some examples of the {split}set come with passages and some do not; give all of them some."
         )
-    return ExampleSet(
-        tuple(questions), tuple(passages), {q.id: e for q, e in zip(questions, examples, strict=True)}
-    )
+    by_id = dict[str, dspy.Example]()
+    for question, example in zip(questions, examples, strict=True):
+        if by_id.setdefault(question.id, example) != example:
+            raise UsageError(
+                f"Two examples of the {split}set have the id {question.id!r}; give each its own, or leave "
+                "ids out."
+            )
+    return ExampleSet(tuple(questions), tuple(passages), by_id)
+
+
+def distinct_passages(*sets: ExampleSet) -> tuple[Passage, ...]:
+    """Returns the passages of all `sets`, each once. Raises UsageError if two different ones have one id."""
+    by_id = dict[str, Passage]()
+    for passage in (passage for one in sets for passage in one.passages):
+        other = by_id.setdefault(passage.id, passage)
+        if (other.title, other.text) != (passage.title, passage.text):
+            raise UsageError(
+                f"Two different passages of the examples have the id {passage.id!r}; give each its own, or "
+                "leave their ids out."
+            )
+    return tuple(by_id.values())
+
+
+def together(examples: Sequence[dspy.Example]) -> list[list[dspy.Example]]:
+    """Returns `examples` by their question, in the order of the first ones."""
+    by_text = dict[str | int, list[dspy.Example]]()
+    for example in examples:
+        text = example.get("question") if isinstance(example, dspy.Example) else None
+        by_text.setdefault(normalise(text) if isinstance(text, str) else id(example), []).append(example)
+    return list(by_text.values())
 
 
 def _question(example: dspy.Example, name: str, split: str) -> tuple[Question, list[Passage]]:
@@ -98,6 +127,7 @@ class ExampleAssessor:
 
     def __init__(self, metric: Callable[..., Any], examples: Mapping[str, dspy.Example]) -> None:
         self._metric, self._examples = metric, examples
+        self.code = function_digest(metric)
 
     async def assess(self, outcome: Outcome) -> float:
         """Returns the score, 0..1. Raises UsageError when the metric fails or returns anything else."""

@@ -49,7 +49,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, evaluate, failures_of, groups_of
-from ragc.task.base import Task, prepare
+from ragc.task.base import Task, inputs_of, prepare
 from ragc.task.budget import FileLedger, budget_error
 from ragc.task.prompts import check_prompts
 from ragc.task.study_address import facts_differ
@@ -258,7 +258,7 @@ class Objective:
                 f"The study is kept in {attributes[PATH]} and the objective in {self.path}; make both of "
                 "the same recipe, with the same overrides and name."
             )
-        mine = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
+        mine = inputs_of(self.task)
         if RECIPE not in attributes:
             study.set_user_attr(RECIPE, digest(self.task.recipe.identity()))
             study.set_user_attr(INPUTS, mine)

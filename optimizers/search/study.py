@@ -34,7 +34,7 @@ from ragc.optimizers.search.schedule import Schedule
 from ragc.optimizers.search.selection import best, select
 from ragc.optimizers.search.storage import StudyAttributes, name_objectives, study_in
 from ragc.optimizers.search.tell import finish, report
-from ragc.task.base import Task
+from ragc.task.base import Task, inputs_of
 from ragc.task.study_address import facts_differ
 
 _QUESTIONS = "dev questions"
@@ -84,12 +84,11 @@ class Study:
         )
 
     def _check_inputs(self) -> None:
-        """Raises UsageError when earlier trials were scored on other questions, passages or models."""
-        begun = self._study.user_attrs.get("inputs")
+        """Raises UsageError when earlier trials had other questions, passages, models or own metrics."""
+        begun, mine = self._study.user_attrs.get("inputs"), inputs_of(self.task)
         if begun is None:
-            facts = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
-            self._study.set_user_attr("inputs", facts)
-        elif changed := facts_differ(self.task.facts, begun):
+            self._study.set_user_attr("inputs", mine)
+        elif changed := facts_differ(mine, begun):
             raise UsageError(
                 f"The {changed} of the recipe changed since the study began, though the recipe did not; undo "
                 "the change, or leave --resume out to begin anew."

@@ -92,6 +92,15 @@ def test_a_metric_beside_the_recipe_is_reported_and_optimized(folder: Path) -> N
     assert provenance["backends"]["my_metrics:score"].startswith("my_metrics:score ")
 
 
+def test_a_study_does_not_go_on_with_another_metric_of_that_name(folder: Path) -> None:
+    target = ScriptedTarget(lambda request: {"answer": "12345"})
+    recipe = load(folder, "study.keep=true")
+    compiling.compile(recipe, folder / "out", targets={"main": target})
+    (folder / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
+    with pytest.raises(UsageError, match="The metrics of the recipe changed since the study began"):
+        compiling.compile(recipe, folder / "out", targets={"main": target}, resume=True)
+
+
 def test_an_awaited_metric_and_a_truth_value(folder: Path) -> None:
     result = compiled(folder, 'metrics.report=["my_metrics:awaited"]')
     assert result.test["my_metrics:awaited"].mean == 1

@@ -218,6 +218,27 @@ def code_digest(value: Any) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def function_digest(function: Callable[..., Any]) -> str:
+    """Returns a short digest of what `function` itself does, not what it calls; of its name without code.
+
+    Equal in all processes of one version of Python.
+    """
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    content = _spelled(code) if isinstance(code, CodeType) else getattr(function, "__qualname__", "")
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _spelled(code: CodeType) -> str:
+    """Returns the instructions, names and constants of `code`, without where it is written."""
+    constants = [_spelled(one) if isinstance(one, CodeType) else _constant(one) for one in code.co_consts]
+    return repr([code.co_code.hex(), code.co_names, code.co_varnames, constants])
+
+
+def _constant(value: Any) -> str:
+    """Returns `value` as text; the members of a set, whose order differs by process, are sorted."""
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
 def file_digest(file: Path) -> str:
     """Returns a short digest of `file`. Raises OSError."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

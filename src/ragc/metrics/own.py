@@ -52,7 +52,8 @@ class OwnAssessor:
             ) from None
         except ValueError:
             pass  # written in C, and without a signature
-        self.backend = f"{reference} {code_digest(self._function)}"
+        self.code = code_digest(self._function)
+        self.backend = f"{reference} {self.code}"
 
     async def assess(self, outcome: Outcome) -> float:
         """Calls the function with `outcome`. Raises UsageError, with the question, if it gives no score."""

@@ -488,6 +488,14 @@ def facts_of(
     }
 
 
+def inputs_of(task: Task) -> dict[str, Any]:
+    """Returns what the scores of a study depend on beside its recipe: data, sources, targets, own metrics."""
+    facts = {name: task.facts.get(name) for name in ("data", "sources", "targets")}
+    graders = task.scorer.assessors.items()
+    codes = {family: code for family, grader in graders if (code := getattr(grader, "code", ""))}
+    return facts | ({"metrics": codes} if codes else {})
+
+
 def data_facts(splits: Mapping[str, tuple[Question, ...]]) -> dict[str, Any]:
     """Returns the number and the fingerprint of the questions of each split."""
     return {

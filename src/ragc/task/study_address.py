@@ -89,6 +89,9 @@ def recipe_in(directory: Path) -> Recipe:
 
 
 def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
-    """Returns the first of data, sources and targets in which two tasks differ; "" when all agree."""
-    names = ("data", "sources", "targets")
+    """Returns the first of data, sources and targets in which two tasks differ; "" when all agree.
+
+    So are the user's own metrics, where both name them.
+    """
+    names = ["data", "sources", "targets", *({"metrics"} & mine.keys() & theirs.keys())]
     return next((name for name in names if canonical(mine.get(name)) != canonical(theirs.get(name))), "")

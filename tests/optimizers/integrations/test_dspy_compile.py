@@ -222,6 +222,29 @@ def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:
     assert sizes == {"train": 2, "dev": 8}
 
 
+def test_without_a_valset_examples_of_one_question_stay_together() -> None:
+    optimizer = ragc.Compile(metric=exact, trials=1, demos=1)
+    optimizer.compile(build_program(), trainset=[*map(example, range(12)), *map(example, range(6))])
+    assert optimizer.compiled is not None
+    sizes = {name: held["n"] for name, held in optimizer.compiled.provenance["data"].items()}
+    assert sum(sizes.values()) == 18
+    assert 0 < sizes["train"] <= 4
+
+
+def test_a_study_does_not_go_on_with_another_metric(tmp_path: Path) -> None:
+    def half(gold: dspy.Example, prediction: dspy.Prediction) -> float:
+        return 0.5
+
+    def compiling(metric: Any, *, resume: bool = True) -> None:
+        optimizer = ragc.Compile(metric=metric, trials=1, demos=0, out=tmp_path / "out", resume=resume)
+        optimizer.compile(build_program(), trainset=[], valset=VAL[:4])
+
+    compiling(exact, resume=False)
+    with pytest.raises(UsageError, match="The metrics of the recipe changed since the study began"):
+        compiling(half)
+    compiling(exact)
+
+
 def test_it_is_a_teleprompter_and_a_compiled_program_is_one_of_dspys(tmp_path: Path) -> None:
     optimizer = ragc.Compile(metric=exact, trials=2, demos=1, out=tmp_path / "out")
     assert isinstance(optimizer, Teleprompter)
@@ -293,14 +316,28 @@ class Mine(dspy.Module):
         ({"valset": ["Why?"]}, UsageError, "found str"),
         ({"valset": [*VAL[:2], example(31)]}, UsageError, "valset come with passages and some do not"),
         ({"valset": [example(31, passages=[3])]}, UsageError, "a text or has a `text`, found 3"),
+        (
+            {"trainset": [], "valset": [example(31, id="a"), example(32, id="a")]},
+            UsageError,
+            "Two examples of the valset have the id 'a'",
+        ),
+        (
+            {
+                "trainset": [example(31, passages=[{"id": "0", "text": "One."}])],
+                "valset": [example(32, passages=[{"id": "0", "text": "Another."}])],
+            },
+            UsageError,
+            "Two different passages of the examples have the id '0'",
+        ),
     ],
 )
 def test_what_it_cannot_work_with_is_one_clear_sentence(
     change: dict[str, Any], kind: type[RagcError], says: str
 ) -> None:
     arguments = {"program": build_program(), "trainset": TRAIN, "valset": VAL, **change}
+    demos = 4 if arguments["trainset"] or "valset" not in change else 0
     with pytest.raises(kind, match=says):
-        ragc.Compile(metric=exact).compile(arguments.pop("program"), **arguments)
+        ragc.Compile(metric=exact, demos=demos).compile(arguments.pop("program"), **arguments)
 
 
 def test_settings_that_cannot_be_are_told_at_once() -> None:
