@@ -200,9 +200,9 @@ class Harness:
 
 
 def example(question: Question) -> Any:
-    """Returns `question` as a DSPy example: the program's inputs, and the first gold answer."""
+    """Returns `question` as a DSPy example: the program's inputs, and the first gold answer, "" without."""
     inputs = {"question": question.question, **question.context(), "id": question.id}
-    return dspy.Example(**inputs, answer=question.answers[0]).with_inputs(*inputs)
+    return dspy.Example(**inputs, answer="".join(question.answers[:1])).with_inputs(*inputs)
 
 
 class OptimizerFailed(RagcError):

@@ -130,7 +130,7 @@ def test_the_number_after_the_at_sign_is_the_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["recall@0", "recall@", "recall@-1", "recall@1.5", "ndcg@²", "recal@5", "mrr@5"]
+    "wrong", ["recall@0", "recall@05", "recall@", "recall@-1", "recall@1.5", "ndcg@²", "recal@5", "mrr@5"]
 )
 def test_wrong_cuts_are_unknown_names(wrong: str) -> None:
     with pytest.raises(UnknownName):

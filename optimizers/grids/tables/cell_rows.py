@@ -35,6 +35,7 @@ class CellRows:
         self.path, self.mark = path, mark
         self.rows: dict[str, dict[str, Any]] = {}
         self._file: IO[bytes] | None = None
+        self._whole: int | None = None
         if os.path.lexists(path):
             self._read()
 
@@ -50,7 +51,7 @@ class CellRows:
         for number, line in enumerate(whole.split(b"\n") if whole else [], 1):
             self._add(line, number)
         if torn:
-            self._cut(len(content) - len(torn))
+            self._whole = len(content) - len(torn)
 
     def _add(self, line: bytes, number: int) -> None:
         try:
@@ -69,19 +70,18 @@ class CellRows:
             )
         self.rows[row["id"]] = row
 
-    def _cut(self, size: int) -> None:
-        """Drops an incomplete last line, left by a kill."""
-        with doing(f"Mending {self.path}", _AGAIN), self.path.open("r+b") as file:
-            file.truncate(size)
-
     def append(self, row: Mapping[str, Any]) -> None:
-        """Adds a row at the end of the file. Raises OSError in one sentence."""
+        """Adds a row at the end of the file, whose incomplete last line goes. Raises OSError in one
+        sentence.
+        """
         marked = {**row, MARK: self.mark}
         self.rows[str(row["id"])] = marked
         with doing(f"Writing the rows to {self.path}", _AGAIN):
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("ab")
+                if self._whole is not None:
+                    self._file.truncate(self._whole)
             self._file.write(_line(marked))
             self._file.flush()
 

@@ -104,7 +104,7 @@ def _own(metric_id: str) -> Metric | None:
     if part:
         from ragc.metrics import retrieval
 
-        if name in retrieval.CUT and part.isascii() and part.isdigit() and int(part) > 0:
+        if name in retrieval.CUT and part.isascii() and part.isdigit() and part[0] != "0":
             return retrieval.at(name, int(part))
         from ragc.metrics import cost, upper_bound
 

@@ -182,6 +182,17 @@ def test_an_unreadable_reply_is_a_wrong_answer(make: Make, name: str) -> None:
     assert max(outcome.trials) < 1.0
 
 
+@pytest.mark.parametrize("name", ["random", "reanchor"])
+def test_dev_questions_may_lack_a_gold_answer(make: Make, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "questions.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    bare = [row if row["split"] == "train" else {**row, "answers": []} for row in rows]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in bare), "utf-8")
+    sets = ('search.objectives=["recall@3"]', 'metrics.report=["recall@3"]')
+    outcome = search(name, make(ScriptedTarget(Teacher()), *sets))
+    assert outcome.trials
+
+
 def test_the_teacher_writes_and_main_answers(make: Make) -> None:
     main, teacher = ScriptedTarget(Teacher()), ScriptedTarget(Teacher(), identity="teacher")
     text = RECIPE.replace("[metrics]", '[targets.teacher]\nkind = "embedded"\n[metrics]')

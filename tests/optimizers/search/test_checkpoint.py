@@ -51,7 +51,7 @@ def test_its_scores_are_those_of_all_questions_that_the_leader_answered(folder: 
         return {"answer": "x" if "[2]" in request.messages[-1].content else "y"}
 
     def score(example: Any, prediction: Any, trace: Any = None) -> float:
-        return int(example.number % 7) / 10 + 0.2 * (prediction.answer == "x")
+        return int(example.number % 7) / 10 + (0.2 if prediction.answer == "x" else 0.0)
 
     local = ragc.source("bm25", corpus=[ragc.Passage(f"p{n}", "", f"Thing number{n}.") for n in range(30)])
     program = ragc.program("vanilla", main=ScriptedTarget(script), local=local, top_k=1, store=False)

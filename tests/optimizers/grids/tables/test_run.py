@@ -296,6 +296,20 @@ def test_a_dry_run_bounds_what_is_missing_and_sends_nothing(run: Run, tmp_path: 
     assert len(sent.requests) <= prefrag["lm_calls"]
 
 
+def test_a_dry_run_changes_no_rows_that_another_run_may_be_writing(run: Run, tmp_path: Path) -> None:
+    run("prefrag-main", limit=4, **MAIN)
+    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"id": "half')
+    how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "out"}
+    planned = estimate("prefrag-main", targets={"main": ScriptedTarget([])}, **how, **MAIN)
+    assert planned["answered"] == 4
+    assert path.read_bytes() == whole + b'{"id": "half'
+    run("prefrag-main", limit=5, **MAIN)
+    assert path.read_bytes().startswith(whole[: whole.index(b"\n")])
+    assert len(read_rows(path)) == 5
+
+
 def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:
     listed = listing(tmp_path / "data")
     by_id = {entry["id"]: entry for entry in listed["tables"]}
