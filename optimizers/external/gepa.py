@@ -32,7 +32,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
             bench.questions[gold.id],
             str(pred.answer),
             pred.passages,
-            score=score,
+            score=score - bench.offset,
             best=best,
             metric=bench.objective.metric.id,
             events=pred.trace,
@@ -45,7 +45,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
         max_metric_calls=(task.trials + 1) * len(bench.dev),
         reflection_lm=bench.teacher,
         num_threads=task.in_flight,
-        perfect_score=best,
+        perfect_score=best + bench.offset,
         seed=task.seed,
     )
     program: RagProgram = optimizer.compile(student, trainset=bench.train, valset=bench.dev)

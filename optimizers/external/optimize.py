@@ -168,6 +168,7 @@ async def _search(
         (question.id for question in task.dev),
         done=progress.step,
         on_evaluated=lambda evaluated: _report_trial(evaluated, task, progress),
+        offset=bench.offset,
     )
     best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]

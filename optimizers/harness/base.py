@@ -131,6 +131,14 @@ class Harness:
         """The greatest possible value: 1 for a share, 0 for a cost."""
         return 1.0 if self.objective.sign > 0 else 0.0
 
+    @property
+    def offset(self) -> float:
+        """What `metric` adds to values: DSPy scores a question without an answer with 0, which must not be
+        the best. 1 for a share of which less is better; costs have no greatest value, and 0.
+        """
+        bounds = self.objective.metric.bounds
+        return bounds[1] if bounds and self.objective.sign < 0 else 0.0
+
     def value(self, row: Row) -> float:
         """Returns the objective of one question, more is better."""
         return float(self.objective.of(row.scores))
@@ -149,14 +157,14 @@ class Harness:
         return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
 
     def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:
-        """Returns the objective as DSPy's metric.
+        """Returns the objective, with the `offset`, as DSPy's metric.
 
         With a `trace`, DSPy asks whether this run may be a demonstration. The result is then 1 if it reaches
         the threshold of the metric for demonstrations, else 0.
         """
         scores = self.scores(self.questions[gold.id], prediction)
         if trace is None:
-            return float(self.objective.of(scores))
+            return float(self.objective.of(scores)) + self.offset
         earned = scores.get(self.task.demo_metric.id)
         return float(earned is not None and earned >= self.task.demo_threshold)
 

@@ -86,8 +86,9 @@ class SearchMonitor(BaseCallback):
     """DSPy's callback for one search. `dev` are the ids of the questions of a full evaluation.
 
     `evaluated` lists the full evaluations in the order in which they ended. `done` is called after every
-    answered question, `on_evaluated` after every full evaluation, both on the process's event loop. Calls of
-    DSPy's threads are charged to the counters that were active when the monitor was created.
+    answered question, `on_evaluated` after every full evaluation, both on the process's event loop. DSPy's
+    scores are above the values by `offset`. Calls of DSPy's threads are charged to the counters that were
+    active when the monitor was created.
     """
 
     def __init__(
@@ -96,10 +97,12 @@ class SearchMonitor(BaseCallback):
         *,
         done: Callable[[], None],
         on_evaluated: Callable[[list[EvaluatedProgram]], None],
+        offset: float = 0.0,
     ) -> None:
         self.evaluated: list[EvaluatedProgram] = []
         self.error: RagcError | None = None
         self._dev, self._done, self._on_evaluated = sorted(dev), done, on_evaluated
+        self._offset = offset
         self._charged = counters.current.get()
         self._lock = threading.Condition()
         self._running: set[str] = set()
@@ -184,7 +187,8 @@ class SearchMonitor(BaseCallback):
         reasons = [
             "" if "answer" in prediction else self._unreadable or "no answer" for _, prediction, _ in results
         ]
-        self.keep(program, [float(score) for *_, score in results], Failures.among(reasons))
+        scores = [float(score) - self._offset for *_, score in results]
+        self.keep(program, scores, Failures.among(reasons))
 
     def keep(self, program: RagProgram, scores: Sequence[float], failures: Failures = NONE) -> None:
         """Records `program` with its `scores`, at least one, on the questions it is compared on."""

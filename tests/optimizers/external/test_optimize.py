@@ -193,6 +193,20 @@ def test_dev_questions_may_lack_a_gold_answer(make: Make, tmp_path: Path, name: 
     assert outcome.trials
 
 
+def test_an_unreadable_reply_is_no_good_one_where_less_is_better(make: Make) -> None:
+    def reply(request: ChatRequest) -> Any:
+        number = re.findall(r"thing number(\d+)\?", request.messages[-1].content)[-1]
+        if len(request.messages) > 2:
+            return "%%%"
+        return {"answer": COLOURS[int(number) % 5] if int(number) % 2 else "none of them"}
+
+    sets = ['search.objectives=["-crag_halluc"]', 'metrics.report=["crag_halluc"]']
+    sets += ['metrics.crag_judge="none"']
+    outcome = search("random", make(ScriptedTarget(reply), *sets))
+    assert not any(choice.demos for choice in outcome.predictors.values())
+    assert (max(outcome.trials), min(outcome.trials)) == (-0.5, -1)
+
+
 def test_the_teacher_writes_and_main_answers(make: Make) -> None:
     main, teacher = ScriptedTarget(Teacher()), ScriptedTarget(Teacher(), identity="teacher")
     text = RECIPE.replace("[metrics]", '[targets.teacher]\nkind = "embedded"\n[metrics]')
