@@ -27,6 +27,7 @@ def words(text: str) -> int:
         (f"<thought>Peru</thought>{JSON}", "Peru", JSON),
         (f"<reasoning>Peru</reasoning>{JSON}", "Peru", JSON),
         (f"[THINK]Peru[/THINK]{JSON}", "Peru", JSON),
+        (f"[TH\u0130NK]Peru[/TH\u0130NK]{JSON}", "Peru", JSON),
         (f"◁think▷Peru◁/think▷{JSON}", "Peru", JSON),
         (
             (

@@ -70,7 +70,8 @@ def _is_framed(text: str, names: Sequence[str]) -> bool:
 
 
 def _without_thoughts(text: str, names: Sequence[str]) -> str:
-    start, lower = text.lstrip(), text.lower()
+    start = text.lstrip()
+    lower = text.replace("\u0130", "i").lower()  # the one character whose lower case is two
     for opening, closing in _THOUGHTS:
         if start[: len(opening)].lower() != opening or opening.strip("<>[]") in names:
             continue

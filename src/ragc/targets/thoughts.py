@@ -109,7 +109,8 @@ def separate(
         name = opened["name"]
         if name and is_output(name):
             break
-        ends = _end_of(f"</{name}>" if name else _BLOCK_ENDS[opened["block"].lower()])
+        # The pattern takes \u0130 and \u0131, which Turkish writes, for an i; in lower case they are none.
+        ends = _end_of(f"</{name}>" if name else _BLOCK_ENDS.get(opened["block"].lower(), "[/THINK]"))
         closed = next((tag for tag in ends.finditer(text, opened.end()) if not _is_quoted(text, tag)), None)
         if closed is None:
             return _joined([*thoughts, text[opened.end() :]]), ""

@@ -197,3 +197,9 @@ def test_parts_that_a_question_lacks_may_be_left_out_or_called_so() -> None:
 def test_a_thought_may_say_what_an_answer_may_not() -> None:
     text = '{"thought": "I cannot find it yet.", "action": "web", "action_input": "Varda"}'
     assert read(ReactStep, text)["thought"] == "I cannot find it yet."
+
+
+@pytest.mark.parametrize("tag", ["think", "reflection", "scratchpad"])
+def test_letters_that_grow_in_lower_case_move_no_end_of_thoughts(tag: str) -> None:
+    text = f"<{tag}>\u0130stanbul or \u0130zmir?</{tag}>Ankara"
+    assert read(ShortAnswer, text) == {"answer": "Ankara"}
