@@ -33,7 +33,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -204,11 +203,10 @@ class Compile(Teleprompter):
     ) -> tuple[list[dspy.Example], list[dspy.Example]]:
         if valset is None:
             random.Random(f"valset {self.seed}").shuffle(train)
-            alike = together(train)
-            ends = {0, *accumulate(map(len, alike))}
-            train = [example for group in alike for example in group]
-            at = max(end for end in ends if end <= len(train) - max(1, round(len(train) * HELD_OUT)))
-            train, valset = train[:at], train[at:]
+            most, alike = len(train) - max(1, round(len(train) * HELD_OUT)), together(train)
+            train, valset = [], []
+            for group in alike:
+                (train if len(train) + len(group) <= most else valset).extend(group)
         if not valset:
             raise UsageError("Compile needs examples to compare candidates on, found none; give it a valset.")
         if self.search["demos"] and not train:
