@@ -114,18 +114,9 @@ def correct(
     low, high = max(-span, estimate - t * error), min(span, estimate + t * error)
     if clusters is not None and len(u) < MIN_GROUPS:
         p, low, high = 1.0, min(low, 0.0), max(high, 0.0)
+    labelled = len(sides[0].labels), len(sides[1].labels)
     return Corrected(
-        estimate,
-        low,
-        high,
-        p,
-        float(gap.mean()),
-        weight,
-        n,
-        (len(sides[0].labels), len(sides[1].labels)),
-        error_a,
-        error_b,
-        confidence,
+        estimate, low, high, p, float(gap.mean()), weight, n, labelled, error_a, error_b, confidence
     )
 
 
