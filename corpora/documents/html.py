@@ -35,8 +35,9 @@ def read(path: Path) -> Document:
     for node in root.xpath(f"{_NO_CONTENT}|{_ROLES}"):
         if node.getparent() is not None:
             node.drop_tree()
-    main = root.xpath('//main|//article|//*[@role="main"]')
-    content = main[0] if len(main) == 1 else root.find("body")
+    main = dict.fromkeys(root.xpath('//main|//article|//*[@role="main"]'))
+    outermost = [node for node in main if not any(above in main for above in node.iterancestors())]
+    content = outermost[0] if len(outermost) == 1 else root.find("body")
     source = lxml_html.tostring(root if content is None else content, encoding="unicode")
     text = markdownify(source, heading_style="ATX", bullets="-", strip=["img", "a"])
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
