@@ -96,6 +96,30 @@ def test_what_cannot_be_packed_is_one_sentence(
     assert not (tmp_path / "none.ragc").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("own:1.gguf", "own.gguf"), "has a colon"),
+        (("own\\1.gguf", "own.gguf"), "a backslash"),
+        (("Own.gguf", "own.gguf"), "differ in upper and lower case alone"),
+    ],
+)
+def test_what_no_pack_may_hold_is_said_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str], words: str
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    (tmp_path / "origin").mkdir()
+    for name in names:
+        (tmp_path / "origin" / name).write_bytes(b"GGUF")
+    main_model, judge_model = map(json.dumps, names)
+    table = f'[targets.main]\nkind = "embedded"\nmodel = {main_model}\n'
+    table += f'[targets.judge]\nkind = "embedded"\nmodel = {judge_model}\n'
+    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    with pytest.raises(UsageError, match=words):
+        ragc.pack(out, out=tmp_path / "mine.ragc", weights=True)
+    assert not (tmp_path / "mine.ragc").exists()
+
+
 def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
