@@ -143,6 +143,26 @@ def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
 # Packs of strangers
 
 
+def test_trust_in_a_pack_is_none_in_the_models_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    (tmp_path / "origin").mkdir()
+    (tmp_path / "origin" / "own.gguf").write_bytes(b"GGUF")
+    table = target_table(kind="embedded", model="own.gguf")
+    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    known = ragc.pack(out, out=tmp_path / "known.ragc", weights=True).path
+    other = rewritten(known, tmp_path / "other.ragc", lambda files: files.update({"own.gguf": b"GGUF?"}))
+    ragc.load(other).close()  # on the machine that compiled it, whose own model is read
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "other"))
+    ragc.trust(known)
+    ragc.load(known).close()
+    with pytest.raises(Untrusted, match=r"brings a model of its own .*refused until you trust it"):
+        ragc.load(other)
+    ragc.trust(other)
+    ragc.load(other).close()
+
+
 def rewritten(
     pack: Path, out: Path, change: Callable[[dict[str, bytes]], None], *, listed: bool = True
 ) -> Path:

@@ -34,7 +34,7 @@ from typing import IO, Any
 
 from ragc.compiled import trust
 from ragc.compiled.base import PACKED, RUN, CompiledProgram, load
-from ragc.compiled.trust_record import DIGESTED, base_of, is_trusted
+from ragc.compiled.trust_record import DIGESTED, base_of, entries, is_named, is_trusted
 from ragc.core import inputs, outputs
 from ragc.core.digest import file_digest, pretty
 from ragc.core.display import describe
@@ -260,7 +260,7 @@ def unpacked(path: Path, *, refuse: bool = True) -> Path:
 
 def _refuse_models(path: Path, folder: Path) -> None:
     compiled = load(folder)
-    if is_trusted(compiled.digest, folder):
+    if is_trusted(compiled.digest, folder) and _trusts_models(compiled.digest, folder):
         return
     recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
     if models := [str(want) for want in _reads(recipe) if _is_model(want)]:
@@ -268,6 +268,20 @@ def _refuse_models(path: Path, folder: Path) -> None:
             f"The pack {path} brings a model of its own ({', '.join(models)}), which is refused until "
             f"you trust it; see what it would do and trust it with `ragc trust {folder}`."
         )
+
+
+def _trusts_models(digest: str, folder: Path) -> bool:
+    """Returns whether trust in the program with this `digest` holds for the models in the pack at `folder`.
+
+    The digest covers no models: another pack may have the same one. So it holds where this very pack was
+    trusted, where the environment names the digest, and where models are read from a folder of the user's.
+    """
+    here = str(folder.resolve())
+    return (
+        is_named(digest)
+        or str(base_of(digest, folder)) != here
+        or any(entry.path == here for entry in entries(digest, folder))
+    )
 
 
 def _unpack(file: IO[bytes], path: Path, home: Path, folder: Path) -> None:
