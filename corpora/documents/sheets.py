@@ -28,11 +28,11 @@ def read(path: Path) -> Document:
     for sheet in workbook.sheets_metadata:
         if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
             (visible if sheet.visible == calamine.SheetVisibleEnum.Visible else hidden).append(sheet.name)
-    parts = []
+    parts = list[Page]()
     for name in visible:
-        sheet = workbook.get_sheet_by_name(name)
-        first = (sheet.start or (0, 0))[0] + 1  # empty rows above are left out of the rows
-        parts += pages(sheet.to_python(), f"sheet {name}", first=first)
+        rows = workbook.get_sheet_by_name(name)
+        first = (rows.start or (0, 0))[0] + 1  # empty rows above are left out
+        parts += pages(rows.to_python(), f"sheet {name}", first=first)
     notes = (f"left out hidden sheets: {', '.join(hidden)}",) if hidden else ()
     return Document(title_of(path), tuple(parts), notes)
 

@@ -159,7 +159,9 @@ def test_trust_in_a_pack_is_none_in_the_models_of_another_one(
     ragc.load(known).close()
     with pytest.raises(Untrusted, match=r"brings a model of its own .*refused until you trust it"):
         ragc.load(other)
-    ragc.trust(other)
+    assert ragc.trust_listing(known).trusted
+    assert not ragc.trust_listing(other).trusted
+    assert main(["trust", str(other), "--yes"]) == 0
     ragc.load(other).close()
 
 

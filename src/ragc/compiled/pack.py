@@ -258,16 +258,26 @@ def unpacked(path: Path, *, refuse: bool = True) -> Path:
     return folder
 
 
+def is_unpacked(folder: Path) -> bool:
+    """Returns whether `folder` is one into which a pack was unpacked."""
+    return folder.resolve().parent == (cache_home() / "packs").resolve()
+
+
 def _refuse_models(path: Path, folder: Path) -> None:
-    compiled = load(folder)
-    if is_trusted(compiled.digest, folder) and _trusts_models(compiled.digest, folder):
-        return
-    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
-    if models := [str(want) for want in _reads(recipe) if _is_model(want)]:
+    if models := models_to_trust(folder):
         raise Untrusted(
             f"The pack {path} brings a model of its own ({', '.join(models)}), which is refused until "
             f"you trust it; see what it would do and trust it with `ragc trust {folder}`."
         )
+
+
+def models_to_trust(folder: Path) -> list[str]:
+    """Returns the models that the pack unpacked at `folder` brings or names, and that nobody trusted."""
+    compiled = load(folder)
+    if is_trusted(compiled.digest, folder) and _trusts_models(compiled.digest, folder):
+        return []
+    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
+    return [str(want) for want in _reads(recipe) if _is_model(want)]
 
 
 def _trusts_models(digest: str, folder: Path) -> bool:

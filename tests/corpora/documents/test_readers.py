@@ -246,6 +246,20 @@ def test_the_main_part_of_a_web_page_may_hold_articles(tmp_path: Path, read: Rea
     assert read(tmp_path / "page.html").pages[0].text == "# Hours\n\nDaily."
 
 
+def test_letters_of_a_web_page_stay_and_open_tags_lose_nothing(tmp_path: Path, read: Read) -> None:
+    table = "<table><tr><th>key</th></tr><tr><td>1|2</td></tr></table>"
+    open_tags = "".join(f"<p><font>line {n} " for n in range(900))
+    (tmp_path / "page.html").write_text(
+        f"<html><body><p>Set max_tokens to 2 * 3.</p><p># no heading</p>{table}{open_tags}</body></html>"
+    )
+    blocks = read(tmp_path / "page.html").pages[0].text.split("\n\n")
+    assert blocks[:2] == ["Set max_tokens to 2 * 3.", "\\# no heading"]
+    assert "| 1\\|2 |" in blocks[2]
+    assert blocks[-1] == "line 899"
+    (tmp_path / "deep.html").write_text("<div>" * 3000 + "lost")
+    assert reason(read, tmp_path / "deep.html") == "has too many elements within each other"
+
+
 def test_titles_are_no_comments_in_code_and_text_keeps_the_encoding_of_its_mark(
     tmp_path: Path, read: Read
 ) -> None:
