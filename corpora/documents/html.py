@@ -12,7 +12,7 @@ from ragc.corpora.documents.base import Document, Page, UnreadableDocument, esca
 from ragc.corpora.documents.plain import decoded
 
 _NO_CONTENT = (
-    "//script|//style|//noscript|//template|//nav|//footer|//aside|//form|//iframe|//svg|//comment()"
+    "//script|//style|//noscript|//template|//nav|//footer|//aside|//iframe|//svg|//comment()"
     "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
 )
 _DEEPEST = 20_000
@@ -23,7 +23,7 @@ _ROLES = '//*[@role="navigation" or @role="banner" or @role="contentinfo" or @ro
 
 def read(path: Path) -> Document:
     """Reads the main part of a page, else its body; navigation, footers, scripts, forms and the
-    links of headings to themselves are left out.
+    links of headings to themselves are left out. Of a form around most of the page only the controls are.
     """
     from lxml import etree
     from lxml import html as lxml_html
@@ -56,6 +56,11 @@ def read(path: Path) -> Document:
     title = " ".join((root.findtext(".//title") or "").split())
     for node in root.xpath(f"{_NO_CONTENT}|{_ROLES}"):
         if node.getparent() is not None:
+            node.drop_tree()
+    whole = len(root.text_content())
+    for form in root.xpath("//form"):
+        around = 2 * len(form.text_content()) > whole
+        for node in form.xpath(".//button|.//select|.//textarea") if around else [form]:
             node.drop_tree()
     main = dict.fromkeys(root.xpath('//main|//article|//*[@role="main"]'))
     outermost = [node for node in main if not any(above in main for above in node.iterancestors())]

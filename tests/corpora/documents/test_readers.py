@@ -165,7 +165,7 @@ def test_slides_are_read_from_top_to_bottom_with_notes(tmp_path: Path, read: Rea
     for number in (1, 2):
         slide = presentation.slides.add_slide(presentation.slide_layouts[5])
         slide.shapes.title.text = f"Plan {number}"
-        for top, text in ((4, "below"), (2, "above")):
+        for top, text in ((4, "below\v# it"), (2, "above")):
             box = slide.shapes.add_textbox(0, pptx.util.Inches(top), pptx.util.Inches(2), pptx.util.Inches(1))
             box.text_frame.text = text
     slide.notes_slide.notes_text_frame.text = "Say it slowly."
@@ -176,7 +176,7 @@ def test_slides_are_read_from_top_to_bottom_with_notes(tmp_path: Path, read: Rea
     presentation.save(str(tmp_path / "plan.pptx"))
     document = read(tmp_path / "plan.pptx")
     assert [page.label for page in document.pages] == ["slide 1", "slide 2"]
-    assert document.pages[1].text == "## Plan 2\n\nabove\n\nbelow\n\nNotes: Say it slowly."
+    assert document.pages[1].text == "## Plan 2\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly."
     assert document.notes == ("left out hidden slides: 3",)
 
 
@@ -244,6 +244,18 @@ def test_the_main_part_of_a_web_page_may_hold_articles(tmp_path: Path, read: Rea
         f"<html><body><header>Our site</header><main>{inside}</main></body></html>", "utf-8"
     )
     assert read(tmp_path / "page.html").pages[0].text == "# Hours\n\nDaily."
+
+
+def test_a_form_around_a_web_page_is_read(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "page.html").write_text(
+        "<html><body><form id='aspnetForm'><h1>Hours</h1><p>Daily from nine.</p>"
+        "<select><option>English</option></select><form></form></form></body></html>"
+    )
+    (tmp_path / "search.html").write_text(
+        "<html><body><p>Daily from nine to five.</p><form>Search <button>Go</button></form></body></html>"
+    )
+    assert read(tmp_path / "page.html").pages[0].text == "# Hours\n\nDaily from nine."
+    assert read(tmp_path / "search.html").pages[0].text == "Daily from nine to five."
 
 
 def test_letters_of_a_web_page_stay_and_open_tags_lose_nothing(tmp_path: Path, read: Read) -> None:
