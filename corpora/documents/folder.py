@@ -24,7 +24,7 @@ from ragc.corpora.documents.base import UnreadableDocument
 from ragc.corpora.documents.reading import DocumentReader
 from ragc.errors import UsageError
 
-VERSION = 3
+VERSION = 4
 """The version of the readers; another one reads all files again."""
 
 
@@ -79,7 +79,8 @@ class FileReading:
 def files_in(
     folder: Path, readers: Mapping[str, str], skip: Sequence[Path] = ()
 ) -> tuple[list[DocumentFile], list[str]]:
-    """Returns the files below `folder`, by name, and a sentence on each link that leads out.
+    """Returns the files below `folder`, by name, and a sentence on each link that leads out and on each
+    folder that cannot be listed.
 
     `readers` has the user's own readers by suffix. Hidden files and folders, and those in `skip`, are left
     out. Raises UsageError if `folder` is none.
@@ -89,7 +90,12 @@ def files_in(
         raise UsageError(f"{str(folder)!r} {what}; name a folder of documents, such as docs/.")
     root, files, notes = folder.resolve(), list[DocumentFile](), list[str]()
     left_out = {os.path.realpath(path) for path in skip}
-    for base, folders, names in os.walk(root, followlinks=False):
+
+    def unlisted(error: OSError) -> None:
+        shown = Path(os.fsdecode(error.filename)).relative_to(root).as_posix()
+        notes.append(f"{shown} is a folder that cannot be listed ({error.strerror}); its files are not read")
+
+    for base, folders, names in os.walk(root, onerror=unlisted, followlinks=False):
         visible = [
             Path(base, name)
             for name in sorted([*folders, *names])

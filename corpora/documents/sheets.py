@@ -28,18 +28,21 @@ def read(path: Path) -> Document:
     for sheet in workbook.sheets_metadata:
         if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
             (visible if sheet.visible == calamine.SheetVisibleEnum.Visible else hidden).append(sheet.name)
-    parts = [
-        page
-        for name in visible
-        for page in pages(workbook.get_sheet_by_name(name).to_python(), f"sheet {name}")
-    ]
+    parts = list[Page]()
+    for name in visible:
+        rows = workbook.get_sheet_by_name(name)
+        first = (rows.start or (0, 0))[0] + 1  # empty rows above are left out
+        parts += pages(rows.to_python(), f"sheet {name}", first=first)
     notes = (f"left out hidden sheets: {', '.join(hidden)}",) if hidden else ()
     return Document(title_of(path), tuple(parts), notes)
 
 
-def pages(rows: Sequence[Sequence[object]], label: str) -> Iterator[Page]:
-    """Yields `rows` as tables of at most `ROWS` rows below the header, with the numbers of the rows."""
-    filled = [(n, row) for n, row in enumerate(rows, 1) if any(value not in ("", None) for value in row)]
+def pages(rows: Sequence[Sequence[object]], label: str, *, first: int = 1) -> Iterator[Page]:
+    """Yields `rows` as tables of at most `ROWS` rows below the header, with the numbers of the rows.
+
+    `first` is the number of the first one.
+    """
+    filled = [(n, row) for n, row in enumerate(rows, first) if any(value not in ("", None) for value in row)]
     if not filled:
         return
     (_, header), body = filled[0], filled[1:]

@@ -52,5 +52,6 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
         elif getattr(shape, "has_table", False) and shape.has_table:
             yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
         elif shape.has_text_frame and shape.text_frame.text.strip():
-            lines = (paragraph.text.strip() for paragraph in shape.text_frame.paragraphs)
+            text = "\n".join(paragraph.text for paragraph in shape.text_frame.paragraphs)
+            lines = (line.strip() for line in text.replace("\v", "\n").split("\n"))  # \v breaks a line
             yield "\n".join(escaped(line) for line in lines if line)

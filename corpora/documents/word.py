@@ -10,6 +10,8 @@ from typing import Any
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, table, title_of
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_AROUND = ("sdt", "ins", "moveTo", "smartTag", "customXml", "fldSimple", "bdo", "dir")
+"""Elements around text that python-docx passes over: content controls, insertions, marks, fields."""
 
 
 def read(path: Path) -> Document:
@@ -22,6 +24,7 @@ def read(path: Path) -> Document:
         document = docx.Document(str(path))
     except (PackageNotFoundError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UnreadableDocument(f"is no Word document that can be read ({error})") from error
+    _unwrap(document.element.body)
     blocks = [block for item in document.iter_inner_content() if (block := _block(item))]
     title = document.core_properties.title.strip() or next(
         (text.removeprefix("# ") for text in blocks if text.startswith("# ")), title_of(path)
@@ -43,10 +46,35 @@ def check_package(path: Path) -> None:
         raise UnreadableDocument(f"unpacks to {size // 1_000_000} MB, and 500 MB are read at most")
 
 
+def _unwrap(body: Any) -> None:
+    """Puts the content of the elements `_AROUND` text in their place; lists of contents are left out."""
+    from docx.oxml.ns import qn
+
+    for node in list(body.iter(*(qn(f"w:{name}") for name in _AROUND))):
+        parent = node.getparent()
+        held = node.find(qn("w:sdtContent")) if node.tag == qn("w:sdt") else node
+        gallery = node.find(f"{qn('w:sdtPr')}/{qn('w:docPartObj')}/{qn('w:docPartGallery')}")
+        listed = gallery is not None and gallery.get(qn("w:val")) == "Table of Contents"
+        for child in () if held is None or listed else list(held):
+            node.addprevious(child)
+        parent.remove(node)
+
+
+def _cell(cell: Any) -> str:
+    """Returns the text of a cell; a table in it as `cell, cell; cell, cell`."""
+    texts = []
+    for item in cell.iter_inner_content():
+        nested = hasattr(item, "rows")
+        texts.append(
+            "; ".join(", ".join(map(_cell, row.cells)) for row in item.rows) if nested else item.text
+        )
+    return "\n".join(texts)
+
+
 def _block(item: Any) -> str:
     """Returns a paragraph or table as Markdown."""
     if hasattr(item, "rows"):
-        return table([[cell.text for cell in row.cells] for row in item.rows])
+        return table([[_cell(cell) for cell in row.cells] for row in item.rows])
     text = " ".join(item.text.split())
     if not text:
         return ""

@@ -13,6 +13,8 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.testing import ScriptedTarget
+from tests import processes
+from tests.security.command_line import environment
 from tests.support.rows import read_rows
 
 pytest.importorskip("docx", reason="the extra documents is not installed")
@@ -69,6 +71,20 @@ def test_a_folder_becomes_a_corpus_and_what_was_not_read_is_told(
     ]
     assert out.splitlines()[0] == "Read 3 files, 3 of them in this run; 3 passages in docs-ragc/corpus.jsonl."
     assert "secret" not in (Path("docs-ragc") / "corpus.jsonl").read_text("utf-8")
+
+
+def test_a_folder_that_cannot_be_listed_is_told(docs: Path) -> None:
+    (docs / "hr").chmod(0)
+    ended = processes.run(
+        ["-m", "ragc", "new", "docs", "--no-questions"],
+        cwd=docs.parent,
+        environment=environment(docs.parent),
+        timeout=120,
+        unprivileged=True,
+    )
+    (docs / "hr").chmod(0o755)
+    told = "not read: hr is a folder that cannot be listed (Permission denied); its files are not read."
+    assert (ended.returncode, told in ended.stderr) == (0, True)
 
 
 def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:

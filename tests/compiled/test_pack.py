@@ -96,6 +96,30 @@ def test_what_cannot_be_packed_is_one_sentence(
     assert not (tmp_path / "none.ragc").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("own:1.gguf", "own.gguf"), "has a colon"),
+        (("own\\1.gguf", "own.gguf"), "a backslash"),
+        (("Own.gguf", "own.gguf"), "differ in upper and lower case alone"),
+    ],
+)
+def test_what_no_pack_may_hold_is_said_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str], words: str
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    (tmp_path / "origin").mkdir()
+    for name in names:
+        (tmp_path / "origin" / name).write_bytes(b"GGUF")
+    main_model, judge_model = map(json.dumps, names)
+    table = f'[targets.main]\nkind = "embedded"\nmodel = {main_model}\n'
+    table += f'[targets.judge]\nkind = "embedded"\nmodel = {judge_model}\n'
+    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    with pytest.raises(UsageError, match=words):
+        ragc.pack(out, out=tmp_path / "mine.ragc", weights=True)
+    assert not (tmp_path / "mine.ragc").exists()
+
+
 def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +141,28 @@ def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
 
 
 # Packs of strangers
+
+
+def test_trust_in_a_pack_is_none_in_the_models_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
+    (tmp_path / "origin").mkdir()
+    (tmp_path / "origin" / "own.gguf").write_bytes(b"GGUF")
+    table = target_table(kind="embedded", model="own.gguf")
+    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    known = ragc.pack(out, out=tmp_path / "known.ragc", weights=True).path
+    other = rewritten(known, tmp_path / "other.ragc", lambda files: files.update({"own.gguf": b"GGUF?"}))
+    ragc.load(other).close()  # on the machine that compiled it, whose own model is read
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "other"))
+    ragc.trust(known)
+    ragc.load(known).close()
+    with pytest.raises(Untrusted, match=r"brings a model of its own .*refused until you trust it"):
+        ragc.load(other)
+    assert ragc.trust_listing(known).trusted
+    assert not ragc.trust_listing(other).trusted
+    assert main(["trust", str(other), "--yes"]) == 0
+    ragc.load(other).close()
 
 
 def rewritten(

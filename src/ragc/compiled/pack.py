@@ -26,7 +26,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -34,7 +34,7 @@ from typing import IO, Any
 
 from ragc.compiled import trust
 from ragc.compiled.base import PACKED, RUN, CompiledProgram, load
-from ragc.compiled.trust_record import DIGESTED, base_of, is_trusted
+from ragc.compiled.trust_record import DIGESTED, base_of, entries, is_named, is_trusted
 from ragc.core import inputs, outputs
 from ragc.core.digest import file_digest, pretty
 from ragc.core.display import describe
@@ -60,7 +60,7 @@ RATIO, FREE = 100, 64 * 2**20
 
 _CHUNK = 2**20
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-_PART = re.compile(r"[^\x00-\x1f\x7f/\\:]{1,255}")
+_PART = re.compile(r"[^\x00-\x1f\x7f/\\:\ud800-\udfff]{1,255}")
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -104,7 +104,8 @@ def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
     """Writes the compiled program in the directory `path` as the pack `out`, with the files that it reads.
 
     With `weights` its models are included. Raises UsageError for files that lead out of the folder of the
-    recipe, are missing, or share a name, and for an `out` that holds something else; ArtefactError.
+    recipe, are missing, share a name, or have one that no pack may hold, and for an `out` that holds
+    something else; ArtefactError.
     """
     target = outputs.resolve_out(out)
     if target.suffix != PACKED:
@@ -113,6 +114,7 @@ def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
         raise UsageError(f"{out} exists and is no pack, so it is not replaced; move it away.")
     compiled = load(path)
     contents = dict(sorted(_contents(compiled, Path(path), weights).items()))
+    _check_names(contents)
     manifest = {
         "format": FORMAT,
         "files": {
@@ -151,6 +153,32 @@ def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[st
     if weights and any(map(_has_default_weights, recipe.targets.values())):
         contents[WEIGHTS] = default_weights()
     return contents
+
+
+def _check_names(names: Collection[str]) -> None:
+    """Raises UsageError for files that opening the pack would refuse, by their names or their number."""
+    if len(names) >= MAX_FILES:
+        raise UsageError(f"The program reads {len(names):,} files; a pack holds fewer than {MAX_FILES:,}.")
+    again = "and compile again, which replays what was asked."
+    folded: dict[str, str] = {}
+    for name in names:
+        if not _may_stand(name):
+            raise UsageError(
+                f"No pack holds a file called {name!r}: its name has a colon, a backslash, a control "
+                f"character or no UTF-8, or is below .weights; rename it {again}"
+            )
+        if (other := folded.setdefault(name.casefold(), name)) != name:
+            raise UsageError(
+                f"The files {other!r} and {name!r} differ in upper and lower case alone, which not every "
+                f"file system tells apart; rename one {again}"
+            )
+
+
+def _may_stand(name: str) -> bool:
+    """Returns whether a pack may hold a file called `name`: below its folder, and on every system."""
+    parts = name.split("/")
+    own_weights = parts[0].casefold() == ".weights" and name != WEIGHTS
+    return not own_weights and all(part not in (".", "..") and _PART.fullmatch(part) for part in parts)
 
 
 def _has_default_weights(spec: TargetSpec) -> bool:
@@ -230,16 +258,40 @@ def unpacked(path: Path, *, refuse: bool = True) -> Path:
     return folder
 
 
+def is_unpacked(folder: Path) -> bool:
+    """Returns whether `folder` is one into which a pack was unpacked."""
+    return folder.resolve().parent == (cache_home() / "packs").resolve()
+
+
 def _refuse_models(path: Path, folder: Path) -> None:
-    compiled = load(folder)
-    if is_trusted(compiled.digest, folder):
-        return
-    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
-    if models := [str(want) for want in _reads(recipe) if _is_model(want)]:
+    if models := models_to_trust(folder):
         raise Untrusted(
             f"The pack {path} brings a model of its own ({', '.join(models)}), which is refused until "
             f"you trust it; see what it would do and trust it with `ragc trust {folder}`."
         )
+
+
+def models_to_trust(folder: Path) -> list[str]:
+    """Returns the models that the pack unpacked at `folder` brings or names, and that nobody trusted."""
+    compiled = load(folder)
+    if is_trusted(compiled.digest, folder) and _trusts_models(compiled.digest, folder):
+        return []
+    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
+    return [str(want) for want in _reads(recipe) if _is_model(want)]
+
+
+def _trusts_models(digest: str, folder: Path) -> bool:
+    """Returns whether trust in the program with this `digest` holds for the models in the pack at `folder`.
+
+    The digest covers no models: another pack may have the same one. So it holds where this very pack was
+    trusted, where the environment names the digest, and where models are read from a folder of the user's.
+    """
+    here = str(folder.resolve())
+    return (
+        is_named(digest)
+        or str(base_of(digest, folder)) != here
+        or any(entry.path == here for entry in entries(digest, folder))
+    )
 
 
 def _unpack(file: IO[bytes], path: Path, home: Path, folder: Path) -> None:
@@ -300,10 +352,7 @@ def _declared(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, tupl
 
 def _check_entry(entry: zipfile.ZipInfo, path: Path) -> None:
     """Raises ArtefactError for an entry that is no regular file below the folder."""
-    parts = entry.filename.split("/")
-    if any(part in (".", "..") or not _PART.fullmatch(part) for part in parts) or (
-        parts[0].casefold() == ".weights" and entry.filename != WEIGHTS
-    ):
+    if not _may_stand(entry.filename):
         raise ArtefactError(
             f"The pack {path} holds {entry.filename!r}, which leads out of it; it is not opened."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import PACKED, load
-from ragc.compiled.pack import unpacked
+from ragc.compiled.pack import is_unpacked, models_to_trust, unpacked
 from ragc.compiled.trust import is_inside, list_accesses
 from ragc.compiled.trust_record import entries, remember
 from ragc.core.kinds.marks import RequestedAccess
@@ -96,6 +96,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     folder = Path(path)
     if folder.suffix == PACKED and folder.is_file():
         folder = unpacked(folder, refuse=False)
+    in_pack = is_unpacked(folder)
     if folder.is_file():
         raise ArtefactError(
             f"{folder} is a file; a recipe that you name on the command line is trusted, and a compiled "
@@ -117,7 +118,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
         folder,
         compiled.digest,
         compiled.state.method,
-        bool(entries(compiled.digest, folder)),
+        bool(entries(compiled.digest, folder)) and not (in_pack and models_to_trust(folder)),
         {kind: tuple(lines) for kind, lines in acts.items()},
         "" if base is None else str(root),
         problems,

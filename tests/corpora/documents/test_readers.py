@@ -123,12 +123,49 @@ def test_word_documents_keep_headings_lists_and_tables_in_order(tmp_path: Path, 
     ]
 
 
+def test_word_documents_keep_text_in_controls_insertions_fields_and_nested_tables(
+    tmp_path: Path, read: Read
+) -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph("Leave is ")
+    names = f'xmlns:w="{docx.oxml.ns.nsmap["w"]}"'
+    run = "<w:r><w:t xml:space='preserve'>{}</w:t></w:r>".format
+    for inner in (
+        f"<w:ins {names} w:id='1' w:author='A'>{run('thirty ')}</w:ins>",
+        f"<w:del {names} w:id='2' w:author='A'><w:r><w:delText>twenty </w:delText></w:r></w:del>",
+        f"<w:sdt {names}><w:sdtContent>{run('days ')}</w:sdtContent></w:sdt>",
+        f"<w:fldSimple {names} w:instr='REF year'>{run('a year')}</w:fldSimple>",
+    ):
+        paragraph._p.append(docx.oxml.parse_xml(inner))
+    body = document.element.body
+    contents = "<w:docPartObj><w:docPartGallery w:val='Table of Contents'/></w:docPartObj>"
+    for about, text in ((contents, "Leave 1"), ("<w:text/>", "Signed by the board.")):
+        body.insert(
+            len(body) - 1,
+            docx.oxml.parse_xml(
+                f"<w:sdt {names}><w:sdtPr>{about}</w:sdtPr>"
+                f"<w:sdtContent><w:p>{run(text)}</w:p></w:sdtContent></w:sdt>"
+            ),
+        )
+    table = document.add_table(rows=1, cols=2)
+    table.cell(0, 0).text = "Grade"
+    nested = table.cell(0, 1).add_table(1, 2)
+    nested.cell(0, 0).text, nested.cell(0, 1).text = "A", "30"
+    document.save(str(tmp_path / "form.docx"))
+    (page,) = read(tmp_path / "form.docx").pages
+    assert page.text.split("\n\n") == [
+        "Leave is thirty days a year",
+        "Signed by the board.",
+        "| Grade | A, 30 |\n| --- | --- |",
+    ]
+
+
 def test_slides_are_read_from_top_to_bottom_with_notes(tmp_path: Path, read: Read) -> None:
     presentation = pptx.Presentation()
     for number in (1, 2):
         slide = presentation.slides.add_slide(presentation.slide_layouts[5])
         slide.shapes.title.text = f"Plan {number}"
-        for top, text in ((4, "below"), (2, "above")):
+        for top, text in ((4, "below\v# it"), (2, "above")):
             box = slide.shapes.add_textbox(0, pptx.util.Inches(top), pptx.util.Inches(2), pptx.util.Inches(1))
             box.text_frame.text = text
     slide.notes_slide.notes_text_frame.text = "Say it slowly."
@@ -139,7 +176,7 @@ def test_slides_are_read_from_top_to_bottom_with_notes(tmp_path: Path, read: Rea
     presentation.save(str(tmp_path / "plan.pptx"))
     document = read(tmp_path / "plan.pptx")
     assert [page.label for page in document.pages] == ["slide 1", "slide 2"]
-    assert document.pages[1].text == "## Plan 2\n\nabove\n\nbelow\n\nNotes: Say it slowly."
+    assert document.pages[1].text == "## Plan 2\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly."
     assert document.notes == ("left out hidden slides: 3",)
 
 
@@ -166,6 +203,16 @@ def test_sheets_are_tables_and_hidden_ones_are_told(tmp_path: Path, read: Read) 
     assert document.notes == ("left out hidden sheets: Margins",)
 
 
+def test_rows_of_a_sheet_have_the_numbers_that_the_sheet_shows(tmp_path: Path, read: Read) -> None:
+    with xlsxwriter.Workbook(str(tmp_path / "low.xlsx")) as book:
+        sheet = book.add_worksheet("Low")
+        sheet.write_row(4, 2, ["name", "price"])
+        for row in range(5, 50):
+            sheet.write_row(row, 2, [f"item {row}", row])
+    labels = [page.label for page in read(tmp_path / "low.xlsx").pages]
+    assert labels == ["sheet Low, rows 6 to 45", "sheet Low, rows 46 to 50"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_tables_of_text_in_usual_encodings(tmp_path: Path, read: Read, encoding: str) -> None:
     (tmp_path / "t.csv").write_bytes("Name;Stadt\nJörg;Köln\nZoë;Zürich\n".encode(encoding))
@@ -189,6 +236,53 @@ def test_web_pages_lose_navigation_scripts_and_footers(tmp_path: Path, read: Rea
     assert page.text.startswith("# Hours\n\nDaily from **nine**.\n\n## Holidays\n\n- closed")
     assert "| Monday |" in page.text
     assert not {"Home", "alert", "Imprint"} & set(page.text.replace("(", " ").split())
+
+
+def test_the_main_part_of_a_web_page_may_hold_articles(tmp_path: Path, read: Read) -> None:
+    inside = "<article><h1>Hours</h1></article><article><p>Daily.</p></article>"
+    (tmp_path / "page.html").write_text(
+        f"<html><body><header>Our site</header><main>{inside}</main></body></html>", "utf-8"
+    )
+    assert read(tmp_path / "page.html").pages[0].text == "# Hours\n\nDaily."
+
+
+def test_a_form_around_a_web_page_is_read(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "page.html").write_text(
+        "<html><body><form id='aspnetForm'><h1>Hours</h1><p>Daily from nine.</p>"
+        "<select><option>English</option></select><form></form></form></body></html>"
+    )
+    (tmp_path / "search.html").write_text(
+        "<html><body><p>Daily from nine to five.</p><form>Search <button>Go</button></form></body></html>"
+    )
+    assert read(tmp_path / "page.html").pages[0].text == "# Hours\n\nDaily from nine."
+    assert read(tmp_path / "search.html").pages[0].text == "Daily from nine to five."
+
+
+def test_letters_of_a_web_page_stay_and_open_tags_lose_nothing(tmp_path: Path, read: Read) -> None:
+    table = "<table><tr><th>key</th></tr><tr><td>1|2</td></tr></table>"
+    open_tags = "".join(f"<p><font>line {n} " for n in range(900))
+    (tmp_path / "page.html").write_text(
+        f"<html><body><p>Set max_tokens to 2 * 3.</p><p># no heading</p>{table}{open_tags}</body></html>"
+    )
+    blocks = read(tmp_path / "page.html").pages[0].text.split("\n\n")
+    assert blocks[:2] == ["Set max_tokens to 2 * 3.", "\\# no heading"]
+    assert "| 1\\|2 |" in blocks[2]
+    assert blocks[-1] == "line 899"
+    (tmp_path / "deep.html").write_text("<div>" * 3000 + "lost")
+    assert reason(read, tmp_path / "deep.html") == "has too many elements within each other"
+
+
+def test_titles_are_no_comments_in_code_and_text_keeps_the_encoding_of_its_mark(
+    tmp_path: Path, read: Read
+) -> None:
+    (tmp_path / "a.md").write_text("```bash\n# install it\n```\n\n# Setup\n", "utf-8")
+    (tmp_path / "b.txt").write_bytes("Köln".encode("utf-16-le").join([b"\xff\xfe", b"\0"]))
+    (tmp_path / "c.txt").write_bytes("\ufeffKöln ".encode() + b"\xff")
+    assert read(tmp_path / "a.md").title == "Setup"
+    assert [read(tmp_path / name).pages[0].text for name in ("b.txt", "c.txt")] == [
+        "Köln\ufffd",
+        "Köln \ufffd",
+    ]
 
 
 def test_markdown_stands_and_text_is_escaped(tmp_path: Path, read: Read) -> None:
