@@ -83,8 +83,8 @@ def test_a_folder_that_cannot_be_listed_is_told(docs: Path) -> None:
         unprivileged=True,
     )
     (docs / "hr").chmod(0o755)
-    told = "not read: hr is a folder that cannot be listed (Permission denied); its files are not read."
-    assert (ended.returncode, told in ended.stderr) == (0, True)
+    note = "not read: hr is a folder that cannot be listed (Permission denied); its files are not read."
+    assert (ended.returncode, note in ended.stderr) == (0, True)
 
 
 def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
