@@ -120,14 +120,19 @@ def test_what_no_pack_may_hold_is_said_when_it_is_written(
     assert not (tmp_path / "mine.ragc").exists()
 
 
+def with_own_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compiled directory whose main target has a model file of its own, on a machine of its own."""
+    monkeypatch.setenv("RAGC_HOME", str(folder / "machine"))
+    (folder / "origin").mkdir()
+    (folder / "origin" / "own.gguf").write_bytes(b"GGUF")
+    table = target_table(kind="embedded", model="own.gguf")
+    return compiled_directory(folder / "origin", folder / "mine", table)
+
+
 def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
-    (tmp_path / "origin").mkdir()
-    (tmp_path / "origin" / "own.gguf").write_bytes(b"GGUF")
-    table = target_table(kind="embedded", model="own.gguf")
-    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    out = with_own_model(tmp_path, monkeypatch)
     light = ragc.pack(out, out=tmp_path / "light.ragc").path
     heavy = ragc.pack(out, out=tmp_path / "heavy.ragc", weights=True).path
     assert "own.gguf" not in zipfile.ZipFile(light).namelist()
@@ -146,11 +151,7 @@ def test_a_pack_with_a_model_of_its_own_is_refused_until_it_is_trusted(
 def test_trust_in_a_pack_is_none_in_the_models_of_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
-    (tmp_path / "origin").mkdir()
-    (tmp_path / "origin" / "own.gguf").write_bytes(b"GGUF")
-    table = target_table(kind="embedded", model="own.gguf")
-    out = compiled_directory(tmp_path / "origin", tmp_path / "mine", table)
+    out = with_own_model(tmp_path, monkeypatch)
     known = ragc.pack(out, out=tmp_path / "known.ragc", weights=True).path
     other = rewritten(known, tmp_path / "other.ragc", lambda files: files.update({"own.gguf": b"GGUF?"}))
     ragc.load(other).close()  # on the machine that compiled it, whose own model is read

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +116,14 @@ JUDGED = RECIPE + '[targets.judge]\nkind = "embedded"\n'
 QUESTIONS_JUDGED = 20
 
 
-def judged(folder: Path, judge: ScriptedTarget, again: int, recipe: str = JUDGED) -> Evaluation:
-    written(folder, recipe)
+def judged(
+    folder: Path, judge: ScriptedTarget, again: int, report: str = "['judge_acc']"
+) -> Evaluation:  # fmt: skip
+    written(folder, JUDGED)
     wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
     opened = open_program(
         folder / "recipe.toml",
-        ["metrics.report=['judge_acc']", "search.objectives=['judge_acc']"],
+        [f"metrics.report={report}", "search.objectives=['judge_acc']"],
         store=CallStore(folder / "store"),
         targets={"main": wrong, "judge": judge},
     )
@@ -170,17 +171,9 @@ def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> N
 
 
 def test_scores_that_a_rule_decides_are_not_said_to_be_judged_again(tmp_path: Path) -> None:
-    written(tmp_path, JUDGED)
-    wrong = ScriptedTarget(lambda request: {"answer": "as I see it " + colour_of(request)})
-    opened = open_program(
-        tmp_path / "recipe.toml",
-        ["metrics.report=['judge_acc', 'alce_cite_recall']", "search.objectives=['judge_acc']"],
-        store=CallStore(tmp_path / "store"),
-        targets={"main": wrong, "judge": ScriptedTarget(lambda _: {"correct": True})},
-    )
-    with closing(opened):
-        verdicts = evaluate.score(opened, "dev", again=8).second_verdicts
-    assert list(verdicts) == ["judge_acc"]
+    judge = ScriptedTarget(lambda _: {"correct": True})
+    evaluation = judged(tmp_path, judge, 8, "['judge_acc', 'alce_cite_recall']")
+    assert list(evaluation.second_verdicts) == ["judge_acc"]
 
 
 def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,9 +156,15 @@ def _policy(scripts: Iterable[str]) -> str:
     )
 
 
-def _by_kind(rows: Iterable[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
-    """Returns the rows by record; a kind without any has an empty list."""
-    out: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_kind(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the rows by record; every kind of record but questions has a list."""
+    out: dict[str, list[dict[str, Any]]] = {
+        kind: []
+        for kind in (
+            "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
+            "slice", "threshold", "front", "cost", "budget", "group", "fact",
+        )
+    }  # fmt: skip
     for row in rows:
         out[row["row"]].append(row)
     return out
