@@ -2,8 +2,6 @@
 
 A method implements `async aforward(question, **context)` and awaits searches and typed calls; this class
 records them, counts their cost, and lets synchronous callers wait.
-
-One file, as a method sees one class.
 """
 
 from __future__ import annotations

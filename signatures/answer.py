@@ -14,8 +14,6 @@ Reading notes: one call writes one short note for each passage, then the answer.
 
 Steps: `step_answer` reads the final answer of ReAct and Self-Ask where a step gives it, in a field that may
 hold any text.
-
-One file, as the signatures of a stage are read side by side.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ the fields of one of them; the grade is behind its explanation, so that it follo
 Names that a reply must choose from stand in the schema of the reply. A reply with another name is still read,
 so that the program decides what an unknown one means. `read_move` reads what a step means: where no schema
 holds a reply, empty fields may be there or not.
-
-One file, as the signatures of a stage are read side by side.
 """
 
 from __future__ import annotations

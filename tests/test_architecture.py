@@ -1,4 +1,4 @@
-"""Imports point one way and in no circle, folders stay small, and some things are never done."""
+"""Imports point one way and in no circle, and some things are never done."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from types import ModuleType
 import pytest
 
 import ragc
-from experiments.benchmarks.house.size import PRODUCT, size_of
-from tests.examples import cases, thorough
+from tests.examples import cases
 from tests.paths import ROOT
 from tests.processes import environment_of
 from tests.recorded.write import write_recipe
@@ -75,9 +74,6 @@ APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store")
 
 KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset()
 """Imports against the order that are still there: importer and imported."""
-
-MOST = 20
-"""Modules and packages in one folder; `__init__.py`, links and data are not counted."""
 
 
 def module_of(path: Path) -> str:
@@ -248,28 +244,6 @@ def test_the_rule_of_imports_itself() -> None:
     assert not is_allowed("ragc.targets.gateway", "ragc.corpora.sources.base")
     assert not is_allowed("ragc.corpora.sources.base", "ragc.recipe.load")
     assert not is_allowed("ragc.programs.base", "ragc.cli.main")
-
-
-@thorough
-def test_a_long_file_says_why_it_is_one_and_no_function_is_long() -> None:
-    size = size_of(PRODUCT)
-    unexplained = [
-        name
-        for name in size.long_files
-        if "One file, " not in (ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or "")
-    ]
-    assert unexplained == []
-    assert size.long_functions == {}
-
-
-def test_a_folder_holds_few_modules_and_packages() -> None:
-    crowded = {}
-    for folder in {path.parent for path in FILES.values()}:
-        held = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        held += [path.parent for path in folder.glob("*/__init__.py") if not path.parent.is_symlink()]
-        if len(held) > MOST:
-            crowded[str(folder.relative_to(ROOT))] = len(held)
-    assert crowded == {}
 
 
 def test_a_file_says_what_it_is() -> None:

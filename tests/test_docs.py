@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import pytest
 
 import ragc
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import metrics, targets
 from ragc import recipe as recipes
 from ragc.cli.main import main, parser
@@ -38,6 +37,7 @@ from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
 from tests.processes import environment_of
+from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml
 from tests.support.rows import write_rows
 

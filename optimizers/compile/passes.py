@@ -12,8 +12,6 @@
 6. `write` writes the compiled program with its provenance to a directory.
 
 `compile` is their composition. Each pass can be called alone.
-
-One file, so that the passes are read from top to bottom.
 """
 
 from __future__ import annotations

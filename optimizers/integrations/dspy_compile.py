@@ -20,8 +20,6 @@
 
 The program that comes back runs on the targets and sources of `program`. The directory `out` is opened with
 `ragc.load("compiled/france").build(program.runtime)`.
-
-One file, as most of it documents the arguments of one class.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
     requests at most x the longest a request can be = tokens at most, and dollars
 
 A request that is retried after a failure counts once, because it is charged once.
-
-One file, as each bound is a factor of the next.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 It sends requests through the gateway and returns typed outputs. A reply that does not fit is mended, or
 requested again if that fails; both are counted. A repeated call is replayed whole, see
 `ragc.programs.calls.replay`.
-
-One file, as it follows one typed call from its inputs to its outputs.
 """
 
 from __future__ import annotations

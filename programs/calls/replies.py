@@ -1,7 +1,4 @@
-"""Reads replies into the typed outputs of a signature, mending what is not as requested.
-
-One file, as an object, other forms and a repaired text are read one after another, by the same rules.
-"""
+"""Reads replies into the typed outputs of a signature, mending what is not as requested."""
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ which none of it is left; only words, numbers and their order count.
   cut off in front of it, and no number be cut in two.
 
 GGatrieval, sections 3.1 and 3.2, asks the model for both and checks neither; the checks are ours.
-
-One file, as a part and a segment are compared by the same spellings.
 """
 
 from __future__ import annotations

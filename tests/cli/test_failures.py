@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.core.progress import watching
 from tests.examples import thorough
 from tests.optimizers.colours import write_data
 from tests.processes import ragc
+from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm, write_files
 
 UNREADABLE = "A reply does not fit its signature"

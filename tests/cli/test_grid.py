@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ragc as library
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
 from tests.examples import thorough
+from tests.support.loopback import MODEL, Loopback
+from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
 
 RECIPE = recipe_toml(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from tests.optimizers.colours import write_data
 from tests.processes import ragc
 from tests.support.colours import COLOURS
+from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm, write_files
 
 SEARCH = {"knobs": ["top_k", "query_pos"], "trials": 4}

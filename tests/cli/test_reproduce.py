@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import main
 from tests import processes
 from tests.optimizers.grids.tables.common import write_data
+from tests.support.loopback import MODEL, Loopback
 
 
 @pytest.fixture

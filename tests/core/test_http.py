@@ -13,8 +13,8 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc.core.http.pool import Pool, Response, never_connected
+from tests.support.loopback import Loopback
 
 
 class Wire:

@@ -14,13 +14,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from ragc.compiled import base as compiled
 from ragc.core import outputs
 from ragc.errors import RagcError
 from ragc.store.call_store import CallStore
 from tests.faults.injector import Ended, Fault, ragc
+from tests.support.loopback import MODEL, Loopback
+from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
 
 NOISE = (

@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import Loopback
 from tests.faults.checks import check_fault, check_loss, faults_at
 from tests.faults.commands import COMMANDS, prepare
 from tests.faults.injector import Fault, missing, places
 from tests.faults.power_loss import Loss, losses
+from tests.support.loopback import Loopback
 
 
 def main() -> None:

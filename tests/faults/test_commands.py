@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
 from tests.examples import THOROUGH
 from tests.faults.checks import check_fault, check_loss, faults_at
 from tests.faults.commands import COMMANDS, Prepared, prepare
 from tests.faults.injector import FAIL_ON, FAIL_ONCE, INJECTED, KILL, Fault, missing, places
 from tests.faults.power_loss import Loss, leave, losses
+from tests.support.loopback import Loopback
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
-from experiments.benchmarks.serving.loopback_world import reply
 from ragc.errors import TargetUnavailable
 from tests.examples import cases, thorough
 from tests.faults.checks import same
 from tests.faults.commands import COMMANDS, NOISE, Prepared, prepare, stored_replies
 from tests.faults.injector import missing
+from tests.support.loopback import Loopback
+from tests.support.loopback_world import reply
 from tests.targets.fault_clients import KINDS, QUESTIONS, right, scored
 from tests.targets.fault_server import Answer, Asked, FaultServer, failing, serving
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from tests.examples import thorough
 from tests.faults.checks import same
 from tests.faults.commands import COMMANDS, COMPILE, NOISE, Prepared, prepare
 from tests.faults.injector import FAIL_ON, FAIL_ONCE, Ended, Fault, environment, library, missing, ragc
+from tests.support.loopback import Loopback
 
 injected = pytest.mark.skipif(bool(missing()), reason=missing())
 READ_ONLY = Fault("", 0, FAIL_ON, errno.EROFS)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.benchmarks.serving.budgets import context_of, run
-from experiments.benchmarks.serving.priced_provider import PricedProvider
 from tests.processes import PATH
+from tests.support.priced_provider import PricedProvider
 
 pytestmark = pytest.mark.integration
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import TABLES, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.optimizers import compile as compiling
 from tests.processes import PATH
+from tests.support.loopback import TABLES, Loopback
+from tests.support.loopback_world import write_data
 
 pytestmark = pytest.mark.integration
 
@@ -63,7 +63,7 @@ Start = Callable[[Path], BaseProcess]
 def start() -> Iterator[Start]:
     """Starts a process that compiles in a folder."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ragc.optimizers.compile", "experiments.benchmarks.serving.loopback"])
+    context.set_forkserver_preload(["ragc.optimizers.compile", "tests.support.loopback"])
 
     def go(folder: Path) -> BaseProcess:
         process = context.Process(target=compiled, args=(str(folder),))

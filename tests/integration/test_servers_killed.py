@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from tests.faults.commands import NOISE
 from tests.integration.cluster import INITDB, PASSWORD, POSTGRES, RUNUSER, listens, wait
 from tests.optimizers.distributed.redis_server import PROGRAM, free_port
 from tests.paths import ROOT
+from tests.support.loopback import MODEL, Loopback
+from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from experiments.benchmarks.serving.soak import Load, counted, memory, open_files, serving
 from ragc.core.home import cache_home
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.server import until
+from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
+from tests.support.loopback import MODEL, Loopback
+from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
 
 RECIPE = recipe_toml(

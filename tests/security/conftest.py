@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
+from tests.support.loopback import Loopback
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
-from experiments.benchmarks.serving.loopback_world import reply
 from ragc.cli.main import main
 from ragc.compiled.base import load
 from tests import processes
@@ -28,6 +26,8 @@ from tests.security.command_line import (
     prepared,
     ragc,
 )
+from tests.support.loopback import Loopback
+from tests.support.loopback_world import reply
 
 unprivileged = needs_privileges_dropped()
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc import load as load_program
 from ragc import recipe, trust_listing
 from ragc.compiled.base import load
@@ -32,6 +31,7 @@ from tests.examples import THOROUGH, cases, thorough
 from tests.exports.common import build_program
 from tests.optimizers.colours import Run, begun, written
 from tests.security.command_line import contents, prepared, ragc
+from tests.support.loopback import Loopback
 
 SMALL = ("search.demos=0", "search.knobs=[]", "search.trials=1", "data.dev=2", "data.test=2")
 VANILLA, CRAG = method("vanilla"), method("crag")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc.compiled import trust_record
 from ragc.core.home import create_private, make_private, narrow, narrow_tree, write_private
 from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.store.call_store import CallStore
 from tests.security.command_line import prepared, ragc
+from tests.support.loopback import Loopback
 
 OWNERS_ALONE = 0o077
 

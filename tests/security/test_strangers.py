@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import parser
 from ragc.core import outputs
 from ragc.core.digest import pretty
@@ -33,6 +32,7 @@ from tests.optimizers.grids.common import recorder
 from tests.optimizers.grids.tables.common import write_data as write_tables
 from tests.security import traced
 from tests.security.foreign import RECIPE, foreign_directory, target_table, write_data
+from tests.support.loopback import MODEL, Loopback
 
 EMBEDDED = '[targets.main]\nkind = "embedded"\n'
 EVIL = (

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragc
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc.cli.main import main
 from ragc.core import event_loop
 from ragc.errors import DataError
@@ -36,6 +35,7 @@ from tests.optimizers.colours import RECIPE, needs_demos
 from tests.security.command_line import prepared
 from tests.security.command_line import ragc as ragc_in
 from tests.support.colours import COLOURS
+from tests.support.loopback import Loopback
 from tests.support.rows import write_rows
 
 HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"

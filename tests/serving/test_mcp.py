@@ -16,7 +16,6 @@ import httpx
 import pytest
 
 import ragc
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.compiled.access import Access
 from ragc.serving.programs import open_programs
 from ragc.serving.run import Server
@@ -24,6 +23,7 @@ from ragc.serving.settings import Settings, key_digests
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import colour_of, write_data
 from tests.serving.server import KEY, OTHER
+from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm, write_files
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")

@@ -4,7 +4,7 @@
         [--trials 12] [--seeds 3] [--dev 60] [NAME...]
 
 Each study searches one threshold against a server on this machine
-(`experiments.benchmarks.serving.loopback`), on a store of its own; a seed also draws the questions. The
+(`tests.support.loopback`), on a store of its own; a seed also draws the questions. The
 model says how sure it is on a scale of its own, as models do: never less than 60% that it knows, and at most
 24% that it needs a search. Printed of each study: the requests that were sent, how many of them had come
 before, the winner's score on dev and on test, the first trial with the winner's dev score, and the winner's
@@ -26,12 +26,12 @@ from statistics import fmean
 from typing import Any
 
 from experiments.benchmarks.search.study import ALIGNING, JUDGING, RECIPE, machine
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from experiments.benchmarks.serving.loopback_world import luck, reply, write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
+from tests.support.loopback import MODEL, Loopback
+from tests.support.loopback_world import luck, reply, write_data
 
 STUDIES = {
     "theta": ("slimplm", "judge_threshold", JUDGING),

@@ -3,7 +3,7 @@
     PYTHONPATH=src python -m experiments.benchmarks.search.peers [NAME...]
 
 10 trials on 30 dev questions of vanilla RAG, with 64 requests in flight, against
-`experiments.benchmarks.serving.loopback` in a process of its own with 50 ms a reply. Printed of each: the
+`tests.support.loopback` in a process of its own with 50 ms a reply. Printed of each: the
 calls that reached the server and how many had come before, the wall time of the search without imports and
 indexing, the most and the mean requests in flight, and of a search that is killed with SIGKILL at half of
 its calls and run again, how many calls were sent again that had been answered at least 250 ms before the
@@ -30,9 +30,9 @@ import aiohttp
 
 from experiments.benchmarks.search.peers_systems import ASKED, IN_FLIGHT, QUESTIONS, SYSTEMS, TRIALS
 from experiments.benchmarks.search.study import machine
-from experiments.benchmarks.serving.loopback import ROOT, ServerProcess, run_server
-from experiments.benchmarks.serving.loopback_log import Log
-from experiments.benchmarks.serving.loopback_world import write_data
+from tests.support.loopback import ROOT, ServerProcess, run_server
+from tests.support.loopback_log import Log
+from tests.support.loopback_world import write_data
 
 KEPT_S = 0.25
 """How long a reply may take from the server into a store or cache."""

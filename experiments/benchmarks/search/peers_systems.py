@@ -21,8 +21,6 @@ from typing import Any
 
 import dspy
 
-from experiments.benchmarks.serving.loopback import MODEL, TABLES, Loopback
-from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.compiled.evaluate import score as scored
 from ragc.compiled.opened import open_program
@@ -31,6 +29,8 @@ from ragc.metrics import score
 from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
+from tests.support.loopback import MODEL, TABLES, Loopback
+from tests.support.loopback_world import write_data
 
 TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
 ASKED = 600

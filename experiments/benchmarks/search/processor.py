@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python -m experiments.benchmarks.search.processor [--trials 60] [--dev 30] [--profile]
 
-The model of `experiments.benchmarks.serving.loopback_world` answers in this process at once, so all that is
+The model of `tests.support.loopback_world` answers in this process at once, so all that is
 measured is ragc's own work. Printed are seconds of processor time (all threads) and of wall time of a search
 over knobs and demonstrations, after a small one that loads what is loaded when needed; then the bytes that
 the process grows by a call while one program answers `--calls` questions twice over, the first half not
@@ -24,7 +24,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from experiments.benchmarks.search.study import machine
-from experiments.benchmarks.serving.loopback_world import reply, write_data
 from ragc import recipe as recipes
 from ragc.compiled.opened import open_program
 from ragc.core import event_loop
@@ -32,6 +31,7 @@ from ragc.optimizers import compile as compiling
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
+from tests.support.loopback_world import reply, write_data
 
 RECIPE = """
 program = "vanilla"

@@ -3,7 +3,7 @@
     PYTHONPATH=src python -m experiments.benchmarks.search.study
         [--trials 100] [--dev 100] [--latency-ms 50] [NAME...]
 
-Each study searches generated data through `experiments.benchmarks.serving.loopback`. Printed of each: the LM
+Each study searches generated data through `tests.support.loopback`. Printed of each: the LM
 calls that trial x question x call would send, with the calls a question that each trial had; the requests
 that reached the server, how many of them had come before, and their share of those calls; trials that racing
 stopped, the share of questions that trials answered, and of the answered calls those that were replayed; the
@@ -21,13 +21,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import MODEL, TABLES, ServerProcess, run_server
-from experiments.benchmarks.serving.loopback_log import Log
-from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
+from tests.support.loopback import MODEL, TABLES, ServerProcess, run_server
+from tests.support.loopback_log import Log
+from tests.support.loopback_world import write_data
 
 STUDIES = {
     "theta": ('program = "slimplm"', '"judge_threshold"'),

@@ -4,7 +4,7 @@
 
 Each run draws a recipe (program, knobs, demonstrations, instructions, trials, 1 or 64 questions in flight),
 limits on calls, tokens and dollars, a price, a share of faults, and moments at which the process is killed
-(SIGKILL) and the study resumed. `experiments.benchmarks.serving.priced_provider` counts what it is owed. Two
+(SIGKILL) and the study resumed. `tests.support.priced_provider` counts what it is owed. Two
 things must hold:
 
 1. What the provider is owed never exceeds a limit: in calls, tokens or dollars.
@@ -30,9 +30,9 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks.serving.loopback_world import write_data
-from experiments.benchmarks.serving.priced_provider import MODEL, Account, PricedProvider
 from ragc.targets.token_price import Price
+from tests.support.loopback_world import write_data
+from tests.support.priced_provider import MODEL, Account, PricedProvider
 
 PROGRAMS = ("vanilla", "vanilla", "no_retrieval", "self_ask", "cot")
 ENDED = "ended"

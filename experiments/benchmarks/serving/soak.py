@@ -29,7 +29,7 @@ from typing import Any
 import httpx
 
 from experiments.benchmarks.serving.added_latency import RECIPE, write
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from tests.support.loopback import MODEL, Loopback
 
 ANSWER = "A number."
 DROPPED = 200

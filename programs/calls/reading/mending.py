@@ -50,8 +50,6 @@ Nothing is invented: a value that is missing in a whole reply, a number out of b
 option are left, and refused where the value is checked.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
-
-One file, as the mends are tried in one order.
 """
 
 from __future__ import annotations

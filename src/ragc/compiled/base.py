@@ -12,8 +12,6 @@ Some fields of typed calls had other names or types in earlier versions:
 An older compiled program is read as if it had been written with the present fields. Fields of a user's own
 module with such a name and another type are not changed. Stored replies of the calls above are not found
 again, because prompts name the fields.
-
-One file, as reading older fields is on the path of every question, where each file more costs time.
 """
 
 from __future__ import annotations

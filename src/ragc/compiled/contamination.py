@@ -10,8 +10,6 @@ rows and the report say so. An empty split is refused. Near duplicates are named
 
 A study reads the ledger once, when it starts, and stores the result in `seen.json` of its directory, so that
 a resume tests on the same questions.
-
-One file, as what is left out at a compile and at an evaluation is one rule.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 Each of 0 and 10 is wrong in at most 5% of runs. For 0 every part is shown at 5%. The claims of which any one
 ends a run with 10 share the 5% (Bonferroni). A run that shows a drop below the allowed loss ends with 0. The
 tests are in `ragc.metrics.stats.noninferiority`, the two runs and their questions those of `ragc eval A B`.
-
-One file, as the forecast before a run and its outcome rest on the same tests.
 """
 
 from __future__ import annotations

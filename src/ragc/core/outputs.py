@@ -13,8 +13,6 @@ files are written to `new/`. Renaming `begun.json` to `ready.json` commits the w
 files to their names, also after a kill. Anybody could put such a plan into a folder. So only a plan that this
 user's home recorded (`home.plans`) is carried out, and only by a command that writes there: readers refuse a
 folder with a committed plan (`unfinished`).
-
-One file, as every kind of write keeps the same promise on foreign files.
 """
 
 from __future__ import annotations

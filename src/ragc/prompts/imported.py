@@ -1,8 +1,6 @@
 """ImportedPrompt: a prompt read from a file, and its application to a predictor.
 
 Each text of the file is sent by the program that it is applied to, or listed as lost.
-
-One file, as what is sent and what is lost are decided for each part of a prompt side by side.
 """
 
 from __future__ import annotations

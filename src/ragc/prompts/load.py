@@ -3,8 +3,6 @@
 Files are only parsed: templates in them are never rendered.
 
 `import_prompt` reads the messages of a file into an `ImportedPrompt`.
-
-One file, as the readers of the formats are short and share what they find.
 """
 
 from __future__ import annotations

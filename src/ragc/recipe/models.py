@@ -5,8 +5,6 @@ in a `Recipe` (`ragc.recipe.base`). The model of a table of `targets.*` or `sour
 `kind`, whose record declares the `options`. A field's type defines its valid values. Its description
 is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
 makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types of single keys.
-
-One file, as a recipe is read beside it, table by table.
 """
 
 from __future__ import annotations

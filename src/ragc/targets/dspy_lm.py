@@ -2,8 +2,6 @@
 
 The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache is not used, since its keys lack the address;
 its retries are used.
-
-One file, as request, reply and stream mirror each other.
 """
 
 from __future__ import annotations

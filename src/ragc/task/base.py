@@ -1,7 +1,4 @@
-"""A task: a recipe with its questions read and its sources and targets built.
-
-One file, as building, opening and closing a task name the same parts.
-"""
+"""A task: a recipe with its questions read and its sources and targets built."""
 
 from __future__ import annotations
 

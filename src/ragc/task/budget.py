@@ -6,8 +6,6 @@ stored runs to its end under any limit. A request that is sent again after a fai
 a request is sent, its greatest possible cost in calls, tokens and dollars is checked and reserved, on disk
 too, until its real cost is known. A reservation stays charged if the process is killed, or if the request
 fails without a report of its cost.
-
-One file, as charges, limits and what a killed process had spent are one record.
 """
 
 from __future__ import annotations

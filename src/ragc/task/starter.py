@@ -5,8 +5,6 @@
     <out>/.ragc/           the text read from each file, so that the next run reads only changed files
 
 The corpus is replaced as a whole, once everything is read.
-
-One file, as it follows `ragc new` from the files to the recipe.
 """
 
 from __future__ import annotations

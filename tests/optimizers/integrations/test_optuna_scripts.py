@@ -18,7 +18,6 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 import ragc
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.errors import ArtefactError, UsageError
@@ -28,6 +27,7 @@ from tests import processes
 from tests.examples import cases, thorough
 from tests.optimizers.colours import RECIPE, write_data
 from tests.paths import ROOT
+from tests.support.loopback import MODEL, Loopback
 
 GUIDE = (ROOT / "docs/guide/integrations.md").read_text("utf-8")
 

@@ -13,7 +13,6 @@ import dspy
 import pytest
 
 import ragc
-from experiments.benchmarks.serving.loopback import Loopback
 from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.compiled import evaluate
@@ -28,6 +27,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests import processes
 from tests.programs.own.common import HEAD, MODULE, number_in, script, write_folder
+from tests.support.loopback import Loopback
 
 FORMATS = ("jinja2", "openai-json", "prompty", "dotprompt", "promptfoo", "langchain",
            "llamaindex", "haystack", "baml", "mlflow", "openai-batch", "python")  # fmt: skip

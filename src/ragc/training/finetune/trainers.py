@@ -1,7 +1,5 @@
 """One training with TRL: model, trainer, checkpoints, losses.
 
-One file, as everything that imports torch is here.
-
 DPO's reference is the base: a second copy of the weights, or the base without its adapter where LoRA is
 trained. With bfloat16 the weights that are trained stay float32 and only the arithmetic is short, since a
 step of 5e-7 is lost in bfloat16; LoRA's base is held in it.

@@ -1,9 +1,9 @@
 """A chat server on this machine that answers after a fixed time, always the same to the same request.
 
-    PYTHONPATH=src python -m experiments.benchmarks.serving.loopback [--port N] [--latency-ms 50]
+    PYTHONPATH=src python -m tests.support.loopback [--port N] [--latency-ms 50]
 
 It speaks as much of OpenAI's API as clients need (`/v1/models`, `/v1/chat/completions`), answers out of
-`experiments.benchmarks.serving.loopback_world`, and keeps what it was asked: `GET /log` says when each
+`tests.support.loopback_world`, and keeps what it was asked: `GET /log` says when each
 request came and when its reply went, `POST /reset` forgets it. Its address is the first line that it prints.
 """
 
@@ -27,11 +27,11 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from experiments.benchmarks.serving.loopback_log import Call, Log
-from experiments.benchmarks.serving.loopback_world import reply
+from tests.support.loopback_log import Call, Log
+from tests.support.loopback_world import reply
 
 MODEL = "loopback"
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 TABLES = f"""
 [data]
@@ -197,7 +197,7 @@ class ServerProcess:
 
     def _request(self, path: str, data: bytes | None = None) -> Any:
         address = f"{self.url.removesuffix('/v1')}/{path}"
-        with urllib.request.urlopen(address, data, timeout=60) as response:  # noqa: S310 - on this machine
+        with urllib.request.urlopen(address, data, timeout=60) as response:
             return json.loads(response.read())
 
 
@@ -207,7 +207,7 @@ def run_server(latency_ms: float = 50) -> Iterator[ServerProcess]:
     command = [
         sys.executable,
         "-m",
-        "experiments.benchmarks.serving.loopback",
+        "tests.support.loopback",
         "--latency-ms",
         str(latency_ms),
     ]

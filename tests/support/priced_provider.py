@@ -21,9 +21,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from experiments.benchmarks.serving.loopback_world import reply
 from ragc.targets.base import Usage
 from ragc.targets.token_price import Price
+from tests.support.loopback_world import reply
 
 MODEL = "loopback"
 LATENCY_S = 0.003
