@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.commands import NOISE
+from tests.security.command_line import NOISE
 from tests.integration.cluster import INITDB, PASSWORD, POSTGRES, RUNUSER, listens, wait
 from tests.optimizers.distributed.redis_server import PROGRAM, free_port
 from tests.paths import ROOT

@@ -102,7 +102,16 @@ class World:
         text = text.replace(str(self.folder.resolve()), "{FOLDER}")
         return _KNOWN.sub("Known: …", re.sub(r"\b\d+(\.\d+)? s\b", "N s", text))
 
-    def run(self, arguments: str, files: Mapping[str, str | None], environment: Mapping[str, str]) -> Ended:
+    def prepare(self, arguments: str) -> None:
+        """Runs `ragc ARGUMENTS` and takes the folder as it is then for the prepared one."""
+        ended = self.run(arguments, {}, {})
+        assert ended.exit == 0, ended.err
+        shutil.rmtree(self.prepared)
+        shutil.copytree(self.folder, self.prepared, symlinks=True)
+
+    def run(
+        self, arguments: str, files: Mapping[str, str | bytes | None], environment: Mapping[str, str]
+    ) -> Ended:
         """Runs `ragc ARGUMENTS` in this process, in the prepared folder with `files` put or taken away."""
         if _state(self.folder) != self.state:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -114,7 +123,7 @@ class World:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.filled(text), "utf-8")
+            path.write_bytes(text if isinstance(text, bytes) else self.filled(text).encode())
         out, err = io.StringIO(), io.StringIO()
         variables = {"RAGC_HOME": str(self.folder / "home"), **environment}
         with (
@@ -169,11 +178,8 @@ def prepared_world(folder: Path) -> Iterator[World]:
             metrics=["em", "f1"],
         )
         (prepared / "recipe.toml").write_text(recipe, "utf-8")
-        for words in ("compile recipe.toml --out mine", "eval mine --out rows.jsonl"):
-            ended = world.run(words, {}, {})
-            assert ended.exit == 0, ended.err
-            shutil.rmtree(prepared)
-            shutil.copytree(world.folder, prepared, symlinks=True)
+        world.prepare("compile recipe.toml --out mine")
+        world.prepare("eval mine --out rows.jsonl")
         theirs = prepared / "theirs"
         shutil.copytree(prepared / "mine", theirs)
         recipe_file = theirs / "recipe.toml"
