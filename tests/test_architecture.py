@@ -57,7 +57,6 @@ OPTIMIZERS = (
     ("candidates",),
     ("search",),
     ("external",),
-    ("distributed",),
     ("plan",),
     ("grids",),
     ("compile",),

@@ -43,7 +43,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
 from ragc.core.progress import SILENT, Progress, Silent, listening
-from ragc.errors import BudgetExhausted, UsageError
+from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
@@ -92,7 +92,6 @@ from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
-from ragc.task.shared_budget import ledger_of
 from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
@@ -336,13 +335,11 @@ def prepare(
     """
     refuse_foreign(Path(out))
     check_front(Path(out))
-    if recipe.study.workers and (store or targets):
-        raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
             recipe,
-            ledger_of(recipe, directory) or FileLedger(directory / "charges.jsonl", recipe.budget),
+            FileLedger(directory / "charges.jsonl", recipe.budget),
             store=store,
             targets=targets,
             progress=progress,

@@ -287,7 +287,7 @@ def read_progress(directory: Path) -> Mapping[str, Mapping[str, Any]]:
 def ledger_of(task: Task) -> FileLedger:
     """Returns the ledger of `task`. Raises UsageError for one that other processes share."""
     if not isinstance(task.ledger, FileLedger):
-        raise UsageError("Several optimizers run in one process; leave study.workers out, or name one.")
+        raise UsageError("Several optimizers run in one process; name one.")
     return task.ledger
 
 

@@ -44,9 +44,8 @@ from ragc.recipe import Budget, Recipe
 from ragc.recipe.selection_rule import SelectionRule
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.base import objective_of
-from ragc.task.budget import FileLedger, StudyLedger
-from ragc.task.shared_budget import SharedLedger
-from ragc.task.study_address import read_address, recipe_in, storage_address, store_address
+from ragc.task.budget import FileLedger
+from ragc.task.study_address import read_address, recipe_in, storage_address
 
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
@@ -84,11 +83,10 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         raise
     _check_inside(directory)
     recipe = recipe_in(directory)
-    if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
+    if is_outside(directory) and recipe.study.storage and not trust_targets:
         raise Untrusted(
             f"{directory} is no study of this machine's, and its recipe speaks to "
-            f"{shorten(recipe.study.storage or recipe.study.store)}; allow its addresses with "
-            "--trust-targets."
+            f"{shorten(recipe.study.storage)}; allow its addresses with --trust-targets."
         )
     study = _study(directory, recipe)
     trials = read_trials(study)
@@ -107,7 +105,6 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
-        read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
         _NOTHING if state == CUT and best and best.failures.all and len(trials) > 1 else _next(recipe, state),
         tuple(
@@ -277,7 +274,6 @@ def _script_status(directory: Path) -> StudyStatus:
         best,
         tuple(beside),
         budget,
-        "",
         _log(directory),
         after,
         optuna_status.failing(trials),
@@ -335,7 +331,7 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
 
 def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
     """Returns what the study spent of each limit, and what of it is for stored replies."""
-    limits, ledger = recipe.budget, _ledger(directory, recipe)
+    limits, ledger = recipe.budget, FileLedger(directory / "charges.jsonl", recipe.budget)
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
     stored = asdict(ledger.replayed)
     ledger.close()
@@ -344,13 +340,6 @@ def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float 
         for name, amount in spent.items()
     }
     return budget, {name: float(f"{amount:.9g}") for name, amount in stored.items()}
-
-
-def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
-    name, address = read_address(directory).get("name"), store_address(recipe.study)
-    if recipe.study.workers and name and address:
-        return SharedLedger(address, name, recipe.budget)
-    return FileLedger(directory / "charges.jsonl", recipe.budget)
 
 
 def _log(directory: Path) -> tuple[str, ...]:

@@ -52,7 +52,6 @@ class StudyStatus:
 
     `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
     tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
-    `workers` is the address that workers join.
     """
 
     study: str
@@ -62,7 +61,6 @@ class StudyStatus:
     best: Mapping[str, Any] | None
     front: tuple[Mapping[str, Any], ...]
     budget: Mapping[str, Mapping[str, float | None]]
-    workers: str
     log: tuple[str, ...]
     next: str
     failing: tuple[Mapping[str, Any], ...] = ()
@@ -86,8 +84,6 @@ class StudyStatus:
         do.
         """
         rows = [*self._rows(), *self._budget_rows()]
-        if self.workers:
-            rows.append(("workers join", f"ragc study worker {self.workers}"))
         size = max(len(name) for name, _ in rows)
         log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
         return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]

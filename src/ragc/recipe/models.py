@@ -51,7 +51,6 @@ from ragc.recipe.values import (
     check_program,
     is_added_objective,
 )
-from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
 from ragc.targets.options import EFFORTS, TargetSpec, check_effort
 
@@ -304,11 +303,11 @@ class Budget(Model):
 
 
 class StudySpec(Model):
-    """The table `[study]`: where the state of a study is, and who runs its trials.
+    """The table `[study]`: where the state of a study is.
 
-    "" is this machine's folder, or this process. No address contains a password: one with a password belongs
-    in the environment variables `RAGC_STORAGE` and `RAGC_STORE`, which override the recipe; that of
-    PostgreSQL may also be in PGPASSWORD.
+    "" is this machine's folder. No address contains a password: one with a password belongs in the
+    environment variable `RAGC_STORAGE`, which overrides the recipe; that of PostgreSQL may also be in
+    PGPASSWORD.
     """
 
     storage: Annotated[
@@ -321,25 +320,9 @@ class StudySpec(Model):
         default="",
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
-    store: Annotated[
-        str, Text(expected="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
-    ] = Field(
-        default="",
-        description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.",
-    )
-    workers: Annotated[
-        str,
-        Text(
-            expected='"ray" or the address of a Ray cluster, HOST:PORT',
-            pattern=r"^(ray|[^\s/@:]+:[0-9]{1,5})$",
-        ),
-    ] = Field(
-        default="",
-        description='Ray cluster that runs trials: HOST:PORT, or "ray" to use or start one. By default none.',
-    )
     keep: Flag = Field(
         default=True,
-        description="Whether prompts, replies and the study's folder stay. false excludes all addresses.",
+        description="Whether prompts, replies and the study's folder stay. false excludes storage.",
     )
 
 

@@ -227,7 +227,7 @@ def prepare(
     versions did. `rooms` are the tokens for thoughts that targets had before, by name; others are decided
     here. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
-    store = store or open_store(recipe.study.store, keep=recipe.study.keep)
+    store = store or open_store(keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     if questions:

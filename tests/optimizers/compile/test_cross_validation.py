@@ -184,7 +184,8 @@ def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
 
 
 @pytest.mark.parametrize(
-    "sets", [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.workers=ray",)]
+    "sets",
+    [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.storage=postgresql://h/d",)],
 )
 def test_what_cannot_be_repeated_for_each_fold_is_refused(
     run: Run, tmp_path: Path, sets: tuple[str, ...]
