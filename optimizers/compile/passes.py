@@ -62,7 +62,7 @@ from ragc.optimizers.compile.front import (
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
-from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
     draws_groups,
@@ -305,8 +305,7 @@ def name_study(prepared: Prepared) -> None:
     Does nothing for external optimizers, which have no such study.
     """
     recipe = prepared.task.recipe
-    optimizer = recipe.search.optimizer
-    if optimizer == OWN_OPTIMIZER or (not isinstance(optimizer, str) and OWN_OPTIMIZER in optimizer):
+    if recipe.search.optimizer == OWN_OPTIMIZER:
         names = recipe.search.objectives
         study = study_in(prepared.directory, recipe.study, len(names))
         name_objectives(study, names)
@@ -372,7 +371,7 @@ async def open_models(prepared: Prepared) -> None:
     task, progress = prepared.task, prepared.progress
     with nullcontext() if isinstance(progress, Silent) else listening(progress.note):
         await asyncio.to_thread(check_programs, task)
-    check_optimizers(task)
+    check_optimizer(task)
     if task.note:
         progress.note(task.note)
     await prepared.open()

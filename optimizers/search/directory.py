@@ -15,7 +15,6 @@ from ragc.core.digest import canonical, digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
-from ragc.optimizers.search.portfolio import PROGRESS
 from ragc.optimizers.search.storage import delete, difference, study_directory
 from ragc.recipe import Recipe
 from ragc.task.run import keeping_state, lock_state
@@ -32,7 +31,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{STUDY_FILE}*", "study.log",
-    "charges.jsonl", "trials.json", "best", PROGRESS, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "charges.jsonl", "trials.json", "best", f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
     "seen.json", "test-*.jsonl",
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,25 +24,13 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.portfolio import divide_trials, read_progress
 from ragc.optimizers.search.selection import best as highest_mean
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
 from ragc.optimizers.status.counts import count_trials, fold_counts, read_trials
-from ragc.optimizers.status.record import (
-    BEGUN,
-    CUT,
-    ENDED,
-    FINISHED,
-    LINES,
-    NOT_BEGUN,
-    OWN,
-    RUNNING,
-    StudyStatus,
-)
+from ragc.optimizers.status.record import CUT, FINISHED, LINES, OWN, RUNNING, StudyStatus
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.selection_rule import SelectionRule
-from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger
 from ragc.task.study_address import read_address, recipe_in, storage_address
@@ -101,7 +89,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         str(directory),
         state,
         _about(recipe),
-        count_trials(study, trials, _own_trials(recipe), running=state == RUNNING),
+        count_trials(study, trials, _wanted_trials(recipe), running=state == RUNNING),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
@@ -113,9 +101,8 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             if trial.failures.n
         ),
         _rounds(study, recipe),
-        tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
-        fold_counts(directory, _own_trials(recipe), running=state == RUNNING),
+        fold_counts(directory, _wanted_trials(recipe), running=state == RUNNING),
         _trial_json(highest, objectives) if highest and best and highest.values > best.values else None,
     )
 
@@ -180,32 +167,6 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
 
 
-def _parts(
-    directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
-) -> Iterator[dict[str, Any]]:
-    """Returns how each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
-    if isinstance(recipe.search.optimizer, str):
-        return
-    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_progress(directory)
-    ledger.close()
-    for name in recipe.search.optimizer:
-        spent, stands = ledger.spent(name), ended.get(name, {})
-        own_study = name == OWN_OPTIMIZER
-        state = ENDED if stands else BEGUN if spent.calls or (own_study and leader) else NOT_BEGUN
-        dev = (leader or {}).get("values", {}) if own_study else stands.get("dev", {})
-        yield {
-            "optimizer": name,
-            "state": state,
-            "spent": {"lm_calls": spent.calls, "tokens": spent.tokens},
-            "trials": max(0, own) if own_study else _count(stands.get("trials")),
-            "dev": {str(key): value for key, value in dict(dev).items() if isinstance(value, int | float)},
-        }
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
 def damage(directory: Path) -> str:
     """Describes the damage to the files of the study in `directory`; "" if there is none. Nothing is changed.
 
@@ -243,13 +204,10 @@ def _about(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _own_trials(recipe: Recipe) -> int:
-    """Returns the trials of ragc's own study: all, or its part of those of several optimizers."""
-    limit, search = recipe.budget.trials, recipe.search
-    total = search.trials if limit is None else min(search.trials, limit)
-    if isinstance(search.optimizer, str):
-        return total
-    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_OPTIMIZER, 0)
+def _wanted_trials(recipe: Recipe) -> int:
+    """Returns the number of trials that `recipe` allows."""
+    limit, trials = recipe.budget.trials, recipe.search.trials
+    return trials if limit is None else min(trials, limit)
 
 
 def _script_status(directory: Path) -> StudyStatus:

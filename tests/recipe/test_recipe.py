@@ -539,7 +539,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
             batch=draw(st.integers(1, 99)),
             looks=draw(st.integers(1, 99)),
             objectives=objectives,
-            optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random", "reanchor"])),
+            optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random"])),
             pick=draw(st.sampled_from(objectives)),
         ),
         data=Data().replace(

@@ -1,4 +1,4 @@
-"""Opens the search of a recipe's optimizer: ragc's own study, an external optimizer, or a portfolio."""
+"""Opens the search of a recipe's optimizer: ragc's own study, or an external optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ragc.core.progress import Progress
 from ragc.optimizers.compile.searches.base import DevSearch
 from ragc.optimizers.compile.searches.external import ExternalSearch
 from ragc.optimizers.compile.searches.own import StudySearch
-from ragc.optimizers.compile.searches.portfolio import PortfolioSearch
 from ragc.optimizers.search.study import Study
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.base import Task
@@ -25,9 +24,6 @@ async def open_search(
 
     `limit` bounds the questions in flight.
     """
-    if not isinstance(task.recipe.search.optimizer, str):
-        yield PortfolioSearch(task, directory, limit, progress)
-        return
     if task.recipe.search.optimizer != OWN_OPTIMIZER:
         yield ExternalSearch(task, limit, progress)
         return

@@ -54,21 +54,6 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
     yield from search.get("remarks", ())
 
 
-def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines on the optimizers of a portfolio in `provenance.json`; none without one."""
-    parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
-    for part in parts:
-        scores = ", ".join(f"{name} {figure(name, value)}" for name, value in part.get("dev", {}).items())
-        on_dev = f"{scores} on dev" if scores else "nothing to compare"
-        trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
-        calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
-        spent = "cut off by its share" if part["budget"] else f"{calls}, replayed ones too"
-        yield f"{part['optimizer']}: {on_dev}, {trials}, {spent}"
-        yield from calibration_lines(part["search"])
-    if parts:
-        yield f"Chosen on dev: {search['winner']}. The best of several looks better on dev than it is."
-
-
 def _outcome(calibration: Mapping[str, Any]) -> str:
     before = f"{calibration['metric']} {calibration['before']:.3f} at {calibration['present']:g}"
     if calibration["threshold"] == calibration["present"]:
@@ -209,7 +194,6 @@ def print_compiled(result: Compiled) -> None:
     searched = result.program.provenance.get("search") or {}
     lines(limit_lines(result.program.provenance))
     lines(front_lines(result.program.provenance, result.program.run))
-    lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"

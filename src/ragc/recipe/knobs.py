@@ -116,13 +116,6 @@ class KnobChecks:
                 "that a round writes; set it to 1 or more"
             )
             self.problems.add(("search", "instruction_rounds"), text)
-        names_of = (table.optimizer,) if isinstance(table.optimizer, str) else table.optimizer
-        if table.shares and len(table.shares) != len(names_of):
-            text = (
-                f"a share for each of the {len(names_of)} optimizers is needed ({', '.join(names_of)}), got "
-                f"{len(table.shares)}"
-            )
-            self.problems.add(("search", "shares"), text)
         return table.replace(
             knobs=names,
             ranges={name: ranges[name] for name in names if name in ranges},
@@ -142,9 +135,9 @@ class KnobChecks:
             self.problems.add(("search", "front"), text)
         chosen = (("limits", table.limits != CostLimits()), ("pick", not isinstance(table.pick, str)))
         for key, used in chosen:
-            if used and isinstance(table.optimizer, str) and table.optimizer != OWN_OPTIMIZER:
+            if used and table.optimizer != OWN_OPTIMIZER:
                 text = f"search.{key} needs trials to choose among, and {table.optimizer} chooses by itself; "
-                text += f'leave it out, or add "{OWN_OPTIMIZER}" to search.optimizer'
+                text += f'leave it out, or set search.optimizer = "{OWN_OPTIMIZER}"'
                 self.problems.add(("search", key), text)
 
     def grid(self, table: GridSpec, search: Search) -> GridSpec:

@@ -35,15 +35,14 @@ from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
     FILLED,
+    OPTIMIZERS,
     OWN_OPTIMIZER,
     PROGRAMS,
     RISK,
     DatasetName,
-    OptimizerNames,
     PickOption,
     PickRule,
     ProgramName,
-    ShareList,
     SplitSize,
     check_demo_kind,
     check_metric,
@@ -144,15 +143,8 @@ class Search(Model):
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str | tuple[str, ...], OptimizerNames()] = Field(
-        default=OWN_OPTIMIZER,
-        description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
-        "run one after another.",
-    )
-    shares: Annotated[tuple[float, ...], ShareList()] = Field(
-        default=(),
-        description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
-        "equal.",
+    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
+        default=OWN_OPTIMIZER, description="Optimizer: ragc's own, or MIPROv2, GEPA or random search."
     )
     pick: Annotated[str | PickRule, PickOption()] = Field(
         default="",

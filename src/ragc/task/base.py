@@ -312,7 +312,7 @@ def _check_train(task: Task, *, questions: bool) -> None:
             demo_kinds(task.recipe, chosen.build(task.runtime, fixed_knobs(task.recipe, chosen)))
         if set(search.demo_kinds) - {CROSS} and lacking:
             raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
-    if search.instructions and OWN_OPTIMIZER in search.optimizer and lacking:
+    if search.instructions and search.optimizer == OWN_OPTIMIZER and lacking:
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )
