@@ -1,6 +1,6 @@
 """Terminal output of results: lines and tables on stdout that fit the terminal.
 
-`calibration_lines` shows a study's thresholds: the scores before and after, and the curve in between.
+`calibration_lines` shows a study's thresholds, with the scores before and after.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ragc.task.answering import Row
 
 
-_LEVELS = "▁▂▃▄▅▆▇█"
-_COLUMNS = 40
 _ON_DEV = (
     "The dev scores are in provenance.json; those of the compiled program flatter it, because it was chosen "
     "by them."
@@ -49,8 +47,6 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
             continue
         reached = f"({calibration['reached']} of {quantity(calibration['n'], 'question')} reached it)"
         yield f"  {name}: {_outcome(calibration)} {reached}"
-        points = calibration["points"]
-        yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
     yield from search.get("remarks", ())
 
 
@@ -60,23 +56,6 @@ def _outcome(calibration: Mapping[str, Any]) -> str:
         return f"{before}, and nowhere better"
     after = f"{calibration['in_sample']:.3f} at {calibration['threshold']:g}"
     return f"{before}, {after}, {calibration['validated']:.3f} cross-validated"
-
-
-def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
-    """Returns `means` over the range of the ascending `points` as a bar chart of `columns` characters.
-
-    The lowest mean has the lowest bar. A column shows the mean of the nearest point.
-    """
-    low, high = points[0], points[-1]
-    least, most = min(means), max(means)
-
-    def bar(column: int) -> str:
-        point = low + (column + 0.5) / columns * (high - low)
-        near = min(range(len(points)), key=lambda at: abs(points[at] - point))
-        share = (means[near] - least) / (most - least) if most > least else 0.0
-        return _LEVELS[round(share * (len(_LEVELS) - 1))]
-
-    return "".join(map(bar, range(columns)))
 
 
 def error(text: str) -> None:

@@ -31,7 +31,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 
 
 PACKAGES = {
-    "psycopg": "psycopg[binary]",
+    "psycopg": "'psycopg[binary]'",
     "pytrec_eval": "pytrec-eval-terrier",
     "sentence_transformers": "sentence-transformers",
 }

@@ -19,8 +19,6 @@ from ragc.recipe.values import (
     DEMO_COLUMNS,
     DEMO_KIND,
     DEMOS,
-    FILLED,
-    HELPFUL,
     OWN_OPTIMIZER,
     check_metric,
 )
@@ -106,9 +104,6 @@ class KnobChecks:
         self._check_choice(table, objectives)
         if CROSS in table.demo_kinds and not crossed:
             text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
-            self.problems.add(("search", "demo_kinds"), text)
-        if HELPFUL in table.demo_kinds and FILLED not in table.demo_kinds:
-            text = f"{HELPFUL!r} learns from the scores of other sets; add {FILLED!r} to search.demo_kinds"
             self.problems.add(("search", "demo_kinds"), text)
         if table.instruction_rounds and not table.instructions:
             text = (

@@ -166,13 +166,6 @@ class Search(Model):
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
-    worth: Annotated[float, Number(low=0)] = Field(
-        default=0.0,
-        description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
-        "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
-        "promises anything; .0001 is a cautious value. Several objectives, instruction rounds and other "
-        "optimizers ignore it.",
-    )
     programs: Annotated[
         tuple[str, ...],
         Names(empty=True, check=check_program, items={"type": "string", "enum": list(PROGRAMS)}),
@@ -201,8 +194,8 @@ class Search(Model):
     ] = Field(
         default=(FILLED,),
         description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
-        "bootstrapped, labelled, nearest (to the question), balanced (by class), cross-domain or helpful "
-        "(by their effect in earlier trials).",
+        "bootstrapped, labelled, nearest (to the question), balanced (by class) or "
+        "cross-domain.",
     )
 
     @property

@@ -32,14 +32,13 @@ regret, and more often settings worse than the baseline: at .15 in 1.8% of runs 
 CALLERS_METRIC = "metric"
 """The id of a metric that is a function of the caller's, which only their Python has."""
 
-FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
+FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
     "filled",
     "bootstrapped",
     "labelled",
     "nearest",
     "balanced",
     "cross-domain",
-    "helpful",
 )
 """Kinds of demonstrations.
 
@@ -49,7 +48,6 @@ FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS =
     nearest        from the filled pool, those nearest to the question
     balanced       from the filled pool, balanced by class
     cross-domain   from questions of another domain
-    helpful        from the filled pool, those that helped other questions in earlier trials
 """
 
 DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")

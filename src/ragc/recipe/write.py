@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragc.recipe.models import Data, SourceSpec
     from ragc.targets.options import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens", "worth", "front")
+_LATER = ("instruction_rounds", "prompt_tokens", "front")
 """Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
 their identity, as is `risk` at its default. They are written last, as is `looks`."""
 

@@ -103,13 +103,11 @@ def searches(draw: st.DrawFn) -> tuple[str, ...]:
     declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.list_knobs()}
     kinds = draw(
         st.lists(
-            st.sampled_from(("filled", "labelled", "bootstrapped", "nearest", "helpful")),
+            st.sampled_from(("filled", "labelled", "bootstrapped", "nearest")),
             min_size=1,
             unique=True,
         )
     )
-    if "helpful" in kinds and "filled" not in kinds:
-        kinds.append("filled")
     return (
         f'program="{programs[0]}"',
         f"search.programs={json.dumps(programs[1:])}",
@@ -160,7 +158,6 @@ SENDING: list[tuple[str, ...]] = [
     ('search.targets={main=["main", "small"]}', 'targets.small.kind="embedded"', "search.instructions=1"),
     ("search.knobs=[]", "search.demos=0", "search.instructions=2", "search.trials=3"),
     ("search.knobs=[]", "search.instructions=2", "search.instruction_rounds=3", "search.trials=6"),
-    ('search.demo_kinds=["filled", "helpful"]', "search.demos=2", "search.trials=9"),
 ]
 """Each thing that sends requests: programs, optimizers, judges, demonstrations, targets, instructions."""
 
