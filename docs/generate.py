@@ -2,9 +2,9 @@
 
     python docs/generate.py FOLDER
 
-FOLDER then holds docs/, and `reference/commands.md`, `recipe.md` and `names.md`. Each page of `methods/` goes on
-below its text with what the record of the method says. `make docs` runs it with the Python of `make env`, and
-MkDocs builds the site from FOLDER.
+FOLDER then holds docs/, and `reference/commands.md`, `recipe.md` and `names.md`. Each page of `methods/`
+goes on below its text with what the record of the method says. `make docs` runs it with the Python of
+`make env`, and MkDocs builds the site from FOLDER.
 """
 
 from __future__ import annotations
