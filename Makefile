@@ -66,10 +66,11 @@ test: env ## run the unit tests, on all cores; `CI=1 make test` runs the slow on
 	$(BIN)/python -m pytest -n auto
 
 integration: env ## run the tests against real models, servers and consumers
-	$(BIN)/python -m pytest -m integration
+	$(BIN)/python -m pytest -m "integration and not nightly"
 
 # In environments of their own: too large for `make integration`, or with other pins. Each test skips without its own.
-nightly: env $(CONSUMERS)/.installed $(TRAIN)/.installed $(RAGAS)/.installed ## dashboards, traces, Ragas, trainers, vLLM
+nightly: env $(CONSUMERS)/.installed $(TRAIN)/.installed $(RAGAS)/.installed ## tests that take minutes; dashboards, traces, Ragas, trainers, vLLM
+	$(BIN)/python -m pytest -m nightly
 	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
 	RAGC_RAGAS_PYTHON="$(CURDIR)/$(RAGAS)/bin/python" $(BIN)/python -m pytest -m integration tests/integration/test_ragas.py
 	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
