@@ -10,7 +10,7 @@ so that what changes on the machine meanwhile is shared. What the lines do stand
 commit: they reach ragc through `tests/support/names.py`. Servers and scripted models come from here too.
 
 Printed are the medians and the ratio of the second version's to the first's. Everything is a cost, so a ratio
-above 1 is worse. Rows of bare aiohttp and of MIPROv2 run nothing of ragc: how far their ratios are from 1 is
+above 1 is worse. Rows of bare aiohttp and of DSPy run nothing of ragc: how far their ratios are from 1 is
 the error of this run. `--demo` adds `make demo`, with the embedded model, which takes minutes and fetches
 93 MB once.
 """
