@@ -1,7 +1,5 @@
 """Random histories of compiles and evaluations: no question that taught or chose a program tests it unmarked.
 
-    python -m experiments.benchmarks.splits.histories [--histories 500] [--first 0]
-
 A history has two machines (homes), one data set of 30 questions and some editions of its file. In an edition
 each question has another id and may be spelled otherwise: zero-width characters, case, full-width letters,
 punctuation, white space, labels in front. Steps are compiles (recipes of other sizes, seeds and editions, cut
@@ -17,12 +15,10 @@ its text. After each step every scored row is held against what was used so far:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -335,30 +331,3 @@ def run_history(seed: int, folder: Path) -> History:
     history = History(folder, random.Random(f"history {seed}"))
     history.run()
     return history
-
-
-def main() -> None:
-    """Runs histories and prints what they scored."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--histories", type=int, default=500)
-    parser.add_argument("--first", type=int, default=0)
-    args = parser.parse_args()
-    every = []
-    broken = 0
-    for seed in range(args.first, args.first + args.histories):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                every.append(run_history(seed, Path(folder)))
-            except Broken as error:
-                broken += 1
-                print(f"history {seed}: {error}", flush=True)
-    totals = (sum(getattr(one, name) for one in every) for name in ("rows", "left_out", "marked"))
-    rows, left_out, marked = totals
-    print(
-        f"{args.histories} histories, {broken} broken; {rows} rows scored, {marked} of them marked; "
-        f"{left_out} questions left out"
-    )
-
-
-if __name__ == "__main__":
-    main()

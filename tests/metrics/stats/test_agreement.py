@@ -1,19 +1,16 @@
-"""Agreement of a judge with people: hand-computed figures, outside numbers, and files that do not fit."""
+"""Agreement of a judge with people: hand-computed figures and outside numbers."""
 
 from __future__ import annotations
 
 import csv
 import json
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.benchmarks.scoring.agreement import read_judged
-from ragc.errors import DataError, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.stats.agreement import Agreement, JudgedAnswer, agreement
 from tests.examples import examples
 from tests.paths import SHARED_DATA
@@ -158,65 +155,3 @@ def test_two_judges_of_nq301_agree_with_people_as_scikit_learn_says(
         assert part is not None
         assert part.mean == pytest.approx(value, abs=1e-12)
         assert part.low < value < part.high
-
-
-def write(folder: Path, *lines: Any) -> Path:
-    path = folder / "judged.jsonl"
-    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    path.write_text("\n".join(texts) + "\n", "utf-8")
-    return path
-
-
-def test_rows_are_read_from_json_lines(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        {"id": 1, "human": True, "judge": False},
-        "",
-        {"human": "Yes", "judge": "hallucination"},
-        {"human": "incorrect", "judge": None},
-        {"human": False, "judge": {"verdict": "correct", "by": "exact"}},
-        {"human": {"verdict": "missing"}, "judge": {"verdict": "wrong", "by": "unreadable"}},
-    )
-    assert read_judged(path) == (
-        JudgedAnswer(True, False),
-        JudgedAnswer(True, False),
-        JudgedAnswer(False, None),
-        JudgedAnswer(False, True),
-        JudgedAnswer(False, None),
-    )
-
-
-def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        {"human": True, "judge": True},
-        "{broken",
-        {"human": True},
-        {"human": None, "judge": True},
-        {"human": True, "judge": "perhaps"},
-        {"human": 2, "judge": True},
-        {"human": True, "judge": {"verdict": ["correct"]}},
-        "[" * 100_000,
-        [1],
-    )
-    with pytest.raises(DataError) as caught:
-        read_judged(path)
-    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
-        f"line {number}" for number in range(2, 10)
-    ]
-    assert '`judge` is "perhaps", true, false or one of correct' in caught.value.problems[3]
-
-
-@pytest.mark.parametrize("text", ["", "\n \n"])
-def test_a_file_without_rows_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "judged.jsonl").write_text(text, "utf-8")
-    with pytest.raises(DataError, match="no judged answers"):
-        read_judged(tmp_path / "judged.jsonl")
-
-
-def test_a_file_that_is_not_there_or_not_text_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"judged\.jsonl"):
-        read_judged(tmp_path / "judged.jsonl")
-    (tmp_path / "judged.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="No judged answers can be read"):
-        read_judged(tmp_path / "judged.jsonl")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.benchmarks.scoring.replies.__main__ import outcome, read, rows_of
+from tests.programs.calls.labelled_replies import outcome, read, rows_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.splits import histories
-from experiments.benchmarks.splits.histories import Broken, History, Program, run_history
 from tests.examples import cases
+from tests.task import histories
+from tests.task.histories import Broken, History, Program, run_history
 
 
 @pytest.mark.parametrize("seed", cases(range(25), 3))
