@@ -261,14 +261,13 @@ def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
     scores[5:] = np.nan
     scores[4, 20:] = np.nan
     partial = ragc.Grid(
-        name="partial",
+        path=tmp_path / "partial",
         settings=tuple(grid.settings),
         questions=tuple(str(number) for number in range(30)),
         values={"f1": scores},
         tokens=scores,
-        seconds=scores,
         failed=np.isnan(scores),
-        card={},
+        provenance={},
     )
     monkeypatch.setattr(ragc, "read_grid", lambda folder: partial)
     assert recorded_world(tmp_path / "partial", 1, 0.5).shape == (5, 10)
