@@ -91,7 +91,7 @@ from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
+from ragc.task.run import MeasuredRun, Measurement, open_run
 from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
@@ -284,10 +284,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
             first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
-        prepared.note_speed(measured)
         verified = await verify(prepared, selected)
-    if not searched.budget:
-        note_cost(prepared.task)
     return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
 
 
@@ -390,7 +387,6 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     """
     task = dev_search.task
     first = await dev_search.baseline()
-    note_cost(task, whole=False)
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))

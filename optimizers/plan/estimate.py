@@ -313,8 +313,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
     `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
-    bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
-    unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
+    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if unknown.
+    `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
     a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
     task, contamination = _checked_task(recipe, out, include_seen=include_seen)
@@ -328,12 +328,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     reply = max(bound.reply for bound in plan.bounds)
     prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
     costs = cost_bounds(task, most, min(about, most), prompt, reply)
-    likely, seconds = likely_cost(task, prompt, reply), costs["seconds_per_call"]
-    amounts = {
-        "tokens": likely.tokens,
-        "usd": likely.usd,
-        "minutes": None if seconds is None else seconds / 60,
-    }
+    likely = likely_cost(task, prompt, reply)
+    amounts = {"tokens": likely.tokens, "usd": likely.usd}
     paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
     return {
         "program": recipe.program,

@@ -45,7 +45,7 @@ from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import check_programs, give_prompts
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, cost_so_far, note_cost, open_run
+from ragc.task.run import MeasuredRun, cost_so_far, open_run
 
 CALLS = 300
 """LM calls to spend if nothing else is said."""
@@ -187,7 +187,6 @@ class _Probe:
         await self._run.open()
         async with self._run.measuring() as measured:
             tried, noise = await self._try_all()
-        note_cost(self._task)
         if all(failures.all for failures in self._failures):
             raise NothingAnswered(
                 f"Headroom has nothing to compare, because no dev question was answered by the "
