@@ -65,7 +65,6 @@ from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched,
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
-    draws_groups,
     epoch_of,
     forget_earlier,
     kept_rooms,
@@ -346,7 +345,6 @@ def prepare(
             store=store,
             targets=targets,
             progress=progress,
-            grouped=draws_groups(directory),
             rooms=kept_rooms(directory, targets or recipe.targets),
         )
         with opened as run:

@@ -152,9 +152,9 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
                 f"A worker knows no address of what the study shares; set {variable} in its environment too."
             )
     ledger = SharedLedger(store, job.name, recipe.budget)
-    call_store, grouped = CallStore.at(store, cache_home() / "store"), "groups" in job.facts
+    call_store = CallStore.at(store, cache_home() / "store")
     rooms = recorded_rooms(job.facts)
-    task = prepare(recipe, store=call_store, ledger=ledger, grouped=grouped, rooms=rooms)
+    task = prepare(recipe, store=call_store, ledger=ledger, rooms=rooms)
     task.runtime.gateway.epoch = job.epoch
     _refuse_another(task, job)
     attributes = StudyAttributes(open_server_study(storage, job.name))

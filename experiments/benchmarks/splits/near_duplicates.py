@@ -18,7 +18,7 @@ from pathlib import Path
 from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.corpora.files.splits import normalise
 from ragc.records import Question
-from ragc.store.question_marks import marks_to_store
+from ragc.store.question_marks import mark
 
 FOLDS = 10
 
@@ -29,12 +29,7 @@ SHOWN = 5
 def read(path: Path) -> list[Question]:
     """The questions of a file; of those with the same marks the first."""
     lines = path.read_text("utf-8").splitlines()
-    texts = {
-        marks_to_store(text)[0]: text
-        for line in lines
-        if line.strip()
-        for text in [json.loads(line)["question"]]
-    }
+    texts = {mark(text): text for line in lines if line.strip() for text in [json.loads(line)["question"]]}
     return [Question(str(number), text, ()) for number, text in enumerate(texts.values())]
 
 

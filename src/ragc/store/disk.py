@@ -1,8 +1,7 @@
 """The call store's rows on one machine, in SQLite through diskcache; safe across processes and kills.
 
 Keys and values are texts; nothing is pickled. Each row carries the digest of its key and text as diskcache's
-tag. A row without a tag, or with a wrong one, counts as absent and is written again. A store from a version
-without digests gets them when it is first opened; the file `digests` in its folder records that.
+tag. A row without a tag, or with a wrong one, counts as absent and is written again.
 """
 
 from __future__ import annotations
@@ -24,21 +23,11 @@ from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30
 _FILE = diskcache.core.DBNAME
-_SIGNED = "digests"
-_SIGNED_AT_ONCE = 5_000
-_UNSIGNED = """
-SELECT rowid, key, value FROM Cache
-WHERE rowid > ? AND tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
-ORDER BY rowid LIMIT ?
-"""
 _AUDITED = """
 SELECT key, value, tag, raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
 AND typeof(tag) = 'text' AND (expire_time IS NULL OR expire_time > ?) FROM Cache
 """
 """Every row, and whether diskcache reads it as a text value under a text key."""
-_GIVE_DIGEST = """
-UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
-"""
 
 
 class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
@@ -109,9 +98,6 @@ class DiskBackend:
                 size_limit=2**50,
                 timeout=60,
             )
-            if not (directory / _SIGNED).exists():
-                _sign(directory / _FILE)
-                create_private(directory / _SIGNED)
         except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error
@@ -241,24 +227,6 @@ def audit(directory: Path, step: Callable[[int], None]) -> Audit:
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, timeout=60)
-
-
-def _sign(file: Path) -> None:
-    """Adds a digest to every row without one, some thousands per transaction."""
-    with closing(_connect(file, "rw")) as opened:
-        opened.text_factory = bytes
-        last = -1
-        while True:
-            rows = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
-            if not rows:
-                return
-            last = rows[-1][0]
-            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in rows]
-            with opened:
-                opened.executemany(
-                    _GIVE_DIGEST,
-                    [row for row in signed if row[0] is not None],
-                )
 
 
 def _digest_of(key: object, text: object) -> bytes | None:

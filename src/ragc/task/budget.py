@@ -491,15 +491,11 @@ class FileLedger:
 
 
 def _charge(line: bytes) -> dict[str, Any] | None:
-    """Returns the charge in a line; None if it is damaged. Lines of older versions have no digest."""
+    """Returns the charge in a line; None if it is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(row, dict) and row.keys() == {"key", "tokens", "usd"}:
-        return row | {"try": ""}  # whether it was sent is not known, so it counts as paid for
-    if isinstance(row, dict) and row.keys() == {"minutes"}:
-        return row
     return verify_digest(row)
 
 

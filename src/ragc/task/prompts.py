@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ragc.core.progress import say
-from ragc.errors import DataError, RecipeError, UsageError
+from ragc.errors import RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.targets.parameters import SMALL, parameters
@@ -89,23 +89,11 @@ def check_programs(task: Task) -> None:
 def fingerprints(recipe: Recipe) -> dict[str, str]:
     """Returns the SHA-256 of each prompt file, by predictor; a changed file changes the recipe's identity.
 
-    16 hexadecimal digits. Files that are no unchanged exports are read differently since lost texts are
-    refused; their digest differs from before too. Raises DataError for a file that cannot be a prompt, for
-    example by its size.
+    16 hexadecimal digits. Raises DataError for a file that cannot be a prompt, for example by its size.
     """
-    from ragc.prompts.load import contents, is_unchanged
+    from ragc.prompts.load import contents
 
     marks = {}
     for name, file in recipe.prompts.items():
-        path = recipe.path(file)
-        content = contents(path)
-        try:
-            known = content if is_unchanged(path) else content + _READER
-        except DataError:  # told with all other prompts that are none
-            known = content
-        marks[name] = hashlib.sha256(known).hexdigest()[:16]
+        marks[name] = hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]
     return marks
-
-
-_READER = b"\0reader 2"
-"""Stands for the rules by which messages are read, in the digest of a file that they read."""

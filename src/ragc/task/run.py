@@ -190,7 +190,6 @@ def open_run(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
-    grouped: bool = True,
     rooms: Mapping[str, int] | None = None,
 ) -> Iterator[MeasuredRun]:
     """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
@@ -204,7 +203,6 @@ def open_run(
             ledger=ledger,
             targets=targets,
             progress=progress,
-            grouped=grouped,
             rooms=rooms,
         )
         yield MeasuredRun(task, progress)
