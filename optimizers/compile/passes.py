@@ -90,7 +90,7 @@ from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
+from ragc.task.run import MeasuredRun, Measurement, measure, open_run
 from ragc.task.shared_budget import ledger_of
 from ragc.task.spare import price_calls
 
@@ -140,7 +140,6 @@ class Cost:
 
     Tokens and dollars are what the run charged to its study, each distinct request once. `study` are all
     charges of the study, by earlier processes too, and `stored` the part of them for stored replies.
-    `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
     """
 
     sent: float
@@ -148,7 +147,6 @@ class Cost:
     tokens: float
     usd: float
     seconds: float
-    cached: Mapping[str, float] = field(default_factory=dict)
     study: Spent = field(default_factory=Spent)
     stored: Spent = field(default_factory=Spent)
 
@@ -162,7 +160,6 @@ class Cost:
             "seconds": self.seconds,
             **{f"study_{name}": value for name, value in asdict(self.study).items()},
             **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
-            **self.cached,
         }
 
 
@@ -277,17 +274,14 @@ async def run_passes(prepared: Prepared) -> Compiled:
     """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
     charged = all_charges(prepared.task.ledger)
-    async with prepared.measuring() as measured:
+    with measure() as measured:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
             first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
-        prepared.note_speed(measured)
         verified = await verify(prepared, selected)
-    if not searched.budget:
-        note_cost(prepared.task)
     return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
 
 
@@ -296,7 +290,7 @@ def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Co
     spent, study = measured.spent, all_charges(ledger)
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
     stored = replace(ledger.replayed)
-    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, measured.cached, study, stored)
+    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, study, stored)
 
 
 def name_study(prepared: Prepared) -> None:
@@ -392,7 +386,6 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     """
     task = dev_search.task
     first = await dev_search.baseline()
-    note_cost(task, whole=False)
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
@@ -546,7 +539,6 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
         "sent": cost.sent,
         "replayed": cost.replayed,
         "seconds": round(cost.seconds, 3),
-        **cost.cached,
         "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",

@@ -279,7 +279,7 @@ class _Plan:
             self.add("folds", questions, 1, self.most, about=(1, self.average.calls))
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
-        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars, minutes."""
+        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars."""
         calls = sum(phase.about for phase in self.phases.values())
         if not calls or math.isinf(calls):
             return None
@@ -321,7 +321,7 @@ class _Plan:
 
 
 def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
-    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars, minutes.
+    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars.
 
     Amounts may be missing. None without a limit, and where no bound on the calls is known.
     """
@@ -337,7 +337,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
     `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
-    bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
+    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if
     unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
     a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
@@ -352,12 +352,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     reply = max(bound.reply for bound in plan.bounds)
     prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
     costs = cost_bounds(task, most, min(about, most), prompt, reply)
-    likely, seconds = likely_cost(task, prompt, reply), costs["seconds_per_call"]
-    amounts = {
-        "tokens": likely.tokens,
-        "usd": likely.usd,
-        "minutes": None if seconds is None else seconds / 60,
-    }
+    likely = likely_cost(task, prompt, reply)
+    amounts = {"tokens": likely.tokens, "usd": likely.usd}
     paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
     return {
         "program": recipe.program,

@@ -336,9 +336,9 @@ def test_the_command_line_names_and_includes(
     assert shown["data"]["test"] < 30
     assert main(["compile", *arguments, "--dry-run", "--json", "--include-seen"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["test"] == 30
-    main(["doctor", "--quick", "--json"])
+    main(["doctor", "--json"])
     checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert checks["uses"]["found"].startswith("20 questions in 2 sets of train and dev, in ")
+    assert ", 2 sets of train and dev, in " in checks["uses"]["found"]
 
 
 def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> None:

@@ -361,21 +361,19 @@ def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.Captu
     assert (look.number, look.seen) == (2, 10)
     assert "2 lines of it cannot be read" in look.warning
     assert number(count_look(questions(*range(10)), ["five"])) == 3  # the torn line harms no other
-    main(["doctor", "--quick", "--json"])
+    main(["doctor", "--json"])
     checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert not checks["looks"]["ok"]
-    assert not checks["looks"]["needed"]
+    assert not checks["uses"]["ok"]
+    assert not checks["uses"]["needed"]
 
 
-def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_counts_the_looks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         count_look(questions(*range(10)), [name])
     count_look(questions(*range(10, 14)), ["one"])
-    main(["doctor", "--quick", "--json"])
+    main(["doctor", "--json"])
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert checks["looks"]["found"].startswith(
-        "3 at test questions: 2 at 10 questions, 1 at 4 questions, in "
-    )
+    assert checks["uses"]["found"].startswith("3 looks at test questions, ")
 
 
 def take_looks(name: str) -> list[int | None]:

@@ -253,7 +253,7 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
         "list": [["list", "programs"], ["list", "knobs", d]],
         "schema": [["schema"]],
-        "doctor": [["doctor", d], ["doctor", "--quick"]],
+        "doctor": [["doctor", d]],
     }  # fmt: skip
 
 

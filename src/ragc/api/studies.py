@@ -71,7 +71,7 @@ def compile(
 
     With `dry_run` everything that the recipe needs is checked, `out` included, nothing is sent or written,
     and a JSON object is returned: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
-    `tokens_about`, `usd_about` and `seconds` (each None where unknown), and the same by phase.
+    `tokens_about` and `usd_about` (each None where unknown), and the same by phase.
 
         print(ragc.compile("recipe.toml", dry_run=True)["lm_calls"])
         compiled = ragc.compile("recipe.toml", out="compiled/mine")

@@ -49,7 +49,7 @@ from ragc.store.question_marks import mark
 from ragc.store.uses import EVALUATION
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.run import MeasuredRun, Measurement
+from ragc.task.run import MeasuredRun, Measurement, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def score(
     )
     progress.close()
     rows = contamination.marked(drawn[0])
-    cost = {**measured.to_json(), **measured.cached}
+    cost = measured.to_json()
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
@@ -319,7 +319,7 @@ async def _draw(
     run = MeasuredRun(task, progress)
     await run.open()
     progress.phase(f"answering {split}", len(questions))
-    async with run.measuring() as measured:
+    with measure() as measured:
         if opened.compiled is None:
             await task.fit(opened.program)
         drawn = [await run.answer(opened.program, questions)]

@@ -106,19 +106,10 @@ class LookLog:
         """The number of looks."""
         return len(self.looks)
 
-    @property
-    def sets(self) -> list[tuple[int, int]]:
-        """The number of questions and of looks of each set, the most looked at first."""
-        counted: dict[str, tuple[int, int]] = {}
-        for use in self.looks:
-            key = use.questions.digest
-            counted[key] = (use.questions.n, counted.get(key, (0, 0))[1] + 1)
-        return sorted(counted.values(), key=lambda pair: (-pair[1], -pair[0]))
-
 
 def read() -> LookLog:
     """Returns all looks on this machine. Raises OSError for a file that cannot be read."""
-    return _log(uses.read(uses.ledger_file()))
+    return of_ledger(uses.read(uses.ledger_file()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +164,7 @@ class Showing:
             return Look(None, n, problem=f"{path} lies in {self.beside}, so it is not believed")
         try:
             with uses.opened() as ledger:
-                counted = _count(_log(ledger.content), index, self.shown)
+                counted = _count(of_ledger(ledger.content), index, self.shown)
                 if not counted.again:
                     stored = index.questions if self.keep else index.questions.unmarked
                     programs = frozenset(name for one in self.shown for name in one.names)
@@ -194,7 +185,8 @@ def count_look(texts: Sequence[str], programs: Iterable[str], *, keep: bool = Tr
     return Showing(tuple(texts), tuple(map(ShownProgram, programs)), keep=keep).count()
 
 
-def _log(ledger: UseLedger) -> LookLog:
+def of_ledger(ledger: UseLedger) -> LookLog:
+    """Returns the looks in `ledger`."""
     return LookLog(tuple(use for use in ledger.uses if use.role == "test" and use.programs), ledger.damaged)
 
 

@@ -30,7 +30,7 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, examples, thorough
-from tests.optimizers.colours import RECIPE, Run, needs_demos
+from tests.optimizers.colours import RECIPE
 from tests.support.colours import COLOURS, colour_passages, colour_questions
 from tests.support.recipes import write_files
 
@@ -295,27 +295,6 @@ def test_money_is_bounded_by_the_table_of_prices_or_said_to_be_unknown(
     assert (unknown["usd"], unknown["unpriced"]) == (None, ["hosted openai/gpt-that-nobody-has"])
     assert "no price" in "\n".join(plan_view.lines(unknown))
     assert estimate(recipes.load(folder / "recipe.toml"))["usd"] == 0
-
-
-def test_the_time_is_told_once_the_targets_were_measured(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
-    recipe = recipes.load(folder / "recipe.toml")
-    assert estimate(recipe)["seconds"] is None
-    assert "unknown" in "\n".join(plan_view.lines(estimate(recipe)))
-    target = ScriptedTarget(
-        needs_demos, identity=prepare(recipe, store=CallStore(None)).runtime.target("main").identity
-    )
-    run(target=target)
-    plan = estimate(recipe)
-    assert plan["seconds_per_call"] > 0
-    assert plan["seconds"] == pytest.approx(
-        plan["lm_calls_about"] * plan["seconds_per_call"], rel=0.01, abs=0.1
-    )
-    assert "as last measured here" in "\n".join(plan_view.lines(plan))
-    (folder / "home" / "speeds.json").write_text('{"x": [', "utf-8")
-    assert estimate(recipe)["seconds"] is None
 
 
 def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each_file(
