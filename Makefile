@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 MACHINE := $(shell uname -s)-$(shell uname -m)
 HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwin-x86_64),yes,no)
 PIP := $(BIN)/python -m pip
-ENV_EXTRAS := embedded,documents,web,dense,api,metrics,hub,serve,mcp,redis,otel,dev
+ENV_EXTRAS := embedded,documents,web,dense,api,metrics,hub,serve,mcp,otel,dev
 
 .PHONY: help env exports lock demo test integration consumers check docs clean
 

@@ -56,7 +56,6 @@ OPTIMIZERS = (
     ("candidates",),
     ("search",),
     ("external",),
-    ("distributed",),
     ("plan",),
     ("grids",),
     ("compile",),

@@ -43,7 +43,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
 from ragc.core.progress import SILENT, Progress, Silent, listening
-from ragc.errors import BudgetExhausted, UsageError
+from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
@@ -62,7 +62,7 @@ from ragc.optimizers.compile.front import (
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
-from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
     epoch_of,
@@ -91,7 +91,6 @@ from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, Measurement, measure, open_run
-from ragc.task.shared_budget import ledger_of
 from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
@@ -299,8 +298,7 @@ def name_study(prepared: Prepared) -> None:
     Does nothing for external optimizers, which have no such study.
     """
     recipe = prepared.task.recipe
-    optimizer = recipe.search.optimizer
-    if optimizer == OWN_OPTIMIZER or (not isinstance(optimizer, str) and OWN_OPTIMIZER in optimizer):
+    if recipe.search.optimizer == OWN_OPTIMIZER:
         names = recipe.search.objectives
         study = study_in(prepared.directory, recipe.study, len(names))
         name_objectives(study, names)
@@ -329,13 +327,11 @@ def prepare(
     """
     refuse_foreign(Path(out))
     check_front(Path(out))
-    if recipe.study.workers and (store or targets):
-        raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
             recipe,
-            ledger_of(recipe, directory) or FileLedger(directory / "charges.jsonl", recipe.budget),
+            FileLedger(directory / "charges.jsonl", recipe.budget),
             store=store,
             targets=targets,
             progress=progress,
@@ -367,7 +363,7 @@ async def open_models(prepared: Prepared) -> None:
     task, progress = prepared.task, prepared.progress
     with nullcontext() if isinstance(progress, Silent) else listening(progress.note):
         await asyncio.to_thread(check_programs, task)
-    check_optimizers(task)
+    check_optimizer(task)
     if task.note:
         progress.note(task.note)
     await prepared.open()

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
     from ragc.api.recipes import examine, index, pull, recipe_schema, write_beir
-    from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
+    from ragc.api.studies import compile, headroom, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
     from ragc.api.use import ask, compare, evaluate, load, mcp, report, serve, summarize
     from ragc.compiled.base import CompiledProgram
@@ -149,7 +149,6 @@ __all__ = [
     "grid",
     "headroom",
     "index",
-    "join_study",
     "label_answers",
     "list_names",
     "load",
@@ -190,7 +189,7 @@ _NAMES_OF = {
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
     "ragc.api.recipes": ("examine", "index", "pull", "recipe_schema", "write_beir"),
-    "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
+    "ragc.api.studies": ("compile", "headroom", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
     "ragc.api.use": ("ask", "compare", "evaluate", "load", "mcp", "report", "serve", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),

@@ -126,8 +126,7 @@ RECIPES: dict[str, Make] = {
     "with addresses": lambda at, canary, server: (
         RECIPE
         + f'[sources.kg]\nkind = "api"\noptions.base_url = "{server.url}"\n'
-        + f'[study]\nstore = "redis://127.0.0.1:{server.port}/0"\n'
-        + f'storage = "postgresql://127.0.0.1:{server.port}/x"\n'
+        + f'[study]\nstorage = "postgresql://127.0.0.1:{server.port}/x"\n'
         + target_table(kind="vllm", model="m", base_url=server.url, api_key_env="HOME")
     ),
     "with programs to start": lambda at, canary, server: (
@@ -155,8 +154,6 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     (folder / "recipe.toml").write_text(RECIPES[kind](folder, outside / "canary.jsonl", server))
     (folder / "link").symlink_to(outside)
     (folder / "prompts" / "away.md").symlink_to(outside / "canary.jsonl")
-    workers = {"name": "n", "workers": f"127.0.0.1:{server.port}"}
-    (folder / "study.json").write_text(json.dumps(workers))  # whoever joins these runs their programs
     if kind == "with a program of its own":
         state = json.loads((folder / "program.json").read_text())
         (folder / "program.json").write_text(json.dumps(state | {"method": "evil:Program"}))

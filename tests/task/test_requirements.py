@@ -119,7 +119,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         'metrics.report = ["f1", "rouge1", "rougeLsum", "rqrag_f1", "judge_acc", "alce_claim_recall"]',
         'metrics.entailment = "nli:nowhere"',
         'data.dev = "hf:org/name"',
-        'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}',
+        'study = {storage = "postgresql+psycopg://h/d"}',
     )
     messages = problems(folder, *sets)
     expected = [
@@ -138,9 +138,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("'rqrag_f1'", "ftfy", "[metrics]"),
         ("judge_acc", "[targets.judge]"),
         ("entailment", "torch", "[nli]"),
-        ("workers", "ray", "[cluster]"),
-        ("Redis", "redis", "[redis]"),
-        ("PostgreSQL", "psycopg", "[postgres]"),
+        ("PostgreSQL", "psycopg", "pip install 'psycopg[binary]'"),
     ]
     assert len(messages) == len(expected), messages
     for text, words in zip(messages, expected, strict=True):
@@ -150,10 +148,10 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hide(monkeypatch, "xllamacpp", "rouge_score", "ray", "redis", "psycopg")
-    shared = 'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}'
+    hide(monkeypatch, "xllamacpp", "rouge_score", "psycopg")
+    shared = 'study = {storage = "postgresql+psycopg://h/d"}'
     sets = ('metrics.report = ["rouge1"]', shared)
-    assert len(problems(folder, *sets)) == 5
+    assert len(problems(folder, *sets)) == 3
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
     assert ragc.index(folder / "recipe.toml", sets=sets[:1]) == []
 

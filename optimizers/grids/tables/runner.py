@@ -93,7 +93,7 @@ class TableRun:
     def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
         study = planned[0].recipe.study
-        calls = store or open_store(study.store, keep=study.keep)
+        calls = store or open_store(keep=study.keep)
         ledger = NotingLedger(None, planned[0].recipe.budget)
         for text in self.plan.warnings:
             self.progress.note(text)

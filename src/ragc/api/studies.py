@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
@@ -162,16 +162,6 @@ def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:
     from ragc.optimizers.status import status
 
     return status(path, trust_targets=access.targets)
-
-
-def join_study(study: str, *, trials: int | None = None) -> NoReturn:
-    """Makes this process a worker of a running `study`, given as the `out` of its compile or as HOST:PORT.
-
-    Never returns. It runs up to `trials` trials at a time, by default one per core. Raises UsageError.
-    """
-    from ragc.optimizers.distributed.worker import join
-
-    join(study, trials=trials)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:

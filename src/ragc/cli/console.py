@@ -1,6 +1,6 @@
 """Terminal output of results: lines and tables on stdout that fit the terminal.
 
-`calibration_lines` shows a study's thresholds: the scores before and after, and the curve in between.
+`calibration_lines` shows a study's thresholds, with the scores before and after.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ragc.task.answering import Row
 
 
-_LEVELS = "▁▂▃▄▅▆▇█"
-_COLUMNS = 40
 _ON_DEV = (
     "The dev scores are in provenance.json; those of the compiled program flatter it, because it was chosen "
     "by them."
@@ -49,24 +47,7 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
             continue
         reached = f"({calibration['reached']} of {quantity(calibration['n'], 'question')} reached it)"
         yield f"  {name}: {_outcome(calibration)} {reached}"
-        points = calibration["points"]
-        yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
     yield from search.get("remarks", ())
-
-
-def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines on the optimizers of a portfolio in `provenance.json`; none without one."""
-    parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
-    for part in parts:
-        scores = ", ".join(f"{name} {figure(name, value)}" for name, value in part.get("dev", {}).items())
-        on_dev = f"{scores} on dev" if scores else "nothing to compare"
-        trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
-        calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
-        spent = "cut off by its share" if part["budget"] else f"{calls}, replayed ones too"
-        yield f"{part['optimizer']}: {on_dev}, {trials}, {spent}"
-        yield from calibration_lines(part["search"])
-    if parts:
-        yield f"Chosen on dev: {search['winner']}. The best of several looks better on dev than it is."
 
 
 def _outcome(calibration: Mapping[str, Any]) -> str:
@@ -75,23 +56,6 @@ def _outcome(calibration: Mapping[str, Any]) -> str:
         return f"{before}, and nowhere better"
     after = f"{calibration['in_sample']:.3f} at {calibration['threshold']:g}"
     return f"{before}, {after}, {calibration['validated']:.3f} cross-validated"
-
-
-def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
-    """Returns `means` over the range of the ascending `points` as a bar chart of `columns` characters.
-
-    The lowest mean has the lowest bar. A column shows the mean of the nearest point.
-    """
-    low, high = points[0], points[-1]
-    least, most = min(means), max(means)
-
-    def bar(column: int) -> str:
-        point = low + (column + 0.5) / columns * (high - low)
-        near = min(range(len(points)), key=lambda at: abs(points[at] - point))
-        share = (means[near] - least) / (most - least) if most > least else 0.0
-        return _LEVELS[round(share * (len(_LEVELS) - 1))]
-
-    return "".join(map(bar, range(columns)))
 
 
 def error(text: str) -> None:
@@ -209,7 +173,6 @@ def print_compiled(result: Compiled) -> None:
     searched = result.program.provenance.get("search") or {}
     lines(limit_lines(result.program.provenance))
     lines(front_lines(result.program.provenance, result.program.run))
-    lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"

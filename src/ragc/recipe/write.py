@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragc.recipe.models import Data, SourceSpec
     from ragc.targets.options import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth", "front")
+_LATER = ("instruction_rounds", "prompt_tokens", "front")
 """Keys of `[search]` that are left out where they are 0 or empty."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -226,7 +226,7 @@ def prepare(
     before, by name; others are decided here. Raises RecipeError with everything that this machine lacks,
     DataError and UsageError.
     """
-    store = store or open_store(recipe.study.store, keep=recipe.study.keep)
+    store = store or open_store(keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     if questions:
@@ -311,7 +311,7 @@ def _check_train(task: Task, *, questions: bool) -> None:
             demo_kinds(task.recipe, chosen.build(task.runtime, fixed_knobs(task.recipe, chosen)))
         if set(search.demo_kinds) - {CROSS} and lacking:
             raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
-    if search.instructions and OWN_OPTIMIZER in search.optimizer and lacking:
+    if search.instructions and search.optimizer == OWN_OPTIMIZER and lacking:
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )

@@ -123,15 +123,11 @@ class RecipeData(RecipePassages):
         splits = divide(questions, recipe.seed, taught=recipe.needs_train)
         if tested:
             return splits
-        if (
-            recipe.study.workers
-            or storage_address(recipe.study)
-            or not isinstance(recipe.search.optimizer, str)
-        ):
+        if storage_address(recipe.study):
             raise UsageError(
                 f"The recipe names no splits, so its {len(questions)} questions would be cross-validated, "
-                "which one optimizer in one process does, with its state in a file; set data.train, data.dev "
-                "and data.test, or leave study.workers, study.storage and other optimizers out."
+                "which keeps its state in a file; set data.train, data.dev and data.test, or leave "
+                "study.storage out."
             )
         self.folds = fold(questions, recipe.seed, taught=recipe.needs_train)
         return splits

@@ -35,7 +35,6 @@ from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
 from ragc.task.run import Measurement, measure
-from ragc.task.study_address import store_address
 
 COUNT = 60
 """How many questions are written unless a number is given."""
@@ -112,7 +111,7 @@ def teacher_runtime(recipe: Recipe, teacher: Target | None = None) -> Runtime:
     """Returns a runtime with the role `teacher` of `recipe`, or `main` where it has none; `teacher` replaces
     both.
     """
-    store = open_store(store_address(recipe.study))
+    store = open_store()
     if teacher is not None:
         return Runtime({"teacher": teacher}, store=store)
     specs = recipe.target_specs()

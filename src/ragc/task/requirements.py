@@ -18,7 +18,6 @@ from ragc.errors import RecipeError
 from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
 from ragc.recipe import GridSpec, Recipe, SourceSpec
-from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS
 from ragc.targets.options import TargetSpec
 
@@ -100,14 +99,7 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
 
 
 def _study(recipe: Recipe) -> Iterator[str]:
-    from ragc.task.study_address import storage_address, store_address
+    from ragc.task.study_address import storage_address
 
-    store, storage = store_address(recipe.study), storage_address(recipe.study)
-    if recipe.study.workers:
-        if not (store and storage) or recipe.search.optimizer != OWN_OPTIMIZER:
-            return  # refused later for that reason
-        yield from extras.lacking("A study with workers", extras.EXTRAS["ray"], extra="cluster")
-    if store:
-        yield from extras.lacking("A store on Redis", extras.EXTRAS["redis"])
-    if storage.startswith("postgresql+psycopg:"):
-        yield from extras.lacking("A storage on PostgreSQL", extras.EXTRAS["postgres"])
+    if storage_address(recipe.study).startswith("postgresql+psycopg:"):
+        yield from extras.lacking("A storage on PostgreSQL", ("psycopg",))

@@ -30,7 +30,7 @@ from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, refuse_shared
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
@@ -78,8 +78,6 @@ def state_folder(kind: str, out: Path) -> Path:
 @contextmanager
 def open_state(kind: str, out: Path, work: str, *, keep: bool) -> Iterator[Path | None]:
     """Locks `out` as `lock_state` does and opens its `state_folder`; None without `keep`."""
-    if not keep:
-        refuse_shared()
     folder = state_folder(kind, out)
     with lock_state(out, folder, work):
         if keep:

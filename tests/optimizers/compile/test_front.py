@@ -58,13 +58,11 @@ def test_members_of_the_front_are_tested_together_and_written_as_programs(run: R
     assert load(result.path).fingerprint == load(result.path / winner["path"]).fingerprint
 
 
-def test_a_front_is_printed_and_its_oracle_never_costs_more(run: Run) -> None:
+def test_a_front_is_printed(run: Run) -> None:
     provenance = provenance_of(run(sets=TWO).path)
     lines = list(front_lines(provenance))
     assert lines[0].startswith("The front on test, with one correction for its ")
     assert sum("front/" in line for line in lines) == len(provenance["front"])
-    assert provenance["oracle"]["cost"] == "tokens"
-    assert sum(provenance["oracle"]["used"]) == provenance["oracle"]["questions"] == 25
 
 
 def _look_thirty_times() -> None:
