@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ragc.api.documents import label_answers, new, review_questions
     from ragc.api.exchange import check_export, export, trust, trust_listing
     from ragc.api.gate import gate, pack
-    from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
+    from ragc.api.grids import grid, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
     from ragc.api.recipes import examine, index, pull, recipe_schema, write_beir
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
-    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
@@ -117,7 +116,6 @@ __all__ = [
     "RagcError",
     "Recipe",
     "RecipeError",
-    "RecordedGrid",
     "Reproduction",
     "Row",
     "RowsSummary",
@@ -153,7 +151,6 @@ __all__ = [
     "list_names",
     "load",
     "mcp",
-    "merge_grids",
     "new",
     "number",
     "objective",
@@ -185,7 +182,7 @@ _NAMES_OF = {
     "ragc.api.documents": ("label_answers", "new", "review_questions"),
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
     "ragc.api.gate": ("gate", "pack"),
-    "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
+    "ragc.api.grids": ("grid", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
     "ragc.api.recipes": ("examine", "index", "pull", "recipe_schema", "write_beir"),
@@ -206,7 +203,6 @@ _NAMES_OF = {
     "ragc.metrics.stats.intervals": ("Interval",),
     "ragc.optimizers.compile": ("Compiled",),
     "ragc.optimizers.grids.grid": ("Grid",),
-    "ragc.optimizers.grids.record": ("RecordedGrid",),
     "ragc.optimizers.grids.tables.result": ("Reproduction",),
     "ragc.optimizers.integrations.dspy_compile": ("Compile",),
     "ragc.optimizers.integrations.optuna_objective": ("Objective",),

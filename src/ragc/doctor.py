@@ -137,7 +137,7 @@ def _uses() -> Check:
 
 def examine_recipe(recipe: Recipe) -> Check:
     """Returns whether this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
-    problems = lacking(recipe, grid=True)
+    problems = lacking(recipe)
     return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
 
 

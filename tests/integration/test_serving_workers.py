@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from experiments.benchmarks.serving.soak import Load, counted, memory, open_files, serving
 from ragc.core.home import cache_home
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import write_data
+from tests.serving.load import Load, counted, memory, open_files, serving
 from tests.serving.server import until
 from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm

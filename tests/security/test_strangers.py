@@ -173,15 +173,15 @@ def strange_grid(kind: str, tmp_path: Path) -> Path:
     shutil.move(origin / "grid", folder)
     laid_everywhere(folder, tmp_path / "ran")
     if kind == "with write plans":
-        plan(folder, "card.json", "card.md")
+        plan(folder, "provenance.json", "settings.json")
     else:
         outside = tmp_path / "outside"
         outside.mkdir()
-        shutil.move(folder / "cells.parquet", outside / "canary.parquet")
-        (folder / "cells.parquet").symlink_to(outside / "canary.parquet")
-        card = json.loads((folder / "card.json").read_text())
-        card["files"]["../outside/canary.parquet"] = "0" * 64
-        (folder / "card.json").write_text(pretty(card))
+        shutil.move(folder / "001.jsonl", outside / "canary.jsonl")
+        (folder / "001.jsonl").symlink_to(outside / "canary.jsonl")
+        facts = json.loads((folder / "provenance.json").read_text())
+        facts["files"]["../outside/canary.jsonl"] = "0" * 64
+        (folder / "provenance.json").write_text(pretty(facts))
     return folder
 
 
@@ -230,8 +230,6 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "index": [["index", d]],
         "grid": [
             ["grid", d], ["grid", mine, "--out", d], ["grid", mine, "--out", d, "--dry-run"],
-            ["grid", "--merge", d, d, "--out", f"{out}/merged"],
-            ["grid", "--merge", d, "--out", f"{out}/merged"],
         ],
         "data": [
             ["data", "demonstrations", d, "--out", f"{out}/demos.jsonl"],
@@ -243,9 +241,8 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         ],
         "train": [["train", d], ["train", f"{d}/recipe.toml", "--out", f"{out}/trained"]],
         "study": [
-            ["study", "status", d], ["study", "status", d, "--trials", "3"],
+            ["study", "status", d],
             ["study", "status", "x", "--json"], ["study", "status", f"{d}/recipe.toml"],
-            ["study", "worker", d], ["study", "worker", d, "--trials", "1"],
         ],
         "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
         "list": [["list", "programs"], ["list", "knobs", d]],
@@ -334,8 +331,7 @@ def assert_nothing_happens(
     assert not (tmp_path / "ran").exists()
     assert server.connections == []
     assert seen.events == []
-    for refused in (["ask", str(stranger), "Which?"], ["study", "worker", str(stranger)]):
-        assert seen.statuses[jobs.index(refused)] == 2, seen.err[-3000:]
+    assert seen.statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, seen.err[-3000:]
 
 
 @pytest.mark.parametrize("kind", cases(RECIPES, 1))

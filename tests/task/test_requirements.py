@@ -187,21 +187,3 @@ def test_every_extra_is_one_of_the_package() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert set(extras.EXTRAS) <= set(project["optional-dependencies"])
-
-
-def test_what_a_grid_needs_is_said_by_doctor_and_dry_run_before_anything_is_opened(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hide(monkeypatch, "pyarrow")
-    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
-    assert not [text for text in problems(folder, grid=True) if "pyarrow" in text]
-    named = problems(folder, "grid.settings=[{top_k = 1}]", grid=True)
-    assert [text for text in named if "needs pyarrow" in text and "ragc[parquet]" in text]
-    assert not [text for text in problems(folder, "grid.settings=[{top_k = 1}]") if "pyarrow" in text]
-    for words in ([], ["--dry-run"]):
-        assert (
-            main.main(["grid", str(folder / "recipe.toml"), "--set", "grid.settings=[{top_k = 1}]", *words])
-            == 2
-        )
-        assert "needs pyarrow" in capsys.readouterr().err
-    assert not (folder / "home" / "store").exists()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.compile import Compiled
-    from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.grid import Grid
     from ragc.programs.trace import Event
     from ragc.task.answering import Row
 
@@ -111,7 +111,7 @@ def grid_plan(estimate: dict[str, Any]) -> None:
     lines(plan_view.grid_lines(estimate))
 
 
-def print_grid(result: RecordedGrid) -> None:
+def print_grid(result: Grid) -> None:
     """Prints what a grid holds, the spread of its settings by metric, and what was sent."""
     shown = result.to_json()
     settings, questions = quantity(shown["settings"], "setting"), quantity(shown["questions"], "question")

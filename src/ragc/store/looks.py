@@ -30,8 +30,8 @@ def look_factor(number: int) -> int:
 
     All looks share one error, as in alpha spending (Lan and DeMets 1983, doi:10.1093/biomet/70.3.659): the
     reciprocals of the factors add up to 2.2 over any number of looks, so that the chance of a false "better",
-    half of .05 at one look, stays about .05 over all. `experiments/benchmarks/scoring/looks.py` compares
-    other factors.
+    half of .05 at one look, stays about .05 over all. Other factors were measured,
+    see experiments/LOG.md.
     """
     if number <= len(_FIRST_FACTORS):
         return _FIRST_FACTORS[max(number, 1) - 1]

@@ -17,7 +17,7 @@ from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
-from ragc.recipe import GridSpec, Recipe, SourceSpec
+from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.options import TargetSpec
 
@@ -31,12 +31,9 @@ def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study
 
 
 def lacking(
-    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True, grid: bool = False
+    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
 ) -> tuple[str, ...]:
-    """Yields a sentence for each missing requirement. Parts passed as False are not used and not checked.
-
-    `grid` also checks what `ragc grid` needs, if the recipe says what to record.
-    """
+    """Yields a sentence for each missing requirement. Parts passed as False are not used and not checked."""
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source, recipe)
@@ -44,8 +41,6 @@ def lacking(
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
     problems += _study(recipe) if study else ()
-    if grid and recipe.grid != GridSpec():
-        problems += extras.lacking("A grid ([grid])", extras.EXTRAS["parquet"])
     return tuple(dict.fromkeys(problems))
 
 
