@@ -65,7 +65,6 @@ from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched,
 from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
-    draws_groups,
     epoch_of,
     forget_earlier,
     kept_rooms,
@@ -91,7 +90,7 @@ from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, Measurement, open_run
+from ragc.task.run import MeasuredRun, Measurement, measure, open_run
 from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
@@ -140,7 +139,6 @@ class Cost:
 
     Tokens and dollars are what the run charged to its study, each distinct request once. `study` are all
     charges of the study, by earlier processes too, and `stored` the part of them for stored replies.
-    `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
     """
 
     sent: float
@@ -148,7 +146,6 @@ class Cost:
     tokens: float
     usd: float
     seconds: float
-    cached: Mapping[str, float] = field(default_factory=dict)
     study: Spent = field(default_factory=Spent)
     stored: Spent = field(default_factory=Spent)
 
@@ -162,7 +159,6 @@ class Cost:
             "seconds": self.seconds,
             **{f"study_{name}": value for name, value in asdict(self.study).items()},
             **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
-            **self.cached,
         }
 
 
@@ -277,7 +273,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
     """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
     charged = all_charges(prepared.task.ledger)
-    async with prepared.measuring() as measured:
+    with measure() as measured:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
@@ -293,7 +289,7 @@ def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Co
     spent, study = measured.spent, all_charges(ledger)
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
     stored = replace(ledger.replayed)
-    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, measured.cached, study, stored)
+    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, study, stored)
 
 
 def name_study(prepared: Prepared) -> None:
@@ -339,7 +335,6 @@ def prepare(
             store=store,
             targets=targets,
             progress=progress,
-            grouped=draws_groups(directory),
             rooms=kept_rooms(directory, targets or recipe.targets),
         )
         with opened as run:
@@ -540,7 +535,6 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
         "sent": cost.sent,
         "replayed": cost.replayed,
         "seconds": round(cost.seconds, 3),
-        **cost.cached,
         "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",

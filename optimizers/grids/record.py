@@ -43,7 +43,7 @@ from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import small_model_note
-from ragc.task.run import MeasuredRun, keeping_state, lock_state, open_run, open_state, state_folder
+from ragc.task.run import MeasuredRun, keeping_state, lock_state, measure, open_run, open_state, state_folder
 
 _KIND, _WORK = "grids", "recording to"
 """The kind of the state of a grid on this machine, and what the process does that holds its lock."""
@@ -155,7 +155,7 @@ class _Recording:
             await self._run.open()
             if hint := small_model_note(self.task):
                 self.progress.note(hint)
-        async with self._run.measuring() as measured:
+        with measure() as measured:
             for number in self._numbers:
                 candidate = Candidate.of(self._files.candidates[number])
                 self.progress.phase(f"setting {number + 1} of {total}", len(self.task.dev))

@@ -1,4 +1,4 @@
-"""Upper bounds on the tokens and dollars of a plan's requests, and estimates."""
+"""Upper bounds on the tokens and dollars of a plan's requests."""
 
 from __future__ import annotations
 

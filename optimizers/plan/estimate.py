@@ -258,7 +258,7 @@ class _Plan:
             self.add("folds", questions, 1, self.most, about=(1, self.average.calls))
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
-        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars, minutes."""
+        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars."""
         calls = sum(phase.about for phase in self.phases.values())
         if not calls or math.isinf(calls):
             return None
@@ -297,7 +297,7 @@ class _Plan:
 
 
 def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
-    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars, minutes.
+    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars.
 
     Amounts may be missing. None without a limit, and where no bound on the calls is known.
     """
@@ -313,8 +313,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
     `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
-    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if unknown.
-    `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
+    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if
+    unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
     a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
     task, contamination = _checked_task(recipe, out, include_seen=include_seen)

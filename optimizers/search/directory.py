@@ -41,9 +41,6 @@ FOLD = "fold-"
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
 
-GROUPED = "groups"
-"""The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
-
 
 THINKING, UNDECIDED = "thinking", "undecided"
 """The entry with the rooms for thoughts of a study's targets, and its value until they are decided. Studies
@@ -83,11 +80,6 @@ def fold_number(directory: Path) -> int:
     """Returns how many folds the study in `directory` has; 0 without a cross-validation."""
     entry = read_address(directory).get("folds", "")
     return int(entry) if entry.isdecimal() else 0
-
-
-def draws_groups(directory: Path) -> bool:
-    """Returns whether the splits of the study in `directory` keep groups whole; older studies do not."""
-    return read_address(directory).get("splits") == GROUPED
 
 
 @contextmanager
@@ -140,7 +132,7 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
-        begun = {"splits": GROUPED, THINKING: UNDECIDED}
+        begun = {THINKING: UNDECIDED}
     elif again and not epoch:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "

@@ -12,24 +12,22 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 
-from ragc.compiled.base import load
 from ragc.compiled.study_rows import TRIALS
 from ragc.core import inputs
 from ragc.core.redact import shorten
 from ragc.core.text import visible
-from ragc.errors import ArtefactError, RagcError, Untrusted
+from ragc.errors import ArtefactError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder
-from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
 from ragc.optimizers.search.selection import best as highest_mean
 from ragc.optimizers.search.selection import pareto_front, select
-from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.search.storage import find, is_outside, open_server_study, read_study
 from ragc.optimizers.status.counts import count_trials, fold_counts, read_trials
 from ragc.optimizers.status.record import CUT, FINISHED, LINES, OWN, RUNNING, StudyStatus
-from ragc.recipe import Budget, Recipe
+from ragc.recipe import Recipe
 from ragc.recipe.selection_rule import SelectionRule
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger
@@ -165,33 +163,6 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
         for new in by_name.values()
     )
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
-
-
-def damage(directory: Path) -> str:
-    """Describes the damage to the files of the study in `directory`; "" if there is none. Nothing is changed.
-
-    A running study is not checked, nor is state on servers.
-    """
-    if _state(directory) == RUNNING:
-        return ""
-    try:
-        if (directory / "recipe.toml").exists():
-            recipe_in(directory)
-        read_address(directory)
-        FileLedger(directory / "charges.jsonl", Budget()).close()
-        if optuna_folder.is_own(directory):
-            read_study(directory, read_address(directory).get("name", NAME))
-        else:
-            read_trials(read_study(directory))
-        if (directory / BEST).exists():
-            load(directory / BEST)
-        if (trials := directory / TRIALS).exists():
-            json.loads(trials.read_text("utf-8"))
-    except RagcError as error:
-        return visible(" ".join(str(error).split()))
-    except (OSError, ValueError, RecursionError) as error:
-        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
-    return ""
 
 
 def _about(recipe: Recipe) -> dict[str, Any]:

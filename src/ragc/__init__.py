@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
-    from ragc.doctor.check import Check
+    from ragc.doctor import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
@@ -197,7 +197,7 @@ _NAMES_OF = {
     "ragc.compiled.trust_listing": ("TrustListing",),
     "ragc.core.progress": ("Progress",),
     "ragc.corpora.sources.base": ("Source",),
-    "ragc.doctor.check": ("Check",),
+    "ragc.doctor": ("Check",),
     "ragc.exports.write": ("Exported",),
     "ragc.metrics.reports.compare_runs": ("RunComparison",),
     "ragc.metrics.stats.intervals": ("Interval",),

@@ -67,10 +67,8 @@ def test_a_worker_that_is_killed_disturbs_nobody_else(recipe: Path) -> None:
         assert load.results["answered"] <= counted(address) <= load.results["answered"] + clients
         assert "ragc_in_flight 0.0" in httpx.get(f"{address}/metrics").text
     store = CallStore(cache_home() / "store")
-    audit = store.audit()
+    store.check()
     store.close()
-    assert audit.damaged == 0
-    assert audit.rows > 80
 
 
 def test_workers_end_with_their_parent(recipe: Path) -> None:

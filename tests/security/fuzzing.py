@@ -63,7 +63,7 @@ kind = "bm25"
 kind = "vllm"
 model = "scripted"
 base_url = "{url}"
-options = {{ tries = 1, restart_s = 0.0, timeout_s = 1.0, context_tokens = 4096, has = ["schema"] }}
+options = {{ tries = 1, timeout_s = 1.0, context_tokens = 4096, has = ["schema"] }}
 [metrics]
 report = ["f1", "em", "recall@5"]
 [budget]
@@ -425,8 +425,8 @@ COMMANDS: tuple[list[str], ...] = (
     ["export", "compiled", "--to", "jinja2", "--out", "compiled", "--force", "--base", "."],
     ["trust", "compiled", "--base", ".", "--json"],
     ["study", "status", "recipe.toml", "--json", "--trust-targets"],
-    ["doctor", "--quick", "--json"],
-    ["doctor", "recipe.toml", "--again", "--set", "targets.main.lacks=[]"],
+    ["doctor", "--json"],
+    ["doctor", "recipe.toml", "--set", "targets.main.lacks=[]"],
     ["compile", "recipe.toml", "--out", "compiled", "--resume", "--set", "budget.lm_calls=500"],
     ["compile", "recipe.toml", "--out", "mine", "--set", "study.keep=false"],
     ["grid", "recipe.toml", "--out", "new", "--set", "grid.sample=1"],

@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
+from ragc import doctor
 from ragc import recipe as recipes
 from ragc.compiled.base import load
-from ragc.doctor import machine
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.integrations.optuna_objective import study
@@ -159,7 +159,7 @@ def command(*args: str) -> list[str]:
 
 def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
     def describe_home() -> str:
-        return next(check.found for check in machine.examine() if check.id == "kept")
+        return next(check.found for check in doctor.examine_machine() if check.id == "kept")
 
     home = folder / "home"
     assert describe_home().startswith(f"{home}: ")

@@ -81,16 +81,15 @@ def listening() -> Iterator[Listening]:
 
 def plan(folder: Path, manifest: str, victim: str) -> None:
     """A write plan that deletes `victim` and installs a program, with right digests."""
-    for form, name in zip(outputs.FORMATS, (".ragc-first", ".ragc-second"), strict=True):
-        (folder / name / "new" / "hooks").mkdir(parents=True)
-        script = b"#!/bin/sh\n"
-        (folder / name / "new" / "hooks" / "run.sh").write_bytes(script)
-        digest = {"hooks/run.sh": outputs.sha256(script)}
-        old = {victim: outputs.sha256((folder / victim).read_bytes())}
-        new: Any = digest if form == outputs.FORMAT else sorted(digest)
-        content = {"format": form, "write": name, "manifest": manifest, "new": new, "old": old}
-        for state in ("begun.json", "ready.json"):
-            (folder / name / state).write_text(pretty(content))
+    write = folder / ".ragc-planned"
+    (write / "new" / "hooks").mkdir(parents=True)
+    script = b"#!/bin/sh\n"
+    (write / "new" / "hooks" / "run.sh").write_bytes(script)
+    new = {"hooks/run.sh": outputs.sha256(script)}
+    old = {victim: outputs.sha256((folder / victim).read_bytes())}
+    content = {"format": outputs.FORMAT, "write": write.name, "manifest": manifest, "new": new, "old": old}
+    for state in ("begun.json", "ready.json"):
+        (write / state).write_text(pretty(content))
 
 
 def laid_everywhere(folder: Path, marker: Path) -> None:
@@ -248,7 +247,7 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
         "list": [["list", "programs"], ["list", "knobs", d]],
         "schema": [["schema"]],
-        "doctor": [["doctor", d], ["doctor", "--quick"]],
+        "doctor": [["doctor", d]],
     }  # fmt: skip
 
 

@@ -88,7 +88,6 @@ TARGETS: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "vllm", "model": "m", "serve": True, "flags": {"trust-remote-code": True}},
         "targets.main.options.flags",
     ),
-    "vLLM in this process": ({"kind": "vllm", "model": "m", "offline": True}, "targets.main.options.offline"),
     "a variable for its own server": (
         {"kind": "vllm", "model": "echo", "base_url": "{url}", "api_key_env": VARIABLE},
         "targets.main.options.api_key_env",

@@ -53,7 +53,7 @@ REVIEWED_TARGET_OPTIONS = {
     "embedded": {"price", "chat_template_kwargs"},
     "vllm": {
         *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
-        *("serve", "offline", "python", "flags"),
+        *("serve", "python", "flags"),
     },
     "hosted": {"price", "chat_template_kwargs", "api_key_env", "identity", "body"},
 }

@@ -95,7 +95,7 @@ corpus = "corpus.jsonl"
 kind = "vllm"
 model = "{MODEL}"
 base_url = "{url}"
-options = {{tries = 3, break_after = 100, price = {{{price}}}}}
+options = {{tries = 3, price = {{{price}}}}}
 """
 
 

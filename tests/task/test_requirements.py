@@ -115,7 +115,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         'targets.two = {kind = "hosted", model = "openai/gpt-4o-mini"}',
         'targets.three = {kind = "vllm", model = "m", base_url = "http://h/v1"}',
         'targets.three.options = {api_key_env = "NO_SUCH_KEY"}',
-        'targets.four = {kind = "vllm", model = "m", options = {offline = true}}',
+        'targets.four = {kind = "vllm", model = "m", options = {serve = true}}',
         'metrics.report = ["f1", "rouge1", "rougeLsum", "rqrag_f1", "judge_acc", "alce_claim_recall"]',
         'metrics.entailment = "nli:nowhere"',
         'data.dev = "hf:org/name"',

@@ -16,7 +16,7 @@ from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
-    from ragc.doctor.check import Check
+    from ragc.doctor import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.agreement import LabelAgreement
     from ragc.metrics.reports.compare_runs import RunComparison
@@ -178,7 +178,6 @@ def print_compiled(result: Compiled) -> None:
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
     lines(_charge_lines(cost))
-    _print_cache_share(cost)
     lines([f"Compiled program: {result.path}", *filter(None, [result.replacement])])
     if result.example is not None:
         answered = "a program chosen without it" if result.cross_validated else "the compiled program"
@@ -296,21 +295,12 @@ def print_evaluation(evaluation: Evaluation) -> None:
     _print_calls((event for row in evaluation.rows for event in row.trace), len(evaluation.rows) or 1)
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
-    _print_cache_share(cost)
 
 
 def beside(agreement: LabelAgreement | None, metric: str) -> str:
     """Returns the agreement of `metric` with people as it follows its mean; "" without one."""
     text = agreement.beside(metric) if agreement else ""
     return f"  ({text})" if text else ""
-
-
-def _print_cache_share(cost: Mapping[str, float]) -> None:
-    """Prints the share of prompt tokens from the server's prefix cache, where reported."""
-    if looked_up := cost.get("prefix_tokens"):
-        share = cost["prefix_cached_tokens"] / looked_up
-        line = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
-        lines([line])
 
 
 def print_comparison(comparison: RunComparison) -> None:

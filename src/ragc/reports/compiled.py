@@ -117,7 +117,6 @@ def _look_in(run: Mapping[str, Any]) -> Look | None:
         int(count),
         int(amount(held.get("questions"))),
         int(amount(held.get("seen"))),
-        estimated=held.get("estimated") is True,
         again=held.get("again") is True,
     )
 

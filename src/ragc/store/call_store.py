@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ragc.core.home import cache_home
-from ragc.store.disk import Audit, DiskBackend
+from ragc.store.disk import DiskBackend
 
 T = TypeVar("T")
 
@@ -51,8 +51,8 @@ class Backend(Protocol):
         """Holds the lock of `key` while its text is made; yields one that another process stored, or None."""
         ...
 
-    def audit(self, step: Callable[[int], None]) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
+    def check(self) -> None:
+        """Raises StoreError for a damaged database."""
         ...
 
     def close(self) -> None:
@@ -206,9 +206,10 @@ class CallStore:
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
 
-    def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
-        return Audit(0, 0) if self._backend is None else self._backend.audit(step)
+    def check(self) -> None:
+        """Raises StoreError for a damaged database."""
+        if self._backend is not None:
+            self._backend.check()
 
     def close(self) -> None:
         """Closes the backend; the store can no longer be used."""

@@ -52,14 +52,11 @@ MOST = 60
 
 
 class RecipeData(RecipePassages):
-    """Reads passages and questions that the table `[data]` of `recipe` names, each file once, on demand.
+    """Reads passages and questions that the table `[data]` of `recipe` names, each file once, on demand."""
 
-    `grouped` False leaves out the default groups, as in studies that began before there were any.
-    """
-
-    def __init__(self, recipe: Recipe, progress: Progress | None = None, *, grouped: bool = True) -> None:
+    def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
         super().__init__(recipe, progress)
-        self._column, self._grouped = self.data.fields.explicit.get(GROUP), grouped
+        self._column = self.data.fields.explicit.get(GROUP)
         self._fields = {name: path for name, path in self.data.fields.explicit.items() if path}
         self._group_values: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, Any] = {}
@@ -161,7 +158,7 @@ class RecipeData(RecipePassages):
                 )
             return connected(held)
         named = files or any(question.split and sizes.get(question.split) for question in pool)
-        if self._column is not None or named or not self._grouped:
+        if self._column is not None or named:
             return {}
         golds = {q.id: self._golds.get(q.id, q.gold_ids) for q in pool}
         return connected({name: gold_documents(ids, whole=bool(known)) for name, ids in golds.items()})

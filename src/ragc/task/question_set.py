@@ -34,7 +34,7 @@ from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
-from ragc.task.run import Measurement, measure, note_target_speed
+from ragc.task.run import Measurement, measure
 
 COUNT = 60
 """How many questions are written unless a number is given."""
@@ -196,8 +196,6 @@ class _Work:
             event_loop.run(runtime.open(self.progress.download))
             with measure() as measured:
                 event_loop.run(self._answer(writer, open_rows) if open_rows else self._write(writer, chosen))
-            if self.recipe.study.keep:
-                note_target_speed(writer.target, measured)
         finally:
             cost = measured.spent
             sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")

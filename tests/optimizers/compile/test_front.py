@@ -13,7 +13,6 @@ import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
-from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, RecipeError
 from ragc.optimizers.compile.front import hypervolume
 from ragc.optimizers.plan.estimate import estimate
@@ -68,7 +67,7 @@ def test_a_front_is_printed(run: Run) -> None:
 
 def _look_thirty_times() -> None:
     for n in range(30):
-        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"], older=normalise)
+        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
 
 
 def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_figures(

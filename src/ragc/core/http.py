@@ -23,8 +23,6 @@ from httpx_aiohttp.transport import map_aiohttp_exceptions
 from yarl import URL
 
 from ragc.core.event_loop import closes, closes_after, is_on_loop
-from ragc.core.http import MOST_BYTES
-from ragc.core.http.bounded import PACKED, TooLarge, body, parts_of
 from ragc.core.redact import shorten
 from ragc.core.retry import RetryableError
 from ragc.errors import TargetError
@@ -44,8 +42,7 @@ class Pool:
     """Connections to `url`, at most `connections` of them; request paths are appended to the path of `url`.
 
     They belong to one event loop at a time: a request on another loop opens new ones. Credentials and query
-    of `url`, and `headers`, go with every request; `headers` is called at the first request. At most
-    `most_bytes` of a reply, after decompression, are read.
+    of `url`, and `headers`, go with every request; `headers` is called at the first request.
     """
 
     def __init__(
@@ -55,9 +52,7 @@ class Pool:
         connections: int,
         headers: Callable[[], Mapping[str, str]],
         transport: httpx.AsyncBaseTransport | None = None,
-        most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._most = most_bytes
         self._url, self._connections, self._make_headers = url, connections, headers
         self._timeout, self._transport = timeout, transport
         self._addresses: dict[str, URL] = {}
@@ -66,18 +61,14 @@ class Pool:
         self._forget_closing: Callable[[], object] = lambda: None
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
-        """Returns the whole response, whatever its status. Raises httpx's errors, including TooLarge."""
+        """Returns the whole response, whatever its status. Raises httpx's errors."""
         held, address = self._client(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
-            async with held.stream(method, str(address), content=content) as answer:
-                packed = answer.headers.get("content-encoding", "")
-                whole = await body(parts_of(answer), packed, self._most)
-                return Response(answer.status_code, answer.headers, whole)
+            answer = await held.request(method, str(address), content=content)
+            return Response(answer.status_code, answer.headers, answer.content)
         with _translate_errors(), map_aiohttp_exceptions():
             async with held.request(method, address, data=content, allow_redirects=False) as response:
-                packed = response.headers.get("content-encoding", "")
-                whole = await body(response.content.iter_any(), packed, self._most)
-                return Response(response.status, response.headers, whole)
+                return Response(response.status, response.headers, await response.read())
 
     async def aclose(self) -> None:
         """Closes the connections; a later request opens new ones."""
@@ -97,7 +88,7 @@ class Pool:
     def _client(self) -> aiohttp.ClientSession | httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._open is None or self._loop is not loop:
-            headers = {"accept": "*/*", "accept-encoding": PACKED, "user-agent": "ragc"}
+            headers = {"accept": "*/*", "user-agent": "ragc"}
             headers |= self._make_headers()
             if self._url.userinfo:
                 known = f"{self._url.username}:{self._url.password}".encode()
@@ -126,7 +117,6 @@ class Pool:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
-            auto_decompress=False,
         )
 
 
@@ -161,10 +151,8 @@ def never_connected(error: BaseException | None) -> bool:
 def exchange_error(error: Exception, endpoint: str, timeout_s: float) -> Exception:
     """Returns the exception for an httpx exchange without a response: RetryableError or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
-    if isinstance(error, TooLarge):
-        return RetryableError(str(error))
     if never_connected(error):
-        return RetryableError(f"does not answer ({why})", away=True)
+        return RetryableError(f"does not answer ({why})", refused=True)
     if isinstance(error, httpx.ConnectTimeout | httpx.NetworkError | httpx.RemoteProtocolError):
         return RetryableError(f"broke the connection off ({why})")
     if isinstance(error, httpx.TimeoutException):
