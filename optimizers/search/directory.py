@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import inputs, outputs
 from ragc.core.digest import canonical, digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
@@ -41,11 +40,8 @@ FOLD = "fold-"
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
 
-
-THINKING, UNDECIDED = "thinking", "undecided"
-"""The entry with the rooms for thoughts of a study's targets, and its value until they are decided. Studies
-whose targets have none, and those from before there were any, have no such entry.
-"""
+THINKING = "thinking"
+"""The entry with the tokens for thoughts of a study's targets, once they are decided."""
 
 
 def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
@@ -53,17 +49,17 @@ def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
 
     Empty until they are decided. Raises ArtefactError if the study's file is damaged.
     """
-    entry = read_address(directory).get(THINKING, "{}")
-    if entry == UNDECIDED:
+    entry = read_address(directory).get(THINKING)
+    if entry is None:
         return {}
-    held: dict[str, int] = json.loads(entry)
-    return {name: held.get(name, 0) for name in names}
+    rooms: dict[str, int] = json.loads(entry)
+    return {name: rooms.get(name, 0) for name in names}
 
 
 def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
     """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
-    if read_address(directory).get(THINKING) == UNDECIDED:
-        write_address(directory, thinking=canonical(rooms) if rooms else "")
+    if THINKING not in read_address(directory):
+        write_address(directory, thinking=canonical(rooms))
 
 
 def fold_directory(directory: Path, number: int) -> Path:
@@ -92,14 +88,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     A new study sets an earlier one aside, and on exit this comes back, unless `forget_earlier` was called: a
     study that is refused for its data leaves the earlier one as it was.
 
-    With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
-    included. Raises UsageError.
+    Raises UsageError.
     """
-    keep = recipe.study.keep
-    if resume and not keep:
-        raise UsageError(
-            "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
-        )
     directory = study_directory(out)
     with keeping_state(out, directory, "study"):
         if directory.is_symlink():
@@ -111,28 +101,21 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
                 _restore_earlier(directory)  # of a killed process
             _begin(directory, out, recipe, resume, again)
             yield directory
-        except KeyboardInterrupt:
-            if keep:
-                raise
-            raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
         finally:
-            if not keep:
-                event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
             with suppress(OSError):
-                if not _restore_earlier(directory) and not keep:
-                    clear(directory)
+                _restore_earlier(directory)
             narrow_tree(directory)
 
 
 def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
     """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
     text = recipe.to_toml()
-    written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
-    if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
+    written, epoch = directory / "recipe.toml", epoch_of(directory)
+    goes_on = resume and written.exists()
+    if not goes_on:  # a directory without a recipe is the rest of a killed study
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
-        begun = {THINKING: UNDECIDED}
     elif again and not epoch:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
@@ -146,10 +129,10 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     with keeping_state(out, directory, "study"):
         make_private(directory)
         narrow_tree(directory)
-        if begun:  # before the recipe, which says that there is a study to resume
-            write_address(directory, epoch=epoch, **begun)
+        if not goes_on:  # before the recipe, which says that there is a study to resume
+            write_address(directory, epoch=epoch)
         replace_private(written, text)
-        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
+        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch)
 
 
 def _set_aside(directory: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.probe import ProbeResult, _write, probe_file
 
 import ragc
 from ragc import recipe as recipes
@@ -21,7 +22,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.directory import UNDECIDED, kept_rooms
+from ragc.optimizers.search.directory import kept_rooms
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
@@ -29,7 +30,6 @@ from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows
@@ -125,11 +125,10 @@ def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, 
     assert max(limits(server)) == limit - 1536 + 3072, "a study that begins anew decides anew"
 
 
-def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
+def test_a_study_of_a_model_without_thoughts_sends_nothing_again(folder: Path) -> None:
     target = ScriptedTarget(lambda request: '{"answer": "a"}')
     result = compiled(folder, targets={"main": target})
     directory = study_directory(folder / "out")
-    assert "thinking" not in json.loads((directory / "study.json").read_text())
     assert kept_rooms(directory, ["main"]) == {"main": 0}
     sent_before = len(target.requests)
     again = compiled(folder, targets={"main": target}, resume=True)
@@ -145,7 +144,7 @@ def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, serve
     assert kept_rooms(directory, ["main", "judge"]) == {"main": DEFAULT_THINKING_TOKENS, "judge": 0}
     from ragc.task.study_address import write_address
 
-    write_address(directory, thinking=UNDECIDED)
+    write_address(directory, thinking="")
     assert kept_rooms(directory, ["main"]) == {}
 
 

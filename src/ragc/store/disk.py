@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,6 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
 
 class DiskBackend:
     """Rows in the folder `directory`, which is created. Raises StoreError when it cannot be opened."""
-
-    is_local = True
 
     def __init__(self, directory: Path) -> None:
         self.where = str(directory)
@@ -171,10 +169,6 @@ class DiskBackend:
                 future.set_result(None)
             else:
                 future.set_exception(failed)
-
-    def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
-        """Yields None at once: processes on one machine do not wait for each other."""
-        return nullcontext()
 
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
