@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
 from ragc.core import inputs, outputs
-from ragc.core.digest import canonical, digest
+from ragc.core.digest import digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
@@ -39,27 +38,6 @@ FOLD = "fold-"
 
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
-
-THINKING = "thinking"
-"""The entry with the tokens for thoughts of a study's targets, once they are decided."""
-
-
-def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
-    """Returns the tokens for thoughts of the targets `names` with which the study in `directory` began.
-
-    Empty until they are decided. Raises ArtefactError if the study's file is damaged.
-    """
-    entry = read_address(directory).get(THINKING)
-    if entry is None:
-        return {}
-    rooms: dict[str, int] = json.loads(entry)
-    return {name: rooms.get(name, 0) for name in names}
-
-
-def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
-    """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
-    if THINKING not in read_address(directory):
-        write_address(directory, thinking=canonical(rooms))
 
 
 def fold_directory(directory: Path, number: int) -> Path:
@@ -111,8 +89,7 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
     text = recipe.to_toml()
     written, epoch = directory / "recipe.toml", epoch_of(directory)
-    goes_on = resume and written.exists()
-    if not goes_on:  # a directory without a recipe is the rest of a killed study
+    if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
@@ -129,10 +106,9 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     with keeping_state(out, directory, "study"):
         make_private(directory)
         narrow_tree(directory)
-        if not goes_on:  # before the recipe, which says that there is a study to resume
-            write_address(directory, epoch=epoch)
+        write_address(directory, epoch=epoch)  # before the recipe: with that there is a study to resume
         replace_private(written, text)
-        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch)
+        write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
 def _set_aside(directory: Path) -> None:

@@ -155,7 +155,6 @@ def open_run(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
-    rooms: Mapping[str, int] | None = None,
 ) -> Iterator[MeasuredRun]:
     """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
 
@@ -168,7 +167,6 @@ def open_run(
             ledger=ledger,
             targets=targets,
             progress=progress,
-            rooms=rooms,
         )
         yield MeasuredRun(task, progress)
 
