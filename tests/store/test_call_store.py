@@ -98,7 +98,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._backend._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(store._disk._rows, "set", full)  # type: ignore[union-attr]
     with pytest.raises(StoreError, match=r"disk is full.*free space.*RAGC_HOME"):
         store.put("k", "1")
 
@@ -127,7 +127,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._backend._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(store._disk._rows, "set", full)  # type: ignore[union-attr]
 
     async def answer() -> str:
         return "a reply"
