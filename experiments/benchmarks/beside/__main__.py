@@ -6,8 +6,9 @@
 COMMIT is what is compared with, COMMIT2 what is compared; without it, the files as they lie here. Both are
 unpacked into folders of their own, and every line of `LINES` runs in a process of its own on one of them
 (with this interpreter, and `src` of that folder first on the path), in turns: one, the other, the other, one,
-so that what changes on the machine meanwhile is shared. What the lines do stands here, also for an older
-commit: they reach ragc through `tests/support/names.py`. Servers and scripted models come from here too.
+so that what changes on the machine meanwhile is shared; the short ones run three times as often. What the
+lines do stands here, also for an older commit: they reach ragc through `tests/support/names.py`. Servers and
+scripted models come from here too.
 
 Printed are the medians and the ratio of the second version's to the first's, then the same ratio of the least
 of each. Everything is a cost, so a ratio above 1 is worse; where other work fills the machine, the least and
@@ -29,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.benchmarks.beside.lines import DEMO, LINES, write_shared
+from experiments.benchmarks.beside.lines import DEMO, LINES, SHORT, write_shared
 from experiments.benchmarks.machine import machine
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,7 +132,7 @@ def main() -> None:
             f"{machine()}\n\n{'line':10}{'cost':40}{titles[0]:>12}{titles[1]:>12}{'ratio':>8}{'least':>8}{'n':>4}"
         )
         for name in names:
-            print_line(name, measure(name, trees, folder, args.runs))
+            print_line(name, measure(name, trees, folder, args.runs * (3 if name in SHORT else 1)))
         print(f"\n{machine()}")
 
 

@@ -51,6 +51,9 @@ kind = "bm25"
 report = ["em"]
 """
 
+SHORT = ("cached", "question", "help", "programs")
+"""Lines that take seconds."""
+
 Costs = dict[str, float]
 
 
