@@ -1,0 +1,81 @@
+"""Every name of ragc that the laws, the other nets and the benchmarks of two versions reach it by.
+
+What a user types or reads is written here once: public names, options, keys of recipes, and files. A renaming
+changes this file and no net.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ragc
+from ragc.errors import RagcError
+from ragc.testing import ScriptedTarget
+
+__all__ = ["RagcError", "ScriptedTarget", "compile_recipe", "evaluate", "export", "ragc"]
+
+COMMAND = ("-m", "ragc")
+"""What follows the interpreter in the command line."""
+HOME = "RAGC_HOME"
+"""The variable of the environment that names the folder where ragc keeps things."""
+
+RESUME = "--resume"
+NO_CACHE = "--again"
+INCLUDE_USED = "--include-seen"
+TRUST = ("--trust-targets", "--trust-code")
+DRY_RUN = "--dry-run"
+JSON = "--json"
+
+BLOCKS = "search.looks"
+TUNE_THRESHOLDS = "search.calibrate"
+ROUNDS = "search.instruction_rounds"
+REASONING_TOKENS = "thinking_tokens"
+"""A key of the options of a target."""
+
+PROGRAM = "program.json"
+PROVENANCE = "provenance.json"
+RECIPE = "recipe.toml"
+PROMPTS = "prompts"
+RUN = "run.json"
+"""The one file of a compiled program that differs from run to run."""
+FRONT = "front"
+STUDIES = "studies"
+"""The folder of studies in the home."""
+STORE = "store"
+
+
+def argv(*words: str) -> list[str]:
+    """The command line `ragc WORDS` in an interpreter of its own."""
+    return [sys.executable, *COMMAND, *words]
+
+
+def environment(home: Path, more: Mapping[str, str] = {}) -> dict[str, str]:
+    """This process's environment, with `home` for what ragc keeps."""
+    return {**os.environ, HOME: str(home), **more}
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `ragc WORDS` in this process and returns the exit code."""
+    from ragc.cli.main import main as run
+
+    return run(list(words))
+
+
+def compile_recipe(
+    recipe: Path, out: Path, *, sets: Sequence[str] = (), resume: bool = False, no_cache: bool = False
+) -> ragc.Compiled:
+    """Compiles a recipe file to the folder `out`."""
+    return ragc.compile(recipe, out=out, sets=sets, resume=resume, again=no_cache, progress=False)
+
+
+def evaluate(path: Path, *, split: str = "test", include_used: bool = False) -> ragc.Evaluation:
+    """Scores a compiled program or a recipe on a split."""
+    return ragc.evaluate(path, split=split, include_seen=include_used)
+
+
+def export(path: Path, to: str, out: Path) -> ragc.Exported:
+    """Exports a compiled program in the format `to`."""
+    return ragc.export(path, to, out)
