@@ -100,12 +100,13 @@ def measure(name: str, trees: list[Path], folder: Path, runs: int) -> list[Costs
 def print_line(name: str, costs: list[Costs]) -> None:
     """Prints a row for each cost of a line."""
     for what, first in costs[0].items():
-        second = costs[1].get(what, [])
-        base, present = median(first), median(second) if second else float("nan")
-        ratio = present / base if base else float("nan")
-        least = min(second) / min(first) if second and min(first) else float("nan")
-        numbers = f"{base:12.4g}{present:12.4g}{ratio:8.2f}{least:8.2f}{len(first):4}"
-        print(f"{name:10}{what:40}{numbers}", flush=True)
+        second = costs[1][what]
+        ratios = [
+            there / here if here else float("nan")
+            for here, there in ((median(first), median(second)), (min(first), min(second)))
+        ]
+        numbers = f"{median(first):12.4g}{median(second):12.4g}{ratios[0]:8.2f}{ratios[1]:8.2f}"
+        print(f"{name:10}{what:40}{numbers}{len(first):4}", flush=True)
 
 
 def main() -> None:
