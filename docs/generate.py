@@ -3,7 +3,7 @@
     python docs/generate.py             write the pages into docs/
     python docs/generate.py --check     exit 1 and name the pages that are not what the code says
 
-A page of `methods/` begins with text written by hand; everything below MARK is generated. Most pages of
+A page of `methods/` begins with text and a chart written by hand; below MARK it is generated. Most pages of
 `reference/` are generated whole. Run it with the Python of `make env` after a change of a record, a
 knob, a key of the recipe, or a command. `make docs` runs it, and a test fails when a page is out of date.
 """
@@ -14,7 +14,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from ragc import list_names, recipe_schema
 from ragc.cli.main import parser
 from ragc.optimizers.grids.tables.origin import CALLS, DIFFERS, PAPER, clauses, origin_of
 from ragc.programs import METHODS, Method, table
-from ragc.programs.flow import END, SEARCH, START, Edge
 from ragc.programs.knobs import Knob, When
 
 DOCS = Path(__file__).parent
@@ -82,10 +81,9 @@ def methods_index() -> str:
 
 
 def method_page(entry: Method) -> str:
-    """The page of one program: its text, then flow, knobs, paper and differences."""
+    """The page of one program: its text with the chart, then knobs, paper and differences."""
     parts = [
         facts(entry),
-        "## Flow\n\n" + flow_chart(entry.flow) + "\n\n" + steps_table(entry.flow),
         "## Knobs\n\n" + knobs_table(entry.knobs.list_knobs()),
         *origin(entry),
     ]
@@ -113,53 +111,6 @@ def facts(entry: Method) -> str:
 def names(needed: Iterable[str], optional: Iterable[str]) -> str:
     """Names in code font, those that only some settings need in brackets."""
     return ", ".join((*(f"`{name}`" for name in needed), *(f"(`{name}`)" for name in optional))) or "none"
-
-
-def flow_chart(flow: Sequence[Edge]) -> str:
-    """The control flow as a Mermaid chart: calls are boxes, searches cylinders, conditional steps dashed."""
-    nodes = dict.fromkeys(name for step in flow for name in (step.source, step.target))
-    ids = {name: f"n{number}" for number, name in enumerate(nodes)}
-    lines = ["flowchart TD"]
-    for name, id in ids.items():
-        if name == START:
-            shape = '(["question"])'
-        elif name == END:
-            shape = '(["reply"])'
-        elif name.startswith(SEARCH):
-            shape = f'[("{name}")]'
-        else:
-            shape = f'["{name}"]'
-        lines.append(f"    {id}{shape}")
-    edges: dict[tuple[str, str], list[Edge]] = {}
-    for step in flow:
-        edges.setdefault((step.source, step.target), []).append(step)
-    for (source, target), steps in edges.items():
-        arrow = "-.->" if all(step.when for step in steps) else "-->"
-        label = "; or ".join(dict.fromkeys(step.gives for step in steps if step.gives))
-        label += " (each)" if any(step.each for step in steps) else ""
-        lines.append(f"    {ids[source]} {arrow}{_label(label)} {ids[target]}")
-    return "```mermaid\n" + "\n".join(lines) + "\n```"
-
-
-def _label(text: str) -> str:
-    quoted = text.replace('"', "#quot;")
-    return f'|"{quoted}"|' if quoted else ""
-
-
-def steps_table(flow: Iterable[Edge]) -> str:
-    """Every step with its condition and the knobs that bound it."""
-    lines = [
-        "A dashed step is taken under its condition only.",
-        "",
-        "| from | to | gets | if | knobs |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for step in flow:
-        many = ", one call each" if step.each else ""
-        knobs = ", ".join(f"`{name}`" for name in step.knobs)
-        row = (step.source, step.target, step.gives + many, step.when, knobs)
-        lines.append(f"| {' | '.join(cell(text) for text in row)} |")
-    return "\n".join(lines)
 
 
 def knobs_table(knobs: Iterable[Knob]) -> str:

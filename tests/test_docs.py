@@ -272,8 +272,6 @@ def test_every_program_has_a_page_and_is_listed() -> None:
         assert page.count("```mermaid") == 1
         for knob in entry.knobs.list_knobs():
             assert f"| `{knob.name}` |" in page
-        for step in entry.flow:
-            assert f"| {step.source} | {step.target} |" in page
 
 
 def test_every_command_and_option_is_listed() -> None:

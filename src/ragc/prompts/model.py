@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Role, Sampling
 from ragc.targets.openai_wire import request_body
-
-if TYPE_CHECKING:
-    from ragc.programs.flow import Graph
-
 
 Kind = Literal["text", "number", "integer", "flag"]
 Style = Literal["plain", "lines", "json"]
@@ -180,13 +176,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ExportedProgram:
-    """A compiled program for export: its prompts in call order, and how they work together.
+    """A compiled program for export: its prompts and what they are of.
 
-    `models` are the ids of the models by role, without paths or addresses; a role may be missing.
-    `openai_ids` are the names by which a server with OpenAI's API knows those that it calls otherwise. `note`
-    gives the origin and licence of demonstrations, "" without any. `cases` and `example` (one traced
-    question, JSON values) are optional; `metric` is the id of the metric that the program was compiled for,
-    "" when unknown.
+    `single` says that it is a single call: one prompt, called once per question. `models` are the ids of the
+    models by role, without paths or addresses; a role may be missing. `openai_ids` are the names by which a
+    server with OpenAI's API knows those that it calls otherwise. `note` gives the origin and licence of
+    demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are optional;
+    `metric` is the id of the metric that the program was compiled for, "" when unknown.
     """
 
     method: str
@@ -194,7 +190,7 @@ class ExportedProgram:
     fingerprint: str
     knobs: Mapping[str, Any]
     prompts: tuple[CompiledPrompt, ...]
-    graph: Graph
+    single: bool
     models: Mapping[str, str] = field(default_factory=dict)
     openai_ids: Mapping[str, str] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
@@ -220,16 +216,15 @@ class ExportedProgram:
         return self.openai_ids.get(id, id)
 
     @property
-    def code_note(self) -> str:
-        """Returns what a user's own program lacks in every export; "" for those of ragc."""
-        if ":" not in self.method:
-            return ""
-        return f"What happens between the calls is the code of {self.method}, which no export holds."
+    def is_own(self) -> bool:
+        """Whether the program is a user's own, not one of ragc's."""
+        return ":" in self.method
 
     @property
-    def single(self) -> bool:
-        """Whether the program is a single call: one prompt, called once per question."""
-        return len(self.prompts) == 1 and self.graph.single
+    def flow_note(self) -> str:
+        """Returns what no export holds, and where it stands."""
+        code = self.method if self.is_own else f"ragc's program {self.method}"
+        return f"What happens between the calls is the code of {code}, which no export holds."
 
 
 AGAIN = (

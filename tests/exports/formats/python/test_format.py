@@ -137,7 +137,7 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
     """A call of a signature of one's own, in the place of the prompt of a program."""
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
     out = derive_export(build_program(method("vanilla_sources")))
-    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.graph)
+    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.single)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

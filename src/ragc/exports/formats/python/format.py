@@ -81,9 +81,7 @@ def _lists(program: ExportedProgram) -> bool:
 def _about(program: ExportedProgram, *, whole: bool) -> str:
     """Returns the docstring of the exported file."""
     first = program.prompts[0]
-    inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
-    flow = "`graph.json`, beside this file, tells which call follows on which." if several else ""
-    flow = program.code_note or flow
+    inputs = ", ".join(f"{one.name}=..." for one in first.inputs)
     lines = [
         f"{program.method}: {program.about}.",
         "",
@@ -95,7 +93,7 @@ def _about(program: ExportedProgram, *, whole: bool) -> str:
         "",
         "`ask` does both with a function of yours that sends a body and gives the text of the reply.",
         *(["`answer` is the whole program, but for the search."] if whole else []),
-        *([flow] if flow else []),
+        *([] if program.single else [program.flow_note]),
         "",
         "Prompts:",
         *(f"    {prompt.name}: {_fields(prompt)}" for prompt in program),
