@@ -54,12 +54,11 @@ class Asking:
     sets: tuple[str, ...] = ()
     access: Access = Access()
     include_seen: bool = False
-    allow_loss: bool = False
     progress: Progress = SILENT
 
     def evaluate(self, path: Path) -> Evaluation:
         """Scores the program at `path`, without counting the look."""
-        opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
+        opened = open_program(path, self.sets, access=self.access)
         seen = self.include_seen
         return score(opened, self.split, progress=self.progress, include_seen=seen, count=False)
 

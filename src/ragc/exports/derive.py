@@ -213,11 +213,13 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
 
 
 def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
-    """Returns the demonstrations that `call` passes to its layout, which drops incomplete ones."""
+    """Returns the demonstrations that `call` shows: those with an input and an output."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
         places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
-    return [plain(call.demos[index]) for index in places]
+    demos = [plain(call.demos[index]) for index in places]
+    kinds = (call.signature.input_fields.keys(), call.signature.output_fields.keys())
+    return [demo for demo in demos if all(kind & demo.keys() for kind in kinds)]
 
 
 def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:

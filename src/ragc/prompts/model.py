@@ -10,7 +10,7 @@ The records are plain data: a format needs nothing else, and nothing here import
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -223,7 +223,7 @@ class ExportedProgram:
     @property
     def flow_note(self) -> str:
         """Returns what no export holds, and where it stands."""
-        code = self.method if self.is_own else f"ragc's program {self.method}"
+        code = self.method if self.is_own else f"the program {self.method}"
         return f"What happens between the calls is the code of {code}, which no export holds."
 
 
@@ -278,57 +278,28 @@ def reading(prompt: CompiledPrompt) -> dict[str, Any]:
     }
 
 
-KEY = "source"
+SOURCE = "source"
+_REMARKS = frozenset({"about", "note", SOURCE})
 
 
-def source(
-    prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]], document: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the `source` block of an export: what is needed to import the prompt again.
+def with_source(prompt: CompiledPrompt, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the `document` of an export with the block `source`, from which `[prompts]` takes the prompt.
 
-    Digests of the `messages` as written, and of the other parts of the `document`, detect edits.
+    A digest of the rest of the document shows whether that was edited.
     """
-    block: dict[str, Any] = {
-        "layout": prompt.layout,
+    inputs = {one.name: one.about for one in prompt.inputs}
+    fields = inputs | {one.name: one.about for one in prompt.outputs}
+    block = {
         "instructions": prompt.instructions,
+        "fields": fields,
         "demonstrations": [dict(demo) for demo in prompt.demonstrations],
-        "outputs": {one.name: one.about for one in prompt.outputs},
+        "digest": digest_without_source(document),
     }
-    parts = parts_of({**document, KEY: block})
-    return {
-        **block,
-        "messages": digest(list(messages)),
-        "parts": {name: digest(part)[:16] for name, part in parts.items()},
-    }
+    return {**document, SOURCE: block}
 
 
-_REMARKS = frozenset({"about", "note", "program", "messages"})
-_NESTED = ("request", "parameters", KEY)
-
-
-def parts_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of an export's `document` beside its messages, by dotted key, without remarks."""
-    parts: dict[str, Any] = {}
-    for key, value in document.items():
-        if key in _NESTED and isinstance(value, dict):
-            parts |= {f"{key}.{name}": v for name, v in value.items() if name not in ("messages", "parts")}
-        elif key not in _REMARKS:
-            parts[key] = value
-    return parts
-
-
-def edited_parts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parts of a file that differ from its export, None for missing ones; {} if none known."""
-    block = document.get(KEY)
-    known = block.get("parts") if isinstance(block, dict) else None
-    if not isinstance(known, dict):
-        return {}
-    parts = parts_of({k: v for k, v in document.items() if k != "request" or "messages" not in document})
-    names = dict.fromkeys([*parts, *map(str, known)])
-    return {name: parts.get(name) for name in names if known.get(name) != digest(parts.get(name))[:16]}
-
-
-def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the `messages` of a file match the digest in its source block."""
-    source = document.get(KEY)
-    return isinstance(source, dict) and source.get("messages") == digest(list(messages))
+def digest_without_source(document: Mapping[str, Any]) -> str:
+    """Returns the digest of all in the `document` of an export that is made from its source, without
+    remarks. Raises ValueError and RecursionError for what no export holds.
+    """
+    return digest({name: value for name, value in document.items() if name not in _REMARKS})
