@@ -268,6 +268,10 @@ class KnowingAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+JUDGED = ("style", "correctness")
+"""What a judgement may ask: how an answer is put, or how likely it is right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgements:
     """The calls that decide what is searched, before they are worded.
