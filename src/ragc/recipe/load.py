@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ragc.core import inputs
@@ -80,17 +79,16 @@ def load(
     *,
     base: Path | None = None,
     files: bool = True,
-    allow_loss: bool = False,
 ) -> Recipe:
     """Reads the recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
 
     Relative paths are relative to `base`, by default the recipe's folder. `files=False` skips the check that
-    its files exist. `allow_loss` accepts the loss of texts in its prompts that no program would send. Raises
-    UsageError when `path` cannot be read and RecipeError with all problems of its content.
+    its files exist. Raises UsageError when `path` cannot be read and RecipeError with all problems of its
+    content.
     """
     path = Path(path)
     text = read_text(path, "recipe")
-    recipe = parse(
+    return parse(
         text,
         sets,
         where=str(path),
@@ -98,7 +96,6 @@ def load(
         files=files,
         code=True,
     )
-    return replace(recipe, allow_loss=allow_loss)
 
 
 def parse(

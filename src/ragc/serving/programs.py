@@ -17,7 +17,6 @@ from ragc.core.digest import digest
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter
-from ragc.programs.flow import END
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings
 from ragc.store.call_store import CallStore
@@ -135,16 +134,12 @@ def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedPro
 
 
 def _streamed(opened: OpenProgram) -> list[Any]:
-    """Returns the typed calls whose output `answer` is the program's answer, and which are made once a
-    question.
-
-    Calls after which others may follow write drafts, which are not shown.
+    """Returns the typed calls whose output `answer` is the program's answer; calls that write drafts are not
+    shown.
     """
     predictors = dict(opened.program.named_predictors())
-    writers = {name for name, call in predictors.items() if "answer" in call.signature.output_fields}
-    steps = [step for step in opened.task.method.flow if {step.source, step.target} & writers]
-    if not steps:
-        return [predictors[name] for name in writers] if len(predictors) == 1 else []
-    drafts = {step.source for step in steps if step.target != END}
-    repeated = {step.target for step in steps if step.each}
-    return [predictors[name] for name in sorted(writers - drafts - repeated)]
+    writers = opened.task.method.writers
+    if writers is None:
+        writers = tuple(predictors) if len(predictors) == 1 else ()
+    called = [predictors[name] for name in writers if name in predictors]
+    return [call for call in called if "answer" in call.signature.output_fields]
