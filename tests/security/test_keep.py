@@ -24,16 +24,16 @@ from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.examples import thorough
-from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
 from tests.processes import environment_of
+from tests.support.server import MODEL, ScriptedServer, serving, word_of_prompt
 
 NOT_KEPT = ("study.keep=false",)
-SERVED = """
+SERVED = f"""
 [targets.main]
 kind = "vllm"
-model = "echo"
-base_url = "http://127.0.0.1:%d/v1"
+model = "{MODEL}"
+base_url = "%s"
 """
 
 
@@ -48,8 +48,8 @@ def run(folder: Path) -> Run:
 
 
 @pytest.fixture
-def server() -> Iterator[Loopback]:
-    with loopback() as endpoint:
+def server() -> Iterator[ScriptedServer]:
+    with serving(word_of_prompt) as endpoint:
         yield endpoint
 
 
@@ -133,7 +133,7 @@ def test_the_key_survives_being_written() -> None:
 
 
 @thorough
-def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, server: Loopback) -> None:
+def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, server: ScriptedServer) -> None:
     served(folder, server)
     home = folder / "home"
     for args in (
@@ -149,11 +149,11 @@ def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, serve
     assert [path.name for path in (home / "studies").iterdir() if path.is_dir()] == []
 
 
-def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
+def test_an_interrupt_leaves_nothing(folder: Path, server: ScriptedServer) -> None:
     served(folder, server)
     args = ("compile", "recipe.toml", "--out", "out", "--set", "study.keep=false")
     job = processes.start(command(*args), cwd=folder, environment=environment_of(folder))
-    while len(server.request_keys) < 40 and job.poll() is None:
+    while len(server.requests) < 40 and job.poll() is None:
         time.sleep(0.01)
     job.send_signal(signal.SIGINT)
     _, error = job.communicate(timeout=60)
@@ -163,9 +163,9 @@ def test_an_interrupt_leaves_nothing(folder: Path, server: Loopback) -> None:
     assert holding(folder / "home", b"What colour") == []
 
 
-def served(folder: Path, server: Loopback) -> None:
+def served(folder: Path, server: ScriptedServer) -> None:
     """Let the recipe of `folder` ask `server`."""
-    text = RECIPE.partition("[targets.main]")[0] + SERVED % server.port
+    text = RECIPE.partition("[targets.main]")[0] + SERVED % server.url
     (folder / "recipe.toml").write_text(text, "utf-8")
 
 

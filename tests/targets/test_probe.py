@@ -18,8 +18,8 @@ from ragc.recipe import parse
 from ragc.targets.base import Capability, Target
 from ragc.targets.probe import ProbeResult, load_or_probe, probe
 from tests.support.recipes import recipe_toml, vllm
-from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, fitting, serving
+from tests.support.server import MODEL, Answer, Asked, build_answer, failing, fitting, serving
+from tests.support.targets import KINDS, Waits, finished, target_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 

@@ -7,9 +7,8 @@ from collections import Counter
 
 import pytest
 
-from ragc.errors import TargetUnavailable
-from tests.targets.fault_clients import KINDS, QUESTIONS, Waits, right, scored
-from tests.targets.fault_server import Answer, Asked, FaultServer, serving
+from tests.support.server import Answer, Asked, ScriptedServer, serving
+from tests.support.targets import KINDS, QUESTIONS, right, scored
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -26,7 +25,7 @@ class Restart:
         self.looks = looks
         self.dying, self.dead = threading.Event(), threading.Event()
         self.waits = 0
-        self.server: FaultServer | None = None
+        self.server: ScriptedServer | None = None
 
     def script(self, request: Asked) -> Answer:
         if request.number >= BEFORE and not self.dead.is_set():
@@ -65,25 +64,3 @@ def test_every_question_gets_its_answer_and_none_is_sent_again_once_answered(kin
     assert len(answered) == len(ASKED)
     assert max(times.values()) == 2
     assert restart.waits >= 20
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_stays_away_is_an_error_when_the_wait_for_it_is_over(kind: str) -> None:
-    restart = Restart(looks=None)
-    with serving(restart.script) as server:
-        restart.server = server
-        killer = threading.Thread(target=restart.kill)
-        killer.start()
-        with pytest.raises(TargetUnavailable, match="for it to come back"):
-            scored(kind, server, ASKED, flying=FLYING, waits=restart.wait, restart_s=20.0)
-        killer.join()
-        assert set(Counter(server.answered).values()) == {1}
-
-
-def test_a_server_that_is_not_there_at_the_start_is_not_waited_for() -> None:
-    waits = Waits()
-    with serving(right) as server:
-        server.close()
-        with pytest.raises(TargetUnavailable, match="start the server or correct base_url"):
-            scored("vllm", server, waits=waits)
-    assert waits.slept == []

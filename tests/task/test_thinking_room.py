@@ -33,7 +33,7 @@ from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows
-from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
+from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 
 THOUGHT = 200
 RECIPE = """
@@ -67,13 +67,13 @@ def thinking(request: Asked) -> Answer:
 
 
 @pytest.fixture
-def server() -> Iterator[FaultServer]:
+def server() -> Iterator[ScriptedServer]:
     with serving(thinking) as running:
         yield running
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     rows = [
         {"id": f"q{n}", "question": f"What is item {n:02}?", "answers": [f"a{n:02}"], "gold_ids": []}
@@ -86,7 +86,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer)
     return tmp_path
 
 
-def measure(folder: Path, server: FaultServer, tokens: int) -> None:
+def measure(folder: Path, server: ScriptedServer, tokens: int) -> None:
     """Leaves what the doctor would have measured."""
     file = probe_file(f"{MODEL}@{server.url}", MODEL, folder / "home" / "probes")
     _write(file, ProbeResult(frozenset(), thinking=tokens))
@@ -96,11 +96,13 @@ def compiled(folder: Path, *sets: str, **how: Any) -> Any:
     return compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", **how)
 
 
-def limits(server: FaultServer) -> set[int]:
+def limits(server: ScriptedServer) -> set[int]:
     return {body["max_tokens"] for body in server.bodies}
 
 
-def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
+def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(
+    folder: Path, server: ScriptedServer
+) -> None:
     measure(folder, server, 300)
     with pytest.raises(RagcError, match="budget"):
         compiled(folder, "budget.lm_calls=3")
@@ -137,7 +139,7 @@ def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
     assert result.verdict == again.verdict
 
 
-def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, server: FaultServer) -> None:
+def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, server: ScriptedServer) -> None:
     recipe = recipes.load(folder / "recipe.toml")
     with pytest.raises(ZeroDivisionError), compiling.prepare(recipe, folder / "out"):
         raise ZeroDivisionError
@@ -169,7 +171,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert f"has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts" in capsys.readouterr().out
 
 
-def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: FaultServer) -> None:
+def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: ScriptedServer) -> None:
     result: Any = None
     try:
         result = compiled(folder, "budget.tokens=20000")
@@ -194,7 +196,7 @@ def test_prompts_leave_the_room_free(folder: Path) -> None:
     assert not reads(2000)
 
 
-def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: FaultServer) -> None:
+def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: ScriptedServer) -> None:
     measure(folder, server, 300)
     compiled(folder)
     program = derive_export(load(folder / "out"))
@@ -210,7 +212,7 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     assert graph["prompts"][prompt.name]["thinking_tokens"] == 1536
 
 
-def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultServer) -> None:
+def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: ScriptedServer) -> None:
     text = (folder / "recipe.toml").read_text()
     text = text.replace('knobs = ["wording"]', "knobs = []").replace("trials = 2", "trials = 3")
     text = text.replace('thinking_tokens = "auto"', 'reasoning_effort = "low"')
@@ -295,7 +297,7 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
 
 
-def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: FaultServer) -> None:
+def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: ScriptedServer) -> None:
     sets = ('search.efforts.main=["low", "high"]', "search.knobs=[]", "search.trials=3")
     low = (*sets, 'targets.main.options={ reasoning_effort = "low" }')
     recipe = recipes.load(folder / "recipe.toml", low)
