@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.hybrid.source import HybridSource, fuse_ranks, fuse_shares
-from ragc.errors import SourceError, UsageError
+from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
 
@@ -128,25 +126,6 @@ def test_sources_are_asked_for_no_more_than_their_part() -> None:
     assert names(search(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
     assert (dense.depths, sparse.depths) == ([5, 5, 3], [2, 5, 3])
     assert search(HybridSource(dense, sparse), k=0) == ()
-
-
-def test_a_source_that_fails_fails_the_search() -> None:
-    class Down(FixedSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            raise SourceError("the index is gone")
-
-    with pytest.raises(SourceError, match="gone"):
-        search(HybridSource(FixedSource(ranked("ab")), Down(())))
-
-
-def test_real_sources_are_cut_and_sampled_together() -> None:
-    passages = [Passage(f"p{n}", "", f"number {n} and words. " * 12) for n in range(6)]
-    source = HybridSource(Bm25Source(passages), Bm25Source(passages, b=0.1))
-    cut = source.rechunk(16, 0.0)
-    assert all(hit.passage.parent == "p3" for hit in search(cut, "number 3", 2))
-    assert cut.sample(4, seed="s") == Bm25Source(passages).rechunk(16, 0.0).sample(4, seed="s")
-    assert cut.fingerprint == source.rechunk(16, 0.0).fingerprint != source.fingerprint
-    assert copy.deepcopy([source])[0] is source
 
 
 def test_the_fingerprint_follows_the_settings_that_matter() -> None:
