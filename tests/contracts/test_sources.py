@@ -132,6 +132,7 @@ ROWS = {
         lambda passages, folder: FunctionSource(lambda query, k: list(passages)[: max(k, 0)]),
         lambda folder: FunctionSource(lambda query, k: 1 / 0),
         corpus=False,
+        finds_all=True,
     ),
     "reranked": Row(
         lambda passages, folder: RerankedSource(Bm25Source(passages), Bm25Reranker()),

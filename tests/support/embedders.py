@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ragc.corpora.embed.base import Vectors
+
 
 class WordEmbedder:
     """An embedder with two vectors: one for texts that hold one of `words`, another for all others."""
@@ -36,7 +38,7 @@ class HashedWords:
         self.inputs: list[str] = []
         self._lock = Lock()
 
-    def embed(self, texts: Sequence[str]) -> Any:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
             self.inputs += texts
         sums = [np.sum([_direction(word) for word in ["", *text.lower().split()]], axis=0) for text in texts]
@@ -45,5 +47,5 @@ class HashedWords:
 
 
 def _direction(word: str) -> Any:
-    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
+    seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:8])
     return np.random.default_rng(seed).standard_normal(HashedWords.dimensions).astype(np.float32)

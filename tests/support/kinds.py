@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from ragc.core.counters import Counters, counting
 from ragc.corpora import SOURCES
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.embed import EMBEDDERS
+from ragc.corpora.embed.base import Embedder
+from ragc.corpora.embed.onnx import OnnxEmbedder
+from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.corpora.rerank import RERANKERS
+from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.bm25 import Bm25Reranker
+from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder
+from ragc.corpora.rerank.embedding import EmbedReranker
 from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.dense.source import DenseSource
@@ -28,11 +35,12 @@ from ragc.task.base import prepare
 from ragc.testing import FailingSource, ScriptedTarget
 
 __all__ = [
-    "SOURCES", "TARGETS", "Bm25Reranker", "Bm25Source", "CallStore", "ChatRequest", "Counters",
-    "DataError", "DenseSource", "FailingSource", "FunctionSource", "Gateway", "GivenSource", "Hit",
-    "HybridSource", "Message", "Passage", "Question", "RecordedSource", "Recorder", "Reply",
-    "RerankedSource", "Runtime", "Sampling", "ScriptedTarget", "Source", "SourceError", "Target",
-    "TargetError", "TargetSpec", "TargetUnavailable", "TitleSource", "TokenLogprob", "UnknownName",
-    "Usage", "UsageError", "WebResult", "WebSource", "build", "counting", "current_question", "parse",
-    "parts_of", "prepare",
+    "EMBEDDERS", "RERANKERS", "SOURCES", "TARGETS", "Bm25Reranker", "Bm25Source", "CallStore",
+    "ChatRequest", "Counters", "DataError", "DenseSource", "EmbedReranker", "Embedder", "FailingSource",
+    "FunctionSource", "Gateway", "GivenSource", "Hit", "HybridSource", "Message", "OnnxCrossEncoder",
+    "OnnxEmbedder", "Passage", "Question", "RecordedSource", "Recorder", "Reply", "RerankedSource",
+    "Reranker", "Runtime", "Sampling", "ScriptedTarget", "SentenceTransformersEmbedder", "Source",
+    "SourceError", "Target", "TargetError", "TargetSpec", "TargetUnavailable", "TitleSource",
+    "TokenLogprob", "UnknownName", "Usage", "UsageError", "WebResult", "WebSource", "build", "counting",
+    "current_question", "parse", "parts_of", "prepare",
 ]  # fmt: skip
