@@ -47,9 +47,6 @@ PEERS: Mapping[str, ExternalOptimizer] = {
     "random": ExternalOptimizer(
         "BootstrapFewShotWithRandomSearch", "random_search", "knobs and instructions"
     ),
-    "reanchor": ExternalOptimizer(
-        "ReAnchor", "reanchor", "instructions, demonstrations, switches and choices"
-    ),
 }
 """The external optimizers by their name in `search.optimizer`."""
 
@@ -58,10 +55,10 @@ PEERS: Mapping[str, ExternalOptimizer] = {
 class ExternalResult:
     """The result of an external optimizer: knobs, and instructions and demonstrations by predictor.
 
-    `trials` are the means of the first objective (more is better) of every fully scored program, in order,
-    the baseline's first. They are on dev, for ReAnchor on train, and empty if the budget did not last for the
-    baseline. `notes` are sentences for people. `counters` are the cost of the search, replayed calls included
-    (`Counters.invariant`). `ended` says why the search ended early, "" if it did not.
+    `trials` are the means on dev of the first objective (more is better) of every fully scored program, in
+    order, the baseline's first; empty if the budget did not last for the baseline. `notes` are sentences for
+    people. `counters` are the cost of the search, replayed calls included (`Counters.invariant`). `ended`
+    says why the search ended early, "" if it did not.
     """
 
     name: str
@@ -145,10 +142,6 @@ def check(name: str, task: Task) -> None:
         from ragc.optimizers.external.random_search import max_shown_demos
 
         max_shown_demos(task)
-    elif name == "reanchor":
-        from ragc.optimizers.external.reanchor import settings_most
-
-        settings_most(task)
 
 
 async def _search(

@@ -39,7 +39,7 @@ from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.candidates.space import Candidate, search_space
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
+from ragc.optimizers.search.directory import kept_rooms, write_rooms
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
@@ -152,11 +152,8 @@ class Objective:
             folder.claim(recipe, file)
         self.path = folder.path if folder else None
         ledger = FileLedger(folder.path / "charges.jsonl" if folder else None, recipe.budget)
-        grouped = folder is None or draws_groups(folder.path)
         rooms = kept_rooms(folder.path, targets or recipe.targets) if folder else {}
-        self.task: Task = prepare(
-            recipe, store=store, ledger=ledger, targets=targets, grouped=grouped, rooms=rooms
-        )
+        self.task: Task = prepare(recipe, store=store, ledger=ledger, targets=targets, rooms=rooms)
         if folder:
             write_rooms(folder.path, rooms_of(self.task.runtime.targets))
         check_prompts(self.task)

@@ -15,18 +15,14 @@ from ragc.core.digest import canonical, digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
-from ragc.optimizers.search.portfolio import PROGRESS
 from ragc.optimizers.search.storage import delete, difference, study_directory
-from ragc.recipe import Budget, Recipe
-from ragc.store.call_store import refuse_shared
+from ragc.recipe import Recipe
 from ragc.task.run import keeping_state, lock_state
-from ragc.task.shared_budget import SharedLedger
 from ragc.task.study_address import (
     MARK,
     read_address,
     recipe_in,
     storage_address,
-    store_address,
     write_address,
 )
 
@@ -35,7 +31,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{STUDY_FILE}*", "study.log",
-    "charges.jsonl", "trials.json", "best", PROGRESS, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "charges.jsonl", "trials.json", "best", f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
     "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
@@ -44,9 +40,6 @@ FOLD = "fold-"
 
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
-
-GROUPED = "groups"
-"""The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
 
 
 THINKING, UNDECIDED = "thinking", "undecided"
@@ -89,11 +82,6 @@ def fold_number(directory: Path) -> int:
     return int(entry) if entry.isdecimal() else 0
 
 
-def draws_groups(directory: Path) -> bool:
-    """Returns whether the splits of the study in `directory` keep groups whole; older studies do not."""
-    return read_address(directory).get("splits") == GROUPED
-
-
 @contextmanager
 def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
     """Locks and yields the study's directory. On resume a recipe with another identity is refused.
@@ -108,8 +96,6 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     included. Raises UsageError.
     """
     keep = recipe.study.keep
-    if not keep:
-        refuse_shared()
     if resume and not keep:
         raise UsageError(
             "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
@@ -146,7 +132,7 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
-        begun = {"splits": GROUPED, THINKING: UNDECIDED}
+        begun = {THINKING: UNDECIDED}
     elif again and not epoch:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
@@ -248,18 +234,13 @@ def _change(directory: Path, recipe: Recipe) -> str:
 
 
 def delete_address(directory: Path) -> None:
-    """Deletes the study in `directory` from its servers, if they are reachable; calls stay in the store."""
+    """Deletes the study in `directory` from its database, if that can be reached."""
     with suppress(StoreError, UsageError, OSError):
         name = read_address(directory).get("name")
         if not name:
             return
-        spec = recipe_in(directory).study
-        if storage := storage_address(spec):
+        if storage := storage_address(recipe_in(directory).study):
             delete(storage, name)
-        if spec.workers and (store := store_address(spec)):
-            ledger = SharedLedger(store, name, Budget())
-            ledger.forget()
-            ledger.close()
 
 
 def clear(directory: Path) -> None:

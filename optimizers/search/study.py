@@ -154,8 +154,6 @@ class Study:
                 looks = self.looks.next(proposals, planned=planned, left=left)
                 await self._best.keep(self.trials, looks.fitted)
                 if not looks.new and not looks.resumed:
-                    if self.looks.ended:
-                        self.progress.note(self.looks.ended)
                     break
                 await self._run_batch(await schedule.start(looks.new, self.trials), looks.resumed)
             await self._complete_leader()

@@ -270,7 +270,7 @@ def test_opening_looks_for_the_model_once_and_sends_no_completion(kind: str) -> 
 @kinds
 def test_a_server_that_is_gone_is_unavailable(kind: str) -> None:
     with serving(in_order(LIMA)) as server:
-        target = target_of(kind, server.url, Waits(), tries=2, restart_s=0.0)
+        target = target_of(kind, server.url, Waits(), tries=2)
 
         async def go() -> None:
             await target.open()

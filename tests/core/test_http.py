@@ -13,7 +13,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from ragc.core.http.pool import Pool, Response, never_connected
+from ragc.core.http import Pool, Response, never_connected
 from tests.support.loopback import Loopback
 
 
@@ -123,7 +123,7 @@ DROPPED = """
 import gc, sys, threading
 import httpx
 from ragc.core import event_loop as loop
-from ragc.core.http.pool import Pool
+from ragc.core.http import Pool
 
 pool = Pool(httpx.URL(sys.argv[1]), httpx.Timeout(5), 2, dict)
 loop.run(pool.send("POST", "/chat/completions", b"{}"))

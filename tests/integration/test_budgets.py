@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.budgets import context_of, run
 from tests.processes import PATH
+from tests.support.budget_runs import context_of, run
 from tests.support.priced_provider import PricedProvider
 
 pytestmark = pytest.mark.integration

@@ -11,10 +11,10 @@ from typing import cast
 
 import pytest
 
+from ragc import doctor
 from ragc import recipe as recipes
 from ragc.compiled.base import load
-from ragc.doctor import machine
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.integrations.optuna_objective import study
 from ragc.optimizers.search.storage import study_directory
@@ -106,22 +106,6 @@ def test_there_is_nothing_to_resume(run: Run, folder: Path) -> None:
         run(resume=True, sets=NOT_KEPT)
 
 
-@pytest.mark.parametrize("key", ["store", "storage", "workers"])
-def test_what_is_shared_is_kept_so_both_at_once_are_refused(key: str) -> None:
-    address = {"store": "redis://h:1/0", "storage": "postgresql://h/d", "workers": "ray"}[key]
-    with pytest.raises(RecipeError, match=rf"study\.{key} shares what a study keeps, and keep = false"):
-        recipes.parse(f'{RECIPE}[study]\nkeep = false\n{key} = "{address}"\n', files=False)
-
-
-@pytest.mark.parametrize("variable", ["RAGC_STORE", "RAGC_STORAGE"])
-def test_a_server_in_the_environment_is_refused_too(
-    variable: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, "redis://127.0.0.1:9/0")
-    with pytest.raises(UsageError, match=f"unset {variable}"):
-        run(sets=NOT_KEPT)
-
-
 def test_an_optuna_study_on_disk_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"study\.keep = false"):
         study(recipes.load(folder / "recipe.toml", NOT_KEPT))
@@ -175,7 +159,7 @@ def command(*args: str) -> list[str]:
 
 def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
     def describe_home() -> str:
-        return next(check.found for check in machine.examine() if check.id == "kept")
+        return next(check.found for check in doctor.examine_machine() if check.id == "kept")
 
     home = folder / "home"
     assert describe_home().startswith(f"{home}: ")

@@ -35,8 +35,8 @@ class Answer:
     """What is sent back, and how that ends.
 
     `reset` breaks the connection off after `sent` bytes of the body, `stall` falls silent there; with `sent`
-    below 0 not even the head is sent. `endless` is sent again and again behind that, until nobody listens.
-    With `raw`, the body is the whole of what is sent, head and all, and the connection is closed after it.
+    below 0 not even the head is sent. With `raw`, the body is the whole of what is sent, head and all, and
+    the connection is closed after it.
     """
 
     body: bytes = b""
@@ -46,7 +46,6 @@ class Answer:
     ending: Literal["whole", "reset", "stall"] = "whole"
     sent: int = -1
     raw: bool = False
-    endless: bytes = b""
 
 
 Script = Callable[[Asked], Answer | Awaitable[Answer]]
@@ -198,7 +197,7 @@ class ScriptedServer:
         self.visits: list[Visit] = []
         self.pages: dict[str, Page] = {"": Answer(b"{}", 404)}
         self.context = 32768
-        self.port = self.poured = 0
+        self.port = 0
         self._gathered = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
@@ -308,7 +307,6 @@ class ScriptedServer:
     async def _send(self, writer: asyncio.StreamWriter, answer: Answer, *, bodiless: bool = False) -> bool:
         if answer.raw:
             writer.write(answer.body)
-            await self._endlessly(writer, answer.endless)
             writer.close()
             await writer.wait_closed()
             return False
@@ -327,14 +325,6 @@ class ScriptedServer:
             # Let what was sent arrive first: a reset may overtake it.
             await asyncio.sleep(0.01)
         return answer.ending == "whole"
-
-    async def _endlessly(self, writer: asyncio.StreamWriter, part: bytes) -> None:
-        """Send `part` until the other side has gone; `poured` counts the bytes."""
-        await writer.drain()
-        while part:
-            writer.write(part)
-            await writer.drain()
-            self.poured += len(part)
 
 
 def no_completion(request: Asked) -> Answer:

@@ -123,7 +123,6 @@ def open_compiled(
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     keys = recipe.set_keys(how.sets)
-    other_data = any(key[0] == "data" for key in keys)
     changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
     rooms = recorded_rooms(compiled.provenance)
     task = prepare(
@@ -131,7 +130,6 @@ def open_compiled(
         store=store,
         questions=questions,
         targets=targets,
-        grouped=other_data or "groups" in compiled.provenance,
         rooms={
             name: thinking
             for name, thinking in rooms.items()

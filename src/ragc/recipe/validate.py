@@ -278,10 +278,9 @@ class _Reader:
 
     def _study(self) -> StudySpec:
         study = self.tables.study
-        for key in ("storage", "store", "workers"):
-            if getattr(study, key) and not study.keep:
-                text = f"study.{key} shares what a study keeps, and keep = false keeps nothing; leave one out"
-                self.problems.add(("study", key), text)
+        if study.storage and not study.keep:
+            text = "study.storage shares what a study keeps, and keep = false keeps nothing; leave one out"
+            self.problems.add(("study", "storage"), text)
         return study
 
     def _check_needs(self, methods: Methods) -> None:

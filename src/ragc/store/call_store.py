@@ -2,13 +2,12 @@
 
 Keys are SHA-256 digests, values JSON texts. Nothing is pickled, and failures are not stored. Every row
 carries a digest of its key and text; a damaged row is ignored and its request sent again. A backend stores
-the rows: files on one machine (`disk`), or Redis for several machines (`redis`).
+the rows in files (`disk`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -16,16 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ragc.core.home import cache_home
-from ragc.errors import UsageError
-from ragc.store.disk import Audit, DiskBackend
+from ragc.store.disk import DiskBackend
 
 T = TypeVar("T")
-
-STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
-"""Environment variables for complete addresses, passwords included: of this store, of Optuna's storage."""
-
-ADDRESSES = ("redis://", "rediss://", "unix://")
-"""Prefixes of the address of a store that is not a folder."""
 
 
 class Backend(Protocol):
@@ -59,8 +51,8 @@ class Backend(Protocol):
         """Holds the lock of `key` while its text is made; yields one that another process stored, or None."""
         ...
 
-    def audit(self, step: Callable[[int], None]) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
+    def check(self) -> None:
+        """Raises StoreError for a damaged database."""
         ...
 
     def close(self) -> None:
@@ -85,25 +77,6 @@ class CallStore:
         self._memory: dict[str, str] = {}
         self._flying: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
         self._backend = DiskBackend(directory) if directory is not None else backend
-
-    @classmethod
-    def at(cls, address: str, directory: Path) -> CallStore:
-        """Returns the store at `address`, such as `redis://host:6379/0`; in `directory` when `address` is
-        empty.
-
-        Raises UsageError for any other kind of address, StoreError when the store cannot be opened.
-        """
-        if not address:
-            return cls(directory)
-        if not address.startswith(ADDRESSES):
-            kind = address.partition("://")[0] if "://" in address else "none of them"
-            raise UsageError(
-                f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
-                f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."
-            )
-        from ragc.store.redis import RedisBackend
-
-        return cls(None, backend=RedisBackend(address))
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -233,9 +206,10 @@ class CallStore:
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
 
-    def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
-        return Audit(0, 0) if self._backend is None else self._backend.audit(step)
+    def check(self) -> None:
+        """Raises StoreError for a damaged database."""
+        if self._backend is not None:
+            self._backend.check()
 
     def close(self) -> None:
         """Closes the backend; the store can no longer be used."""
@@ -243,23 +217,9 @@ class CallStore:
             self._backend.close()
 
 
-def open_store(address: str = "", *, keep: bool = True) -> CallStore:
-    """Opens the user's call store: on the server named by RAGC_STORE or `address`, else in a folder.
+def open_store(*, keep: bool = True) -> CallStore:
+    """Opens the user's call store; without `keep` one in memory only, without a size limit.
 
-    Without `keep` the store is in memory only, without a size limit. Raises UsageError for an unusable
-    address, StoreError if the store cannot be opened.
+    Raises StoreError if the store cannot be opened.
     """
-    if not keep:
-        refuse_shared()
-        return CallStore(None, memory=sys.maxsize)
-    return CallStore.at(os.environ.get(STORE_ENV) or address, cache_home() / "store")
-
-
-def refuse_shared() -> None:
-    """Raises UsageError if a study with `keep = false` would store its state on a server."""
-    for variable in (STORAGE_ENV, STORE_ENV):
-        if os.environ.get(variable):
-            raise UsageError(
-                f"study.keep = false keeps nothing, and {variable} names a server that would keep it; unset "
-                f"{variable}, or leave study.keep out."
-            )
+    return CallStore(cache_home() / "store") if keep else CallStore(None, memory=sys.maxsize)

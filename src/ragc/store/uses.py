@@ -27,7 +27,7 @@ from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
 from ragc.core.home import make_private, narrow, state_home
 from ragc.errors import StoreError
-from ragc.store.question_marks import DIGITS, marks_to_search, marks_to_store
+from ragc.store.question_marks import DIGITS, mark
 
 Role = Literal["train", "dev", "test"]
 
@@ -55,9 +55,8 @@ class QuestionSet:
     @classmethod
     def of(cls, texts: Iterable[str]) -> QuestionSet:
         """Returns the set of the questions with these `texts`; questions with the same mark are one."""
-        by_mark = {marks[0]: marks for marks in map(marks_to_store, texts)}
-        every = sorted({mark for marks in by_mark.values() for mark in marks})
-        return cls(digest(["ragc.questions/2", sorted(by_mark)])[:32], len(by_mark), "".join(every))
+        marks = sorted(set(map(mark, texts)))
+        return cls(digest(["ragc.questions", marks])[:32], len(marks), "".join(marks))
 
     @property
     def unmarked(self) -> QuestionSet:
@@ -85,8 +84,6 @@ class Use:
     """A use of `questions`: their role, and the work that used them, such as "compile" or "eval".
 
     `recipe` is the digest of its recipe, and `programs` those of the programs whose scores were shown.
-    `replies` has digests of the replies of each program, joined, by the digest of the program; it is empty in
-    lines of earlier versions.
     """
 
     role: Role
@@ -94,7 +91,6 @@ class Use:
     questions: QuestionSet
     recipe: str = ""
     programs: frozenset[str] = frozenset()
-    replies: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +113,12 @@ class QuestionIndex:
         self.questions = QuestionSet.of(texts)
         self._positions: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
-            for mark in marks_to_search(text):
-                self._positions.setdefault(mark, []).append(position)
+            self._positions.setdefault(mark(text), []).append(position)
         self._all = frozenset(range(len(texts)))
 
     def positions_in(self, marks: Iterable[str]) -> frozenset[int]:
         """Returns the positions of the texts that have any of `marks`."""
-        known = self._positions
-        return frozenset(position for mark in marks if mark in known for position in known[mark])
+        return frozenset(position for one in marks for position in self._positions.get(one, ()))
 
     def positions_of(self, questions: QuestionSet) -> frozenset[int]:
         """Returns the positions of the texts that are in the set `questions`."""
@@ -227,8 +221,7 @@ def _with_marks(use: Use, marks: Mapping[str, str]) -> Use:
 
 
 def _key(use: Use) -> tuple[object, ...]:
-    replies = tuple(sorted(use.replies.items()))
-    return use.role, use.work, use.recipe, use.questions.digest, use.programs, replies
+    return use.role, use.work, use.recipe, use.questions.digest, use.programs
 
 
 def _line(use: Use, *, marks: bool) -> bytes:
@@ -239,7 +232,6 @@ def _line(use: Use, *, marks: bool) -> bytes:
         "work": use.work,
         "recipe": use.recipe,
         "programs": sorted(use.programs),
-        **({"replies": dict(sorted(use.replies.items()))} if use.replies else {}),
         "questions": questions.digest,
         "n": questions.n,
         "kept": bool(questions.marks),
@@ -271,8 +263,7 @@ def _parse(line: bytes) -> tuple[Use, bool] | None:
         questions = QuestionSet(str(row["questions"]), int(row["n"]), str(row["marks"]))
         programs = frozenset(map(str, row["programs"]))
         role = cast(Role, row["role"])
-        replies = {str(program): str(content) for program, content in row.get("replies", {}).items()}
-        use = Use(role, str(row["work"]), questions, str(row["recipe"]), programs, replies)
+        use = Use(role, str(row["work"]), questions, str(row["recipe"]), programs)
         return use, row["kept"] is True
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -215,7 +215,6 @@ def prepare(
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
     answering: bool = True,
-    grouped: bool = True,
     rooms: Mapping[str, int] | None = None,
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
@@ -223,17 +222,17 @@ def prepare(
     `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
     empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
     recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine. `grouped` False draws splits without groups, as older
-    versions did. `rooms` are the tokens for thoughts that targets had before, by name; others are decided
-    here. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    of what targets and metrics need on this machine. `rooms` are the tokens for thoughts that targets had
+    before, by name; others are decided here. Raises RecipeError with everything that this machine lacks,
+    DataError and UsageError.
     """
-    store = store or open_store(recipe.study.store, keep=recipe.study.keep)
+    store = store or open_store(keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     if questions:
         from ragc.task.data import RecipeData
 
-        data: RecipePassages = RecipeData(recipe, progress, grouped=grouped)
+        data: RecipePassages = RecipeData(recipe, progress)
     else:
         data = RecipePassages(recipe, progress)
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
@@ -312,7 +311,7 @@ def _check_train(task: Task, *, questions: bool) -> None:
             demo_kinds(task.recipe, chosen.build(task.runtime, fixed_knobs(task.recipe, chosen)))
         if set(search.demo_kinds) - {CROSS} and lacking:
             raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
-    if search.instructions and OWN_OPTIMIZER in search.optimizer and lacking:
+    if search.instructions and search.optimizer == OWN_OPTIMIZER and lacking:
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )

@@ -183,14 +183,9 @@ def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
     assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
 
 
-@pytest.mark.parametrize(
-    "sets", [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.workers=ray",)]
-)
-def test_what_cannot_be_repeated_for_each_fold_is_refused(
-    run: Run, tmp_path: Path, sets: tuple[str, ...]
-) -> None:
-    with pytest.raises(UsageError, match="one optimizer in one process"):
-        prepare(recipes.load(tmp_path / "recipe.toml", sets))
+def test_folds_in_a_database_are_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="state in a file"):
+        prepare(recipes.load(tmp_path / "recipe.toml", ["study.storage=postgresql://h/d"]))
 
 
 def test_many_questions_ask_for_splits(tmp_path: Path) -> None:

@@ -374,7 +374,7 @@ def test_verify_measures_nothing_without_test_questions_or_without_a_budget(fold
 
 
 def test_write_leaves_the_same_bytes_whatever_the_run_took(folder: Path) -> None:
-    slow = Cost(10, 2, 3000, 0.5, 60.0, {"prefix_tokens": 7.0})
+    slow = Cost(10, 2, 3000, 0.5, 60.0)
     with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
         *_, selected = event_loop.run(first_passes(prepared))
         verified = event_loop.run(verify(prepared, selected))

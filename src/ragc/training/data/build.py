@@ -28,7 +28,7 @@ from ragc.core.extras import __version__
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
-from ragc.optimizers.grids.card import describe_model, origin_of
+from ragc.optimizers.grids.provenance import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
