@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.corpora import SOURCES
 from ragc.corpora.embed import EMBEDDERS
@@ -42,5 +43,5 @@ __all__ = [
     "Reranker", "Runtime", "Sampling", "ScriptedTarget", "SentenceTransformersEmbedder", "Source",
     "SourceError", "Target", "TargetError", "TargetSpec", "TargetUnavailable", "TitleSource",
     "TokenLogprob", "UnknownName", "Usage", "UsageError", "WebResult", "WebSource", "build", "counting",
-    "current_question", "parse", "parts_of", "prepare",
+    "current_question", "event_loop", "parse", "parts_of", "prepare",
 ]  # fmt: skip
