@@ -67,10 +67,8 @@ from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
     epoch_of,
     forget_earlier,
-    kept_rooms,
     open_directory,
     write_fold_number,
-    write_rooms,
 )
 from ragc.optimizers.search.storage import (
     close_study,
@@ -83,7 +81,6 @@ from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore
 from ragc.store.looks import Look
 from ragc.targets.base import Target
-from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_until
@@ -335,10 +332,8 @@ def prepare(
             store=store,
             targets=targets,
             progress=progress,
-            rooms=kept_rooms(directory, targets or recipe.targets),
         )
         with opened as run:
-            write_rooms(directory, rooms_of(run.task.runtime.targets))
             run.task.runtime.gateway.epoch = epoch_of(directory)
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)

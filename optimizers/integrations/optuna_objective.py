@@ -39,7 +39,6 @@ from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.candidates.space import Candidate, search_space
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.directory import kept_rooms, write_rooms
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
@@ -47,7 +46,6 @@ from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, evaluate, failures_of, groups_of
 from ragc.task.base import Task, inputs_of, prepare
 from ragc.task.budget import FileLedger, budget_error
@@ -152,10 +150,7 @@ class Objective:
             folder.claim(recipe, file)
         self.path = folder.path if folder else None
         ledger = FileLedger(folder.path / "charges.jsonl" if folder else None, recipe.budget)
-        rooms = kept_rooms(folder.path, targets or recipe.targets) if folder else {}
-        self.task: Task = prepare(recipe, store=store, ledger=ledger, targets=targets, rooms=rooms)
-        if folder:
-            write_rooms(folder.path, rooms_of(self.task.runtime.targets))
+        self.task: Task = prepare(recipe, store=store, ledger=ledger, targets=targets)
         check_prompts(self.task)
         if problem := contamination.record(self.task, "objective"):
             log.warning(problem)

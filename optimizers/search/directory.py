@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
 from ragc.core import event_loop, inputs, outputs
-from ragc.core.digest import canonical, digest
+from ragc.core.digest import digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
@@ -40,30 +39,6 @@ FOLD = "fold-"
 
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
-
-
-THINKING, UNDECIDED = "thinking", "undecided"
-"""The entry with the rooms for thoughts of a study's targets, and its value until they are decided. Studies
-whose targets have none, and those from before there were any, have no such entry.
-"""
-
-
-def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
-    """Returns the tokens for thoughts of the targets `names` with which the study in `directory` began.
-
-    Empty until they are decided. Raises ArtefactError if the study's file is damaged.
-    """
-    entry = read_address(directory).get(THINKING, "{}")
-    if entry == UNDECIDED:
-        return {}
-    held: dict[str, int] = json.loads(entry)
-    return {name: held.get(name, 0) for name in names}
-
-
-def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
-    """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
-    if read_address(directory).get(THINKING) == UNDECIDED:
-        write_address(directory, thinking=canonical(rooms) if rooms else "")
 
 
 def fold_directory(directory: Path, number: int) -> Path:
@@ -127,12 +102,11 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
 def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
     """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
     text = recipe.to_toml()
-    written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
+    written, epoch = directory / "recipe.toml", epoch_of(directory)
     if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
-        begun = {THINKING: UNDECIDED}
     elif again and not epoch:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
@@ -146,10 +120,9 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     with keeping_state(out, directory, "study"):
         make_private(directory)
         narrow_tree(directory)
-        if begun:  # before the recipe, which says that there is a study to resume
-            write_address(directory, epoch=epoch, **begun)
+        write_address(directory, epoch=epoch)  # before the recipe: with that there is a study to resume
         replace_private(written, text)
-        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
+        write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
 def _set_aside(directory: Path) -> None:

@@ -166,21 +166,6 @@ def test_a_row_copied_under_another_key_is_asked_again(whole: Path, copies: Path
     assert (store.get(other), store.get(one)) == (None, REPLIES[one])
 
 
-def test_a_store_from_before_digests_is_read_and_protected_from_then_on(whole: Path, copies: Path) -> None:
-    folder = fresh(whole, copies)
-    (folder / "digests").unlink()
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute("UPDATE Cache SET tag = NULL")
-    store = CallStore(folder)
-    assert {key: store.get(key) for key in REPLIES} == REPLIES
-    store.close()
-    key = next(iter(REPLIES))
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        assert rows.execute("SELECT count(*) FROM Cache WHERE tag IS NULL").fetchone() == (0,)
-        rows.execute("UPDATE Cache SET value = ?, tag = NULL WHERE key = ?", (REPLIES[key] + " ", key))
-    assert CallStore(folder).get(key) is None
-
-
 def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path, tmp_path: Path) -> None:
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("mine")

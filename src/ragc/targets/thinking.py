@@ -82,12 +82,6 @@ class ThinkingRoom:
         """The model and what else affects replies. Raises TargetUnavailable if its files cannot be read."""
         return f"{self.plain_identity}{identity_mark(room_of(self))}"
 
-    def keep_thinking(self, tokens: int) -> None:
-        """Takes the number that an earlier run decided, unless the option sets one."""
-        options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target
-        if not isinstance(options.thinking_tokens, int):
-            self._thinking = tokens
-
     def reasons(self) -> bool:
         """Returns whether a table says that the model can think."""
         return False
@@ -187,14 +181,6 @@ def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
         return THINKING_TOKENS_BY_EFFORT.get(effort, DEFAULT_THINKING_TOKENS)
     is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
     return 0 if _WHEN_ASKED.search(target.model) and not is_asked else DEFAULT_THINKING_TOKENS
-
-
-def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:
-    """Gives `targets` the numbers that were `recorded` by name, unless their options set one."""
-    for name, thinking in recorded.items():
-        target = targets.get(name)
-        if isinstance(target, ThinkingRoom):
-            target.keep_thinking(thinking)
 
 
 def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:

@@ -31,7 +31,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
+from ragc.targets.thinking import check_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger, StudyLedger
@@ -215,16 +215,14 @@ def prepare(
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
     answering: bool = True,
-    rooms: Mapping[str, int] | None = None,
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
     empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
     recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine. `rooms` are the tokens for thoughts that targets had
-    before, by name; others are decided here. Raises RecipeError with everything that this machine lacks,
-    DataError and UsageError.
+    of what targets and metrics need on this machine. Raises RecipeError with everything that this
+    machine lacks, DataError and UsageError.
     """
     store = store or open_store(keep=recipe.study.keep)
     here = answering and targets is None
@@ -238,7 +236,6 @@ def prepare(
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
     splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
-    keep_rooms(by_role, rooms or {})
     check_rooms(by_role.values())
     ledger = ledger or FileLedger(None, recipe.budget)
     runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, ledger=ledger)

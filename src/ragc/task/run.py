@@ -156,7 +156,6 @@ def open_run(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
-    rooms: Mapping[str, int] | None = None,
 ) -> Iterator[MeasuredRun]:
     """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
 
@@ -169,7 +168,6 @@ def open_run(
             ledger=ledger,
             targets=targets,
             progress=progress,
-            rooms=rooms,
         )
         yield MeasuredRun(task, progress)
 
