@@ -186,7 +186,7 @@ class ScriptedServer:
     """Answers completions by `script` and other requests by `pages`; `open` again listens on the same port.
 
     `pages` holds answers by path, that of any other path under "". `requests` are the completions asked for,
-    `answered` the messages of the whole answers with status 200, `visits` all other requests.
+    `answered` the messages of the whole answers with status 200, `visits` all requests without messages.
     The first `together` completions are answered when all of them have been asked for.
     """
 
@@ -281,7 +281,7 @@ class ScriptedServer:
         method, path, _ = first.split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         content = await reader.readexactly(int(headers.get("content-length", "0")))
-        if method != "POST":
+        if b'"messages"' not in content:
             self.visits.append(Visit(path, headers))
             return await self._send(writer, self._page(self.visits[-1]), bodiless=method == "HEAD")
         body = json.loads(content)
