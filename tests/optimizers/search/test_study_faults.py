@@ -12,8 +12,8 @@ from ragc.errors import TargetUnavailable
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message
 from tests.optimizers.colours import Run, identical, needs_demos
-from tests.targets.fault_clients import Waits, target_of
-from tests.targets.fault_server import Answer, Asked, build_answer, failing, serving
+from tests.support.server import Answer, Asked, build_answer, failing, serving
+from tests.support.targets import Waits, target_of
 
 SETS = ("search.demos=0", 'search.knobs=["top_k"]', "search.trials=2")
 

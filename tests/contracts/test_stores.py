@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core import event_loop
-from ragc.store.call_store import CallStore
 from tests import processes
+from tests.support.kinds import CallStore, event_loop
 
 ALL, SHARED = ["disk", "memory"], ["disk"]
 """Every place of a store; those that outlive a process."""

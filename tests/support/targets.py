@@ -19,7 +19,7 @@ from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from ragc.task.answering import Row, evaluate
-from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, fitting
+from tests.support.server import MODEL, Answer, Asked, ScriptedServer, fitting
 
 T = TypeVar("T")
 HANG_S = 60
@@ -71,7 +71,7 @@ def right(request: Asked) -> Answer:
 
 def scored(
     kind: str,
-    server: FaultServer,
+    server: ScriptedServer,
     questions: tuple[Question, ...] = QUESTIONS,
     *,
     flying: int = 64,
