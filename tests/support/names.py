@@ -35,6 +35,13 @@ ROUNDS = "search.instruction_rounds"
 REASONING_TOKENS = "thinking_tokens"
 """A key of the options of a target."""
 
+TEST_USE = "look"
+"""The key of `--json` under which stands the `number` of a use of the test questions."""
+USED = "contamination"
+"""The key of `--json` under which stand the `used` questions that an earlier search used."""
+ADJUSTED_P = "p_looks"
+ADJUSTED_INTERVAL = "ci_looks"
+
 PROGRAM = "program.json"
 PROVENANCE = "provenance.json"
 RECIPE = "recipe.toml"
