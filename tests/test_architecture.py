@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,9 +16,9 @@ import pytest
 
 import ragc
 from tests.examples import cases
+from tests.optimizers.colours import begun, written
 from tests.paths import ROOT
 from tests.processes import environment_of
-from tests.recorded.write import write_recipe
 
 BENCHMARKS = ROOT / "experiments/benchmarks"
 LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
@@ -201,7 +200,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert sorted(map(sorted, circles())) == []
 
 
-COMPILED = ROOT / "tests/recorded/earlier/whole"
 USES = {
     "ask": "assert not main(['ask', program, 'What colour is q0?', *access])",
     "eval": "assert not main(['eval', program, *access])",
@@ -212,8 +210,7 @@ USES = {
 
 @pytest.mark.parametrize("use", cases(USES, 1))
 def test_what_runs_a_compiled_program_imports_no_search(use: str, tmp_path: Path) -> None:
-    shutil.copytree(COMPILED, tmp_path / "whole")
-    write_recipe(tmp_path)
+    begun(written(tmp_path))("whole", sets=("search.knobs=[]", "search.demos=0", "data.dev=2"))
     script = f"""
 import sys
 import ragc

@@ -70,6 +70,7 @@ FEATURES = (
         "thresholds",
         ('program="selfrag"', "knobs.top_k=1", 'search.knobs=["selfrag_threshold"]', NO_DEMOS, TWO_TRIALS),
     ),
+    Feature("programs", (NO_DEMOS, 'search.programs=["cot"]')),
     Feature("two objectives", (TWO_OBJECTIVES,)),
     Feature("limits", (NO_DEMOS, "search.limits.tokens=900")),
     Feature("front", (TWO_OBJECTIVES, "search.front=2", NO_DEMOS)),

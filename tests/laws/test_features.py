@@ -12,8 +12,8 @@ import pytest
 from tests.examples import THOROUGH, cases
 from tests.laws.conftest import Make
 from tests.laws.features import FEATURES, Feature
-from tests.laws.world import IN_FLIGHT, World
-from tests.support.names import PROGRAM, PROVENANCE
+from tests.laws.world import LOST, World
+from tests.support.names import PROGRAM, PROVENANCE, RESUME
 
 Unbroken = Callable[[Feature], World]
 
@@ -38,9 +38,9 @@ def test_a_compile_killed_and_resumed_is_the_unbroken_one(
     request = max(2, round(PLACES[place] * len(whole.account.tries)))
     assert world.compile(killed_at=request).status == -signal.SIGKILL
     assert world.compile(resume=True).status == 0
-    assert world.written() == whole.written()
+    assert (world.written(), world.best()) == (whole.written(), whole.best())
     assert world.account.tries.keys() == whole.account.tries.keys()
-    assert world.account.arrived <= whole.account.arrived + IN_FLIGHT
+    assert world.account.arrived <= whole.account.arrived + LOST
     world.assert_no_key()
 
 
@@ -48,10 +48,25 @@ def test_a_compile_killed_and_resumed_is_the_unbroken_one(
 def test_a_second_compile_sends_nothing_and_writes_the_same(feature: Feature, unbroken: Unbroken) -> None:
     world = unbroken(feature)
     before, written = world.account.arrived, world.written()
+    assert before == len(world.account.tries)
     out = "out" if feature.options else "second"
     assert world.compile(out=out, resume=bool(feature.options)).status == 0
     assert world.account.arrived == before
     assert world.written(out) == written
+
+
+@pytest.mark.parametrize("feature", cases(FEATURES, 2), ids=str)
+def test_an_outage_of_the_model_is_one_sentence_and_resumed_it_is_the_unbroken_one(
+    feature: Feature, unbroken: Unbroken, make: Make
+) -> None:
+    whole, world = unbroken(feature), make(feature)
+    ended = world.compile("--set", "targets.main.options.tries=1", outage_at=20)
+    assert (ended.status, len(ended.messages)) == (1, 1)
+    assert RESUME in ended.err
+    assert world.written() == {}
+    world.account.faults = 0.0
+    assert world.compile("--set", "targets.main.options.tries=1", resume=True).status == 0
+    assert world.written()[PROGRAM] == whole.written()[PROGRAM]
 
 
 @pytest.mark.parametrize(("feature", "what"), cases(paired(LIMITS), 8), ids=str)

@@ -9,16 +9,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragc.targets.token_price import Price
 from tests import processes
 from tests.laws.features import Feature
 from tests.support.loopback_world import write_data
-from tests.support.names import COMMAND, RESUME, RUN, environment
+from tests.support.names import BEST, COMMAND, RESUME, RUN, STUDIES, environment, price
 from tests.support.priced_provider import MODEL, Account, PricedProvider
 from tests.support.rows import read_rows, write_rows
 
 ACCOUNT = "laws"
+HOME_FOLDER = "home"
 IN_FLIGHT = 3
+LOST = 3 * IN_FLIGHT
+"""Requests in flight at most when a process is killed: a question of Self-RAG sends several at once."""
 KEYS = {
     "OPENAI_API_KEY": "sk-proj-0123456789abcdefABCDEF",
     "ANTHROPIC_API_KEY": "sk-ant-api03-zyxwvu9876543210",
@@ -52,10 +54,13 @@ price = {{input = 1.0, output = 4.0}}
 questions = "questions.jsonl"
 corpus = "corpus.jsonl"
 """
-PRICE = Price.of({"input": 1.0, "output": 4.0})
+PRICE = price(input=1.0, output=4.0)
 
-MESSAGE = re.compile(r"ragc: [^\n]+[;.,:] [^\n]+\.|ragc: [^\n]+ `[^`\n]+`[^\n]*\.")
-"""A message: one line that ends in a full stop, with what is wrong and a way out."""
+MESSAGE = re.compile(r"ragc: [^\n]+[;.,:] [^\n]+\.|ragc: http[^\n]+\.")
+"""A message: one line that ends in a full stop, with what is wrong and a way out.
+
+The way out of what a server did is --resume, which a line before the message names.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,11 @@ class World:
         account = self.account
         return {"lm_calls": account.calls, "tokens": account.tokens, "usd": account.usd}
 
-    def run(self, *words: str, killed_at: int = 0) -> Ended:
-        """Runs `ragc WORDS` to its end, or until SIGKILL at the request `killed_at` of this run."""
+    def run(self, *words: str, killed_at: int = 0, outage_at: int = 0) -> Ended:
+        """Runs `ragc WORDS` to its end, or until SIGKILL at the request `killed_at` of this run.
+
+        From the request `outage_at` of the account on the provider only fails.
+        """
         ids: list[int] = []
         deadly = self.account.arrived + killed_at if killed_at else 0
 
@@ -100,10 +108,12 @@ class World:
                 while not ids:
                     time.sleep(0.001)
                 os.kill(ids[0], signal.SIGKILL)
+            if number == outage_at:
+                self.account.faults = 1.0
 
         self.account.arrival = arrival
         self.provider.accounts[ACCOUNT] = self.account
-        variables = environment(self.folder / "home", {"PYTHONPATH": processes.PATH, **KEYS})
+        variables = environment(self.folder / HOME_FOLDER, {"PYTHONPATH": processes.PATH, **KEYS})
         process = processes.start([*COMMAND, *words], cwd=self.folder, environment=variables, forked=True)
         ids.append(process.pid)
         out, err = process.communicate(timeout=120)
@@ -114,11 +124,16 @@ class World:
             assert MESSAGE.fullmatch(message), err
         return ended
 
-    def compile(self, *words: str, out: str = "out", killed_at: int = 0, resume: bool = False) -> Ended:
-        """Compiles the recipe to `out` with the options of the feature and `words`."""
+    def compile(self, *words: str, out: str = "out", resume: bool = False, **moments: int) -> Ended:
+        """Compiles the recipe to `out` with the options of the feature and `words`, as `run`."""
         sets = [word for override in self.feature.sets for word in ("--set", override)]
         options = (*sets, *([RESUME] if resume else self.feature.options), *words)
-        return self.run("compile", "recipe.toml", "--out", out, *options, killed_at=killed_at)
+        return self.run("compile", "recipe.toml", "--out", out, *options, **moments)
+
+    def best(self) -> dict[str, bytes]:
+        """The files of the compiled program of the leader that the only study holds."""
+        (best,) = (self.folder / HOME_FOLDER / STUDIES).glob(f"*/{BEST}")
+        return self.written(best.relative_to(self.folder).as_posix())
 
     def written(self, out: str = "out") -> dict[str, bytes]:
         """The files of the compiled program in `out` that are the same in every run."""

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ragc
 from ragc.errors import RagcError
@@ -51,6 +52,8 @@ RUN = "run.json"
 FRONT = "front"
 STUDIES = "studies"
 """The folder of studies in the home."""
+BEST = "best"
+"""The folder in a study's folder with a compiled program of the leader."""
 STORE = "store"
 
 
@@ -69,6 +72,13 @@ def main(words: Sequence[str]) -> int:
     from ragc.cli.main import main as run
 
     return run(list(words))
+
+
+def price(**dollars: float) -> Any:
+    """The price of a model, in dollars per million tokens: `input`, `output`."""
+    from ragc.targets.token_price import Price
+
+    return Price.of(dollars)
 
 
 def compile_recipe(

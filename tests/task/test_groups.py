@@ -209,14 +209,6 @@ def test_a_study_from_before_goes_on_with_its_splits(folder: Path, monkeypatch: 
     assert read_address(directory)["splits"] == "groups"
 
 
-def test_a_killed_study_with_groups_ends_as_an_unbroken_one(folder: Path) -> None:
-    with pytest.raises(Killed):
-        compiled(folder, target=dying(needs_demos, 90))
-    resumed = compiled(folder, resume=True)
-    provenance = dict(resumed.program.provenance)
-    assert provenance == dict(compiled(folder).program.provenance)
-
-
 def test_headroom_takes_groups_whole(folder: Path) -> None:
     result = probe.headroom(
         recipe_of(folder), calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
