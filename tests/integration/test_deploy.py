@@ -164,7 +164,7 @@ class Image:
                 ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
                 shutil.copytree(ROOT / source, where, symlinks=True, ignore=ignored, dirs_exist_ok=True)
             else:
-                copied = where / source if target.endswith("/") else where
+                copied = where / Path(source).name if target.endswith("/") else where
                 copied.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, copied)
 
@@ -208,6 +208,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield ragc.pack(compiled, out=folder / "program.ragc").path
 
 
+@pytest.mark.nightly
 def test_the_steps_make_a_server_that_answers_offline(image: Image, pack: Path, tmp_path: Path) -> None:
     _, run = stages()
     (entry,) = json.loads(image.below(run.last("ENTRYPOINT")))
