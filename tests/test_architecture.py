@@ -56,7 +56,6 @@ OPTIMIZERS = (
     ("candidates",),
     ("search",),
     ("external",),
-    ("distributed",),
     ("plan",),
     ("grids",),
     ("compile",),
@@ -209,8 +208,8 @@ USES = {
 
 
 @pytest.mark.parametrize("use", cases(USES, 1))
-def test_what_runs_a_compiled_program_imports_no_search(use: str, tmp_path: Path) -> None:
-    begun(written(tmp_path))("whole", sets=("search.knobs=[]", "search.demos=0", "data.dev=2"))
+def test_what_runs_a_compiled_program_imports_no_search(use: str, home: Path, tmp_path: Path) -> None:
+    begun(written(home))("whole", sets=("search.trials=1",))
     script = f"""
 import sys
 import ragc
@@ -225,7 +224,7 @@ print([name for name in sys.modules if name.startswith("ragc.optimizers")])
 """
     ended = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=tmp_path,
+        cwd=home,
         env=environment_of(tmp_path),
         capture_output=True,
         text=True,

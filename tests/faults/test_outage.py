@@ -77,7 +77,6 @@ def over(outage: Outage, kind: str, questions: int, **options: Any) -> tuple[Any
             QUESTIONS[:questions],
             flying=1,
             waits=outage.clock.sleep,
-            break_after=10_000,
             **options,
         )
         return rows, server

@@ -94,7 +94,7 @@ def test_a_metric_beside_the_recipe_is_reported_and_optimized(folder: Path) -> N
 
 def test_a_study_does_not_go_on_with_another_metric_of_that_name(folder: Path) -> None:
     target = ScriptedTarget(lambda request: {"answer": "12345"})
-    recipe = load(folder, "study.keep=true")
+    recipe = load(folder)
     compiling.compile(recipe, folder / "out", targets={"main": target})
     (folder / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
     with pytest.raises(UsageError, match="The metrics of the recipe changed since the study began"):

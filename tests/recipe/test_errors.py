@@ -52,7 +52,7 @@ options = { context = 512 }
 [metrics]
 entailment = "judge"
 [study]
-store = "redis://host:1/0"
+storage = "postgresql://host/d"
 """
 
 _OF_PYDANTIC = re.compile(

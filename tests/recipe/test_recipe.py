@@ -172,19 +172,6 @@ def test_the_risk_of_a_search_is_written_where_it_is_no_default() -> None:
         read(LEAST + "[search]\nrisk = 1.5")
 
 
-def test_the_worth_of_further_answers_is_written_where_it_is_no_default() -> None:
-    assert "worth" not in read(LEAST).to_toml()
-    recipe = read(LEAST + "[search]\nworth = 0.0001")
-    assert recipe.search.worth == 0.0001
-    assert "\nworth = 0.0001\n" in recipe.to_toml()
-
-
-@pytest.mark.parametrize("value", ["-0.01", "nan", "inf", '"much"', "true"])
-def test_a_worth_that_is_no_amount_is_refused(value: str) -> None:
-    with pytest.raises(RecipeError, match=r"search\.worth"):
-        read(LEAST + f"[search]\nworth = {value}")
-
-
 def test_all_means_every_searched_knob_that_is_not_fixed() -> None:
     recipe = read(LEAST + '[knobs]\ntop_k = 4\n[search]\nknobs = "all"')
     declared = method("vanilla").knobs.list_knobs()
@@ -539,7 +526,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
             batch=draw(st.integers(1, 99)),
             looks=draw(st.integers(1, 99)),
             objectives=objectives,
-            optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random", "reanchor"])),
+            optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random"])),
             pick=draw(st.sampled_from(objectives)),
         ),
         data=Data().replace(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ragc.core import event_loop
-from ragc.errors import StoreError, UsageError
+from ragc.errors import StoreError
 from ragc.store.call_store import CallStore
-from ragc.store.redis import _bytes, _text
 
 
 def test_equal_requests_at_the_same_time_make_one_call(tmp_path: Path) -> None:
@@ -150,31 +148,6 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
         CallStore(tmp_path / "file" / "store")
 
 
-@pytest.mark.parametrize("address", ["localhost:6379", "http://host/0", "me:hunter22@host", "redis//host"])
-def test_an_address_of_another_kind_is_refused_without_repeating_it(address: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"RAGC_STORE.*redis://HOST:PORT/NUMBER") as caught:
-        CallStore.at(address, tmp_path)
-    assert "hunter22" not in str(caught.value)
-
-
-def test_no_address_is_a_folder_of_this_machine(tmp_path: Path) -> None:
-    store = CallStore.at("", tmp_path / "s")
-    store.put("k", "1")
-    assert (store.where, CallStore(tmp_path / "s").get("k")) == (str(tmp_path / "s"), "1")
-
-
-def test_without_redis_py_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(UsageError, match=r"ragc\[redis\]"):
-        CallStore.at("redis://localhost:1/0", tmp_path)
-
-
-def test_a_store_has_one_place(tmp_path: Path) -> None:
-    other = CallStore(tmp_path / "a")
-    with pytest.raises(ValueError, match="not both"):
-        CallStore(tmp_path / "b", backend=other._backend)
-
-
 def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "s")
     event_loop.run(store.write("k", "1"))
@@ -182,15 +155,3 @@ def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     nowhere = CallStore(None)
     event_loop.run(nowhere.write("k", "1"))
     assert event_loop.run(nowhere.read("k")) is None
-
-
-def test_a_row_of_redis_with_a_flipped_bit_counts_as_absent() -> None:
-    row = _bytes("key", '{"text":"Köln \ud800"}')
-    assert _text("key", row) == '{"text":"Köln \ud800"}'
-    assert _text("another", row) is None
-    assert _text("key", None) is None
-    for bit in range(8 * len(row)):
-        flipped = bytearray(row)
-        flipped[bit // 8] ^= 1 << bit % 8
-        assert _text("key", bytes(flipped)) is None
-    assert all(_text("key", row[:end]) is None for end in range(len(row)))

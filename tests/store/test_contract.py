@@ -1,4 +1,4 @@
-"""What every backend of the call store promises: on disk, on a Redis server, and in memory."""
+"""What the call store promises, on disk and in memory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragc.core import event_loop
 from ragc.store.call_store import CallStore
 from tests import processes
-from tests.optimizers.distributed import redis_server
 
-NO_REDIS = (
-    redis_server.MISSING
-    if redis_server.PROGRAM is None
-    else ""
-    if find_spec("redis")
-    else "redis-py is not installed (extra redis)"
-)
-DISK, MEMORY = "disk", "memory"
-REDIS = pytest.param(
-    "redis", marks=[pytest.mark.integration, pytest.mark.skipif(bool(NO_REDIS), reason=NO_REDIS)]
-)
-ALL, SHARED = [DISK, MEMORY, REDIS], [DISK, REDIS]
-"""Every backend; those that outlive a process."""
+ALL, SHARED = ["disk", "memory"], ["disk"]
+"""Every place of a store; those that outlive a process."""
 
 TEXTS = (
     '""', "{}", '{"text": "a reply"}', json.dumps("Köln, 東京, 🙂, \u202e and \x00"), json.dumps("\ud800"),
@@ -49,8 +35,8 @@ PUTS = """
 import sys
 from pathlib import Path
 from ragc.store.call_store import CallStore
-address, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-store = CallStore.at(address, Path(address)) if "://" in address else CallStore(Path(address))
+folder, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+store = CallStore(Path(folder))
 for number in range(first, last):
     store.put(f"key {number}", f'"reply {number}"' + " " * 2000)
     print(number, flush=True)
@@ -60,22 +46,13 @@ for number in range(first, last):
 
 @dataclass(frozen=True)
 class Place:
-    """A store's place: `open` gives one more store over it, `address` is for processes."""
+    """A store's place: `open` gives one more store over it."""
 
     open: Callable[[], CallStore]
-    address: str
     folder: Path
 
     def damage(self, key: str, other: str) -> None:
         """Changes the row of `key` behind the store's back; with `other`, to the row of that key."""
-        if "://" in self.address:
-            import redis
-
-            server: Any = redis.Redis.from_url(self.address)
-            held = bytes(server.get(f"ragc:call:2:{other or key}"))
-            server.set(f"ragc:call:2:{key}", held if other else held[:-2] + b"x" + held[-1:])
-            server.close()
-            return
         with closing(sqlite3.connect(self.folder / "cache.db")) as rows, rows:
             row = rows.execute("SELECT value, tag FROM Cache WHERE key = ?", (other or key,)).fetchone()
             value, tag = row if other else (row[0][:-2] + "x" + row[0][-1:], row[1])
@@ -86,32 +63,22 @@ class Place:
 def store_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     folder, opened = tmp_path / "store", list[CallStore]()
 
-    def of(make: Callable[[], CallStore]) -> Callable[[], CallStore]:
-        def go() -> CallStore:
-            opened.append(make())
-            return opened[-1]
+    def open_on_disk() -> CallStore:
+        opened.append(CallStore(folder))
+        return opened[-1]
 
-        return go
-
-    match request.param:
-        case "disk":
-            yield Place(of(lambda: CallStore(folder)), str(folder), folder)
-        case "memory":
-            held = CallStore(None)
-            yield Place(lambda: held, "", folder)
-        case _:
-            with redis_server.serving(tmp_path) as address:
-                yield Place(of(lambda: CallStore.at(address, folder)), address, folder)
-                for store in opened:
-                    store.close()
-                opened.clear()
+    if request.param == "disk":
+        yield Place(open_on_disk, folder)
+    else:
+        in_memory = CallStore(None)
+        yield Place(lambda: in_memory, folder)
     for store in opened:
         store.close()
 
 
 def started(store_place: Place, first: int, last: int) -> processes.Process:
     """A process that puts the rows `first` to `last`."""
-    command = ["-c", PUTS, store_place.address, str(first), str(last)]
+    command = ["-c", PUTS, str(store_place.folder), str(first), str(last)]
     with (store_place.folder.parent / f"out-{first}").open("wb") as out:
         return processes.start(
             command,
@@ -139,8 +106,7 @@ def test_what_was_put_is_there_and_nothing_else(store_place: Place) -> None:
     assert store.get("another") is None
     again = store_place.open()
     assert [again.get(key) for key in KEYS] == [TEXTS[-1]] * len(KEYS)
-    assert store.audit().rows in (0, len(KEYS))  # one in memory has none to read
-    assert (store.audit().damaged, store.audit().broken) == (0, "")
+    store.check()
 
 
 @pytest.mark.parametrize("store_place", SHARED, indirect=True)
@@ -228,10 +194,8 @@ def test_a_bad_row_counts_as_absent_and_is_written_again(store_place: Place, oth
     again = store_place.open()
     assert again.get("k") is None
     assert again.get("another") == '"a reply of another request"'
-    assert (again.audit().rows, again.audit().damaged) == (2, 1)
     again.put("k", '"asked again"')
     assert store_place.open().get("k") == '"asked again"'
-    assert again.audit().damaged == 0
 
 
 @pytest.mark.parametrize("store_place", SHARED, indirect=True)
@@ -242,7 +206,6 @@ def test_processes_that_write_at_once_lose_nothing(store_place: Place) -> None:
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     store = store_place.open()
     assert [n for n in range(120) if store.get(f"key {n}") != f'"reply {n}"' + " " * 2000] == []
-    assert (store.audit().rows, store.audit().damaged) == (120, 0)
 
 
 @pytest.mark.parametrize("store_place", SHARED, indirect=True)
@@ -258,6 +221,6 @@ def test_a_process_killed_in_the_middle_loses_no_row_that_it_stored(store_place:
         stored, store = printed(store_place, first), store_place.open()
         assert len(stored) >= 20
         assert [n for n in stored if store.get(f"key {n}") != f'"reply {n}"' + " " * 2000] == []
-        assert (store.audit().damaged, store.audit().broken) == (0, "")
+        store.check()
         store.put("after", f'"{first}"')
         assert store_place.open().get("after") == f'"{first}"'

@@ -87,14 +87,6 @@ def test_when_none_is_available_each_says_why() -> None:
         ask(Runtime(targets))
 
 
-def test_an_open_breaker_goes_to_the_fallback_without_a_try() -> None:
-    main = Faulty("main", DOWN, fallbacks=("second",), break_after=2)
-    runtime = Runtime({"main": main, "second": Faulty("second")})
-    for number in range(5):
-        assert ask(runtime, ChatRequest((Message("user", f"Item {number}?"),)))[0] == '{"answer": "second"}'
-    assert len(main.requests) == 2
-
-
 def test_a_typed_call_that_a_fallback_answered_is_not_replayed_as_the_first_ones() -> None:
     main = Faulty("main", DOWN, fallbacks=("second",))
     runtime = Runtime({"main": main, "second": Faulty("second")}, store=CallStore(None))

@@ -121,7 +121,7 @@ def test_log_probabilities_of_thoughts_are_left_out() -> None:
 
 def test_ten_megabytes_of_thoughts_are_read() -> None:
     thoughts = completion({"content": None, "reasoning_content": "why " * 2_500_000})
-    reply = reply_of("vllm", thoughts, max_reply_bytes=2**25)
+    reply = reply_of("vllm", thoughts)
     assert (reply.text, len(reply.thoughts) < 21_000) == ("", True)
 
 

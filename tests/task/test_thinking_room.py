@@ -1,4 +1,4 @@
-"""A study of a model that thinks: its room is decided once, kept, counted, said and exported."""
+"""A study of a model that thinks: its room is fixed, counted, said and exported."""
 
 from __future__ import annotations
 
@@ -21,17 +21,13 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.directory import UNDECIDED, kept_rooms
-from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
-from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
 
@@ -86,12 +82,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer)
     return tmp_path
 
 
-def measure(folder: Path, server: FaultServer, tokens: int) -> None:
-    """Leaves what the doctor would have measured."""
-    file = probe_file(f"{MODEL}@{server.url}", MODEL, folder / "home" / "probes")
-    _write(file, ProbeResult(frozenset(), thinking=tokens))
-
-
 def compiled(folder: Path, *sets: str, **how: Any) -> Any:
     return compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", **how)
 
@@ -100,53 +90,25 @@ def limits(server: FaultServer) -> set[int]:
     return {body["max_tokens"] for body in server.bodies}
 
 
-def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
-    measure(folder, server, 300)
+def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
     with pytest.raises(RagcError, match="budget"):
         compiled(folder, "budget.lm_calls=3")
     sent_before = len(server.prompts)
     (limit,) = limits(server)
-    measure(folder, server, 700)  # the doctor ran again meanwhile
     result = compiled(folder, resume=True)
     assert sent_before < len(server.prompts)
     assert limits(server) == {limit}
     assert result.test["em"].mean == 1
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
-    assert facts["thinking_tokens"] == 1536
+    assert facts["thinking_tokens"] == DEFAULT_THINKING_TOKENS
     sent_before = len(server.prompts)
     evaluate.score(open_program(folder / "out"), include_seen=True)
-    assert len(server.prompts) == sent_before, "its room is that with which it was compiled"
+    assert len(server.prompts) == sent_before
     evaluate.score(
         open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
         include_seen=True,
     )
     assert len(limits(server)) == 2
-    compiled(folder)
-    assert max(limits(server)) == limit - 1536 + 3072, "a study that begins anew decides anew"
-
-
-def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
-    target = ScriptedTarget(lambda request: '{"answer": "a"}')
-    result = compiled(folder, targets={"main": target})
-    directory = study_directory(folder / "out")
-    assert "thinking" not in json.loads((directory / "study.json").read_text())
-    assert kept_rooms(directory, ["main"]) == {"main": 0}
-    sent_before = len(target.requests)
-    again = compiled(folder, targets={"main": target}, resume=True)
-    assert (len(target.requests), again.counters["sent"]) == (sent_before, 0)
-    assert result.verdict == again.verdict
-
-
-def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, server: FaultServer) -> None:
-    recipe = recipes.load(folder / "recipe.toml")
-    with pytest.raises(ZeroDivisionError), compiling.prepare(recipe, folder / "out"):
-        raise ZeroDivisionError
-    directory = study_directory(folder / "out")
-    assert kept_rooms(directory, ["main", "judge"]) == {"main": DEFAULT_THINKING_TOKENS, "judge": 0}
-    from ragc.task.study_address import write_address
-
-    write_address(directory, thinking=UNDECIDED)
-    assert kept_rooms(directory, ["main"]) == {}
 
 
 def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,19 +157,18 @@ def test_prompts_leave_the_room_free(folder: Path) -> None:
 
 
 def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: FaultServer) -> None:
-    measure(folder, server, 300)
     compiled(folder)
     program = derive_export(load(folder / "out"))
     (prompt,) = program.prompts
     (limit,) = limits(server)
     assert prompt.parameters()["max_tokens"] == limit
-    assert limit == prompt.sampling.max_tokens + 1536
+    assert limit == prompt.sampling.max_tokens + DEFAULT_THINKING_TOKENS
     ragc.export(folder / "out", "openai-json", folder / "export")
     text = (folder / "export").read_text()
     assert json.loads(text)["request"]["max_tokens"] == limit
     assert "reasoning" not in text
     graph = graph_json(format_of("openai-json"), program)
-    assert graph["prompts"][prompt.name]["thinking_tokens"] == 1536
+    assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT_THINKING_TOKENS
 
 
 def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultServer) -> None:

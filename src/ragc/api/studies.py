@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
@@ -71,7 +71,7 @@ def compile(
 
     With `dry_run` everything that the recipe needs is checked, `out` included, nothing is sent or written,
     and a JSON object is returned: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
-    `tokens_about`, `usd_about` and `seconds` (each None where unknown), and the same by phase.
+    `tokens_about` and `usd_about` (each None where unknown), and the same by phase.
 
         print(ragc.compile("recipe.toml", dry_run=True)["lm_calls"])
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
@@ -162,16 +162,6 @@ def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:
     from ragc.optimizers.status import status
 
     return status(path, trust_targets=access.targets)
-
-
-def join_study(study: str, *, trials: int | None = None) -> NoReturn:
-    """Makes this process a worker of a running `study`, given as the `out` of its compile or as HOST:PORT.
-
-    Never returns. It runs up to `trials` trials at a time, by default one per core. Raises UsageError.
-    """
-    from ragc.optimizers.distributed.worker import join
-
-    join(study, trials=trials)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:

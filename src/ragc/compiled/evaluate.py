@@ -31,9 +31,9 @@ from ragc.compiled.replicates import (
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.counters import Counters
+from ragc.core.digest import digest
 from ragc.core.display import describe, figure, interval, quantity, signed
 from ragc.core.progress import SILENT, Progress
-from ragc.corpora.files.splits import normalise
 from ragc.errors import UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.judged.without_gold import unscored
@@ -44,11 +44,12 @@ from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
-from ragc.store.looks import Look, Showing, ShownProgram, reply_marks
+from ragc.store.looks import Look, Showing, ShownProgram
+from ragc.store.question_marks import mark
 from ragc.store.uses import EVALUATION
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.run import MeasuredRun, Measurement
+from ragc.task.run import MeasuredRun, Measurement, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ def score(
     )
     progress.close()
     rows = contamination.marked(drawn[0])
-    cost = {**measured.to_json(), **measured.cached}
+    cost = measured.to_json()
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
@@ -318,7 +319,7 @@ async def _draw(
     run = MeasuredRun(task, progress)
     await run.open()
     progress.phase(f"answering {split}", len(questions))
-    async with run.measuring() as measured:
+    with measure() as measured:
         if opened.compiled is None:
             await task.fit(opened.program)
         drawn = [await run.answer(opened.program, questions)]
@@ -351,22 +352,25 @@ def showing_of(
             )
             for program, rows in answered
         ),
-        older=normalise,
         recipe=recipe_digest(task),
         work=work,
-        keep=task.recipe.study.keep,
         beside=home,
     )
 
 
 def _replies_of(rows: Iterable[Row]) -> str:
-    """Returns the digests of the answers in `rows` and of their findings, in ascending order, joined."""
-    return reply_marks(
-        (
-            row.question.whole_text,
-            [row.prediction, {family: finding.value for family, finding in row.findings.items()}],
+    """Returns a digest of the answers in `rows` and of their findings, in whatever order they are."""
+    return digest(
+        sorted(
+            digest(
+                [
+                    mark(row.question.whole_text),
+                    row.prediction,
+                    {family: finding.value for family, finding in row.findings.items()},
+                ]
+            )
+            for row in rows
         )
-        for row in rows
     )
 
 

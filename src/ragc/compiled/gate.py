@@ -26,7 +26,6 @@ from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import SILENT, Progress
-from ragc.corpora.files.splits import normalise
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports import runs
@@ -416,4 +415,4 @@ def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | 
         digest([[key, row.prediction, dict(row.scores)] for key, row in run.answered.items()])
         for run in (compared.a, compared.b)
     ]
-    return count_look([row.question or row.id for row in shared], programs, older=normalise)
+    return count_look([row.question or row.id for row in shared], programs)

@@ -25,7 +25,7 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
-from ragc.task.base import Task, prepare, recorded_rooms
+from ragc.task.base import Task, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +122,7 @@ def open_compiled(
 ) -> OpenProgram:
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
-    keys = recipe.set_keys(how.sets)
-    other_data = any(key[0] == "data" for key in keys)
-    changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
-    rooms = recorded_rooms(compiled.provenance)
-    task = prepare(
-        resolved,
-        store=store,
-        questions=questions,
-        targets=targets,
-        grouped=other_data or "groups" in compiled.provenance,
-        rooms={
-            name: thinking
-            for name, thinking in rooms.items()
-            if name not in changed and ("targets",) not in keys
-        },
-    )
+    task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
     task.runtime.gateway.epoch = compiled.epoch
     entry = task.method if task.method.id == compiled.state.method else None

@@ -41,7 +41,6 @@ DATA_PATHS = ("questions", "train", "dev", "test", "cross_domain", "cross_domain
 DATA_REVIEWED = frozenset({"dataset", "corpus", *DATA_PATHS})
 """The corpus of the data is read by the sources that have it."""
 ASSESSING_PLAIN = frozenset({"crag_judge", "alternatives"})
-STUDY_ADDRESSES = ("storage", "store")
 
 _MAX_ENTRIES = 10_000
 
@@ -60,15 +59,8 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
         keys, value = ("metrics", "entailment"), recipe.assessing.entailment
         yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
-    for key in STUDY_ADDRESSES:
-        if address := getattr(recipe.study, key):
-            yield RequestedAccess("speaks", ("study", key), address, f"keeps the {key} of studies there")
-    if workers := recipe.study.workers:
-        yield RequestedAccess(
-            "runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one"
-        )
-        if workers != "ray":
-            yield RequestedAccess("speaks", ("study", "workers"), workers, "joins this Ray cluster")
+    if address := recipe.study.storage:
+        yield RequestedAccess("speaks", ("study", "storage"), address, "keeps the storage of studies there")
 
 
 def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:

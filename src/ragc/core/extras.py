@@ -26,13 +26,15 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client"),
     "mcp": ("mcp",),
     "ray": ("ray",),
-    "redis": ("redis",),
-    "postgres": ("psycopg",),
 }
 """The modules of each extra that ragc imports directly, and those that its parts need beside them."""
 
 
-PACKAGES = {"pytrec_eval": "pytrec-eval-terrier", "sentence_transformers": "sentence-transformers"}
+PACKAGES = {
+    "psycopg": "'psycopg[binary]'",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "sentence_transformers": "sentence-transformers",
+}
 """The packages of modules that are in no extra, where they are called otherwise."""
 
 

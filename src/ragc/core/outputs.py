@@ -39,8 +39,6 @@ from ragc.core.inputs import kind_of, read_bytes
 from ragc.errors import StoreError, UsageError
 
 FORMAT = "ragc.replacing/2"
-FORMATS = ("ragc.replacing/1", FORMAT)
-"""The formats of plans that were ever written; plans of the first were not recorded, so none is finished."""
 FILES = "files"
 APART = ".ragc-"
 """What the folder of a write in progress begins with."""
@@ -386,14 +384,14 @@ def _write_at(path: Path, state: str) -> _Write | None:
     try:
         content = b"" if file.is_symlink() else read_bytes(file)
         plan = json.loads(content)
-        whole = plan.get("format") in FORMATS and isinstance(plan["manifest"], str)
+        whole = plan.get("format") == FORMAT and isinstance(plan["manifest"], str)
         whole = whole and all(map(_is_inside, (*plan["new"], *plan["old"])))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if not whole:
         return None
-    current = plan["format"] == FORMAT and plan.get("write") == path.name
-    return _Write(path, plan, content, current and plans.is_recorded(content, path.parent))
+    begun_here = plan.get("write") == path.name and plans.is_recorded(content, path.parent)
+    return _Write(path, plan, content, begun_here)
 
 
 def _carry_out(write: _Write) -> None:

@@ -51,16 +51,6 @@ def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPro
     return read_source(file) if is_intact(file.document, file.raw) else read_messages(file)
 
 
-def is_unchanged(path: str | Path) -> bool:
-    """Returns whether the file at `path` is an export whose messages are as they were written; raises
-    DataError.
-    """
-    from ragc.prompts.model import is_intact
-
-    file = read(path)
-    return is_intact(file.document, file.raw)
-
-
 _NUMBERS = {
     "temperature": float,
     "top_p": float,

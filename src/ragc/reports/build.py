@@ -21,7 +21,7 @@ from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT
-from ragc.reports.front import front_programs, limit_lines, oracle_lines
+from ragc.reports.front import front_programs, limit_lines
 from ragc.reports.report import (
     CostRow,
     Difference,
@@ -324,7 +324,7 @@ def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence
         yield _SPENT
     if split == "dev" or (trials and not provenance):
         yield verdicts.OPTIMISM_NOTE
-    yield from (*limit_lines(provenance), *oracle_lines(provenance))
+    yield from limit_lines(provenance)
     for text in (provenance.get("remarks"), mapping(provenance.get("search")).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
 

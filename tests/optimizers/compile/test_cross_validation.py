@@ -134,30 +134,9 @@ def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     assert lines[0].endswith("4 trials, and as many without each of 5 folds")
 
 
-def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    recipe = recipes.load(tmp_path / "recipe.toml")
-    assert estimate(recipe)["seconds"] is None
-    identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
-    counters = run(target=ScriptedTarget(needs_demos, identity=identity)).counters
-    assert counters["replayed"] > counters["sent"]
-    planned = estimate(recipe)
-    assert planned["seconds"] == pytest.approx(
-        planned["lm_calls_about"] * planned["seconds_per_call"], rel=0.01, abs=0.1
-    )
-    assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
-
-
-@pytest.mark.parametrize(
-    "sets", [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.workers=ray",)]
-)
-def test_what_cannot_be_repeated_for_each_fold_is_refused(
-    run: Run, tmp_path: Path, sets: tuple[str, ...]
-) -> None:
-    with pytest.raises(UsageError, match="one optimizer in one process"):
-        prepare(recipes.load(tmp_path / "recipe.toml", sets))
+def test_folds_in_a_database_are_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="state in a file"):
+        prepare(recipes.load(tmp_path / "recipe.toml", ["study.storage=postgresql://h/d"]))
 
 
 def test_many_questions_ask_for_splits(tmp_path: Path) -> None:

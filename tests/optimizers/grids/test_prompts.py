@@ -81,7 +81,6 @@ def test_the_dry_run_of_a_grid_refuses_it_too_and_a_loss_may_be_allowed(
         ragc.grid(recipe, out=out, allow_loss=True, dry_run=True)
     with pytest.raises(UsageError, match=LOST):
         ragc.grid(recipe, out=out)
-    assert main(["grid", "--merge", out, "--out", out, "--allow-loss"]) == 2
 
 
 def test_an_edit_that_can_be_sent_is_sent_in_every_setting(record: Record, name: Name) -> None:
@@ -110,7 +109,7 @@ def test_a_grid_that_may_lose_an_edit_says_so_once_and_is_recorded(name: Name, f
     with pytest.warns(UserWarning, match="taken with losses") as warned:
         grid = recording.record(
             resolved, folder / "grid", store=CallStore(folder / "store"), targets={"main": target}
-        ).grid
+        )
     assert len(warned) == 1
     assert grid.complete
-    assert json.loads((folder / "grid" / "card.json").read_bytes())["identity"]["prompts"]
+    assert json.loads((folder / "grid" / "provenance.json").read_bytes())["identity"]["prompts"]

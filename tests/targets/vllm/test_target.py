@@ -227,21 +227,6 @@ def test_a_broken_exchange_is_tried_again(broken: Any) -> None:
         Wire(broken).ask(tries=2)
 
 
-def test_a_server_that_went_away_is_waited_for_whatever_the_tries() -> None:
-    away = [httpx.ConnectError("refused")] * 9
-    loading = failing(503, "Loading model")
-    assert Wire(*away, loading, loading, completion()).ask(tries=2).text == "Lima"
-    wire = Wire(*away)
-    with pytest.raises(TargetUnavailable, match=r"refused\) \(waited \d\d s for it to come back"):
-        wire.ask(restart_s=30.0, tries=2)
-    assert 20 < sum(wire.slept) <= 30
-    assert max(wire.slept) <= 5
-    with pytest.raises(TargetUnavailable, match="tried 2 times"):
-        Wire(*away).ask(tries=2, fallbacks=("other",))
-    with pytest.raises(TargetUnavailable, match="tried 2 times"):
-        Wire(*away).ask(tries=2, restart_s=0)
-
-
 def test_failures_carry_endpoint_and_request_id() -> None:
     for status in (400, 503):
         with pytest.raises(TargetError) as caught:
