@@ -45,6 +45,13 @@ ROUNDS = "search.instruction_rounds"
 REASONING_TOKENS = "thinking_tokens"
 """A key of the options of a target."""
 
+TEST_USE = "look"
+"""The key of `--json` under which stands the `number` of a use of the test questions."""
+USED = "contamination"
+"""The key of `--json` under which stand the `used` questions that an earlier search used."""
+ADJUSTED_P = "p_looks"
+ADJUSTED_INTERVAL = "ci_looks"
+
 PROGRAM = "program.json"
 PROVENANCE = "provenance.json"
 RECIPE = "recipe.toml"
@@ -54,6 +61,8 @@ RUN = "run.json"
 FRONT = "front"
 STUDIES = "studies"
 """The folder of studies in the home."""
+BEST = "best"
+"""The folder in a study's folder with a compiled program of the leader."""
 STORE = "store"
 
 
@@ -72,6 +81,13 @@ def main(words: Sequence[str]) -> int:
     from ragc.cli.main import main as run
 
     return run(list(words))
+
+
+def price(**dollars: float) -> Any:
+    """The price of a model, in dollars per million tokens: `input`, `output`."""
+    from ragc.targets.token_price import Price
+
+    return Price.of(dollars)
 
 
 def compile_recipe(

@@ -36,7 +36,7 @@ from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, dying, needs_demos
+from tests.optimizers.colours import RECIPE, needs_demos
 from tests.support.colours import COLOURS
 from tests.support.recipes import write_files
 from tests.support.rows import read_rows, write_rows
@@ -183,14 +183,6 @@ def test_too_few_groups_cannot_tell(folder: Path) -> None:
     result = compiled(folder, "data.test=25")
     assert result.verdict == "cannot tell"
     assert "25 questions in 5 groups cannot show a difference" in result.note
-
-
-def test_a_killed_study_with_groups_ends_as_an_unbroken_one(folder: Path) -> None:
-    with pytest.raises(Killed):
-        compiled(folder, target=dying(needs_demos, 90))
-    resumed = compiled(folder, resume=True)
-    provenance = dict(resumed.program.provenance)
-    assert provenance == dict(compiled(folder).program.provenance)
 
 
 def test_headroom_takes_groups_whole(folder: Path) -> None:

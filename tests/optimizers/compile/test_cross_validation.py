@@ -22,8 +22,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
-from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, needs_demos, write_data
 from tests.support.rows import read_rows, write_rows
 
 
@@ -61,27 +60,6 @@ def test_every_question_is_answered_by_a_program_chosen_without_it(run: Run, tmp
         assert '"What colour is thing' in chosen  # demonstrations, none of the fold
         assert not [name for name in ids if f'"{texts[name]}"' in chosen]
     assert max(Counter(map(repr, target.requests)).values()) == 1  # the folds replay what was asked before
-
-
-def test_a_second_compile_is_the_same_look_and_a_changed_one_another(run: Run) -> None:
-    first, again = run().look, run(target=ScriptedTarget([])).look
-    changed = run("other", sets=("search.knobs=['top_k']", "search.demos=1")).look
-    assert first
-    assert again
-    assert changed
-    assert (first.number, again.number, again.again) == (1, 1, True)
-    assert (changed.number, changed.seen) == (2, 30)
-
-
-@pytest.mark.parametrize("after", cases([60, 150], 1))
-def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int) -> None:
-    whole = run("whole", store=CallStore(None))
-    store = CallStore(tmp_path / "other")
-    with pytest.raises(Killed):
-        run("cut", target=dying(needs_demos, after), store=store)
-    resumed = run("cut", store=store, resume=True)
-    assert resumed.verdict == whole.verdict
-    assert identical(whole.path, resumed.path)
 
 
 def row_of(report: StudyStatus, name: str) -> str:
@@ -142,17 +120,6 @@ def test_few_documents_show_a_difference_and_no_verdict(tmp_path: Path) -> None:
     assert compiled.verdict == "cannot tell (by cross-validation)"
     assert compiled.differences["em"]["mean"] == 0.5
     assert "6 groups must all change in one direction" in compiled.note
-
-
-def test_a_budget_is_shared_with_the_folds_and_never_exceeded(run: Run) -> None:
-    target = ScriptedTarget(needs_demos)
-    compiled = run(sets=("budget.lm_calls=180",), target=target)
-    assert len(target.requests) <= 180
-    assert compiled.test["em"].n == 30
-    spent = ScriptedTarget(needs_demos)
-    cut = run("cut", sets=("budget.lm_calls=40",), target=spent, store=CallStore(None))
-    assert len(spent.requests) <= 40
-    assert cut.verdict == "not measured"
 
 
 def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:

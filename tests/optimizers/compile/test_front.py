@@ -140,14 +140,6 @@ def test_a_changed_member_is_refused_before_anything_is_sent(run: Run) -> None:
     assert target.requests == []
 
 
-def test_a_resumed_front_asks_nothing_again(run: Run, folder: Path) -> None:
-    first = run(sets=TWO)
-    target = ScriptedTarget(needs_demos)
-    second = run(sets=TWO, target=target, resume=True)
-    assert target.requests == []
-    assert provenance_of(first.path)["front"] == provenance_of(second.path)["front"]
-
-
 def test_a_budget_that_ends_leaves_members_unmeasured(run: Run) -> None:
     whole = run("whole", sets=TWO, store=CallStore(None)).counters["sent"]
     result = run("cut", sets=(*TWO, f"budget.lm_calls={int(whole) - 10}"), store=CallStore(None))

@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-from ragc.errors import RagcError
 from ragc.optimizers.search.storage import read_study, study_directory
-from ragc.optimizers.status import status
-from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
-from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, lost_tries, needs_demos
+from tests.optimizers.colours import Run, colour_of, identical, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
 from tests.support.progress import Notes
 
@@ -53,13 +49,6 @@ def test_trials_begin_with_few_questions_and_those_behind_answer_no_more(run: Ru
     assert any(steps[-1] == DEV for steps in seen.values())
     assert any(steps == [6] for steps in seen.values())
     assert sum(steps[-1] for steps in seen.values()) < 10 * DEV
-
-
-def test_what_answers_in_looks_sends_nothing_twice(run: Run) -> None:
-    target = ScriptedTarget(needs_three)
-    run(sets=SETS, target=target, store=CallStore(None))
-    prompts = [json.dumps([m.content for m in request.messages]) for request in target.requests]
-    assert len(prompts) == len(set(prompts))
 
 
 @thorough
@@ -112,21 +101,6 @@ def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
     run(sets=(f"budget.{limit}",), target=target)
     assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 20)]]
     assert "remarks" not in search_of(folder / "out")
-
-
-@thorough
-@pytest.mark.parametrize("after", [12, 15, 16, 40])
-def test_a_small_study_that_was_killed_ends_with_the_same_bytes(run: Run, folder: Path, after: int) -> None:
-    run("whole", sets=SMALL, store=CallStore(None))
-    with pytest.raises((Killed, RagcError)):
-        run("cut", sets=SMALL, target=dying(needs_demos, after))
-    assert (status(folder / "cut").best is None) == (after < 15)
-    lost = lost_tries(folder / "cut")
-    run("cut", sets=SMALL, resume=True)
-    # A try that was in flight stays charged, so that a binding budget may pay for fewer answers.
-    assert lost or identical(folder / "whole", folder / "cut")
-    charges = FileLedger(study_directory(folder / "cut") / "charges.jsonl", Budget())
-    assert lost < charges.calls <= 140
 
 
 def likes_many(request: ChatRequest) -> dict[str, Any]:
