@@ -273,16 +273,6 @@ def evaluated_elsewhere(folder: Path, *sets: str) -> Evaluation:
     return score(opened)
 
 
-def test_without_keeping_anything_only_whole_sets_are_known(run: Run, folder: Path) -> None:
-    first = run("one", sets=("study.keep=false",))
-    assert not first.contamination
-    assert "questions" not in provenance(first)
-    assert not run("same", sets=("study.keep=false",)).contamination
-    assert not run("kept").contamination, "the very same sets"
-    other = run("two", sets=("seed=4",))
-    assert "study.keep = false" in other.contamination.unchecked
-
-
 def test_a_spelling_in_the_own_dev_questions_is_left_out_too(run: Run, folder: Path) -> None:
     rows = read_rows(folder / "questions.jsonl")
     twins = [row | {"id": f"t{row['id']}", "question": f"Q: {row['question']}"} for row in rows]

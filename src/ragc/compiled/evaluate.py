@@ -283,7 +283,6 @@ def showing_of(
         ),
         recipe=recipe_digest(task),
         work=work,
-        keep=task.recipe.study.keep,
         beside=home,
     )
 

@@ -8,7 +8,6 @@ rows in files.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,9 +139,6 @@ class CallStore:
             self._disk.close()
 
 
-def open_store(*, keep: bool = True) -> CallStore:
-    """Opens the user's call store; without `keep` one in memory only, without a size limit.
-
-    Raises StoreError if the store cannot be opened.
-    """
-    return CallStore(cache_home() / "store") if keep else CallStore(None, memory=sys.maxsize)
+def open_store() -> CallStore:
+    """Opens the user's call store. Raises StoreError if it cannot be opened."""
+    return CallStore(cache_home() / "store")
