@@ -151,7 +151,7 @@ def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
         ("list", "knobs", "vanilla"),
         ("list", "datasets"),
         ("list", "exports"),
-        ("doctor"),
+        ("doctor",),
         ("study", "status", "out"),
         ("compile", "recipe.toml", "--dry-run"),
         ("compile", "recipe.toml", "--set", "search.nothing=1"),
