@@ -83,7 +83,7 @@ from ragc.store.looks import Look
 from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_until
+from ragc.task.budget import FileLedger, Spent, all_charges, share_until
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
@@ -281,7 +281,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
     return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
 
 
-def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Cost:
+def _cost_since(before: Spent, ledger: FileLedger, measured: Measurement) -> Cost:
     """Returns the cost of what was measured; `before` are the charges of the study until then."""
     spent, study = measured.spent, all_charges(ledger)
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
@@ -341,8 +341,7 @@ def prepare(
                 write_fold_number(directory, len(task.folds))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
-                if recipe.study.keep:
-                    write_questions(directory, shuffle_dev(task))
+                write_questions(directory, shuffle_dev(task))
                 yield Prepared(
                     task, progress, out=Path(out), directory=directory, contamination=contamination
                 )
@@ -503,8 +502,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     replacement = replacement_note(prepared.out, compiled, primary)
     compiled.save(prepared.out, selected.best)
     write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
-    if task.recipe.study.keep:
-        write_results(prepared.directory, provenance, verified.rows)
+    write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)
     prepared.progress.close()
     return Compiled(

@@ -118,8 +118,7 @@ def _open_ledger(out: Path, recipe: Recipe) -> Iterator[FileLedger]:
 
     What an earlier grid of that name spent does not count where that is gone.
     """
-    with open_state(_KIND, out, _WORK, keep=True):
-        folder = state_folder(_KIND, out)
+    with open_state(_KIND, out, _WORK) as folder:
         charges = folder / "charges.jsonl"
         if not is_grid(out):
             with keeping_state(out, folder):

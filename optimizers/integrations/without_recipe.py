@@ -11,6 +11,7 @@ build both, so options, defaults and errors are the same. Relative paths start a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -234,7 +235,7 @@ def _existing(name: str, path: str | Path) -> Path:
 def open_call_store(*, keep: bool = True) -> CallStore:
     """Returns the user's call store, one for the whole process; with `keep` False a new one in memory."""
     if not keep:
-        return open_store(keep=False)
+        return CallStore(None, memory=sys.maxsize)
     return _shared_store(str(cache_home()))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import inputs, outputs
 from ragc.core.digest import digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
@@ -67,14 +66,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     A new study sets an earlier one aside, and on exit this comes back, unless `forget_earlier` was called: a
     study that is refused for its data leaves the earlier one as it was.
 
-    With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
-    included. Raises UsageError.
+    Raises UsageError.
     """
-    keep = recipe.study.keep
-    if resume and not keep:
-        raise UsageError(
-            "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
-        )
     directory = study_directory(out)
     with keeping_state(out, directory, "study"):
         if directory.is_symlink():
@@ -86,16 +79,9 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
                 _restore_earlier(directory)  # of a killed process
             _begin(directory, out, recipe, resume, again)
             yield directory
-        except KeyboardInterrupt:
-            if keep:
-                raise
-            raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
         finally:
-            if not keep:
-                event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
             with suppress(OSError):
-                if not _restore_earlier(directory) and not keep:
-                    clear(directory)
+                _restore_earlier(directory)
             narrow_tree(directory)
 
 

@@ -225,11 +225,10 @@ class Study:
             )
         except RagcError as error:
             if not isinstance(error, BudgetExhausted):
-                rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 was = "was" if len(numbers) == 1 else "were"
                 self.progress.note(
                     f"{_trial_names(numbers).capitalize()} {was} broken off, because a question could not be "
-                    f"answered{rest}."
+                    "answered; all that was answered is kept for --resume."
                 )
             raise
 

@@ -132,7 +132,6 @@ def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) ->
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "the following arguments are required: RECIPE"),
         (("recipe.toml", "--out", "."), "exists and is not a grid; choose another --out or move it away."),
         (("recipe.toml", "--set", "grid={}"), "The recipe lists no settings to evaluate"),
         (("recipe.toml", "--set", "data.dev=0"), "no dev questions were named"),

@@ -120,19 +120,18 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     assert wider.text == "look 3 at these questions, 25 of which were looked at before"
 
 
-def showing(program: str, replies: dict[str, str], *, drawn: bool, keep: bool = True) -> Look:
+def showing(program: str, replies: dict[str, str], *, drawn: bool) -> Look:
     shown = (looks.ShownProgram(program, digest(replies), drawn),)
-    return looks.Showing(tuple(replies), shown, keep=keep).count()
+    return looks.Showing(tuple(replies), shown).count()
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_only_the_same_replies_are_the_same_look_again(folder: Path, keep: bool) -> None:
+def test_only_the_same_replies_are_the_same_look_again(folder: Path) -> None:
     first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
-    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10)
-    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10, again=True)
-    assert showing("one", other, drawn=False, keep=keep).again
-    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10)
-    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10, again=True)
+    assert showing("one", first, drawn=True) == Look(1, 10)
+    assert showing("one", first, drawn=True) == Look(1, 10, again=True)
+    assert showing("one", other, drawn=False).again
+    assert showing("one", other, drawn=True) == Look(2, 10, seen=10)
+    assert showing("one", other, drawn=True) == Look(2, 10, seen=10, again=True)
 
 
 def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
@@ -277,15 +276,6 @@ def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Pat
         run("cut", target=dying(needs_demos, after))
     assert number(run("cut", resume=True).look) == 1
     assert read().count == 1
-
-
-def test_what_is_not_kept_is_counted_without_a_mark_of_any_question(run: Run, folder: Path) -> None:
-    run(sets=("study.keep=false", *PLAIN))
-    assert [use.questions.marks for use in read().looks] == [""]
-    assert '"marks": "",' in ledger_file().read_text()
-    later = evaluated(folder, "recipe.toml", "study.keep=false", *OTHER).look
-    assert later == Look(2, 25, seen=25)
-    assert count_look(questions(1, 2), ["p"], keep=False).number == 1
 
 
 def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:

@@ -428,7 +428,6 @@ COMMANDS: tuple[list[str], ...] = (
     ["doctor", "--json"],
     ["doctor", "recipe.toml", "--set", "targets.main.lacks=[]"],
     ["compile", "recipe.toml", "--out", "compiled", "--resume", "--set", "budget.lm_calls=500"],
-    ["compile", "recipe.toml", "--out", "mine", "--set", "study.keep=false"],
     ["grid", "recipe.toml", "--out", "new", "--set", "grid.sample=1"],
     ["grid", "recipe.toml", "--out", "compiled", "--set", "grid.product={top_k=[1,2]}", "--json"],
     ["headroom", "recipe.toml", "--calls", "40", "--set", "data={dev=6,train=0,test=0}", "--json"],
@@ -446,7 +445,7 @@ OVERRIDDEN = (
         "data.fields.id",
         "concurrency",
     ),
-    *("study.storage", "study.keep", "sources.local.corpus", "targets.main.base_url", "metrics.report"),
+    *("study.storage", "sources.local.corpus", "targets.main.base_url", "metrics.report"),
     *("search.ranges.top_k", "prompts.answer", "targets.main.options", "search.objectives"),
 )
 

@@ -67,7 +67,7 @@ def test_every_field_of_a_recipe_is_classified() -> None:
     assert names(Recipe) == trust.RECIPE_PLAIN | trust.RECIPE_REVIEWED
     assert names(Data) == trust.DATA_PLAIN | trust.DATA_REVIEWED
     assert names(GraderSettings) == trust.ASSESSING_PLAIN | {"entailment"}
-    assert names(StudySpec) == {"storage", "keep"}
+    assert names(StudySpec) == {"storage"}
     assert names(TargetSpec) == {"kind", "model", "base_url", "options"}
     assert names(SourceSpec) == {"kind", "corpus", "options", "fields"}
 

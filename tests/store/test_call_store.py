@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._backend._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(store._disk._rows, "set", full)  # type: ignore[union-attr]
 
     async def answer() -> str:
         return "a reply"

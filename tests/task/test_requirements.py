@@ -103,7 +103,7 @@ def test_the_target_itself_looks_before_it_downloads(
 def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = [module for modules in extras.EXTRAS.values() for module in modules]
     hide(monkeypatch, *every)
-    for name in ("OPENAI_API_KEY", "NO_SUCH_KEY", "RAGC_STORE", "RAGC_STORAGE"):
+    for name in ("OPENAI_API_KEY", "NO_SUCH_KEY", "RAGC_STORAGE"):
         monkeypatch.delenv(name, raising=False)
     sets = (
         'sources.a = {kind = "dense"}',

@@ -88,20 +88,12 @@ def test_the_ledger_is_closed_however_the_run_ends(folder: Path, targets: dict[s
 
 def test_the_state_of_an_output_is_locked_until_the_block_ends(home: Path) -> None:
     out = home / "out"
-    with suppress(ZeroDivisionError), open_state("grids", out, "recording to", keep=True) as state:
+    with suppress(ZeroDivisionError), open_state("grids", out, "recording to") as state:
         assert state == state_folder("grids", out)
-        assert state is not None
         assert state.is_dir()
         with (
             pytest.raises(UsageError, match=f"^Another process is recording to {out}; wait for it or"),
-            open_state("grids", out, "recording to", keep=True),
+            open_state("grids", out, "recording to"),
         ):
             pytest.fail("two processes would write one output")
         raise ZeroDivisionError
-    with open_state("grids", out, "recording to", keep=False) as nothing:
-        assert nothing is None
-
-
-def test_nothing_is_kept_of_an_output_without_keep(home: Path) -> None:
-    with open_state("training_data", home / "out", "writing", keep=False):
-        assert not state_folder("training_data", home / "out").exists()

@@ -40,7 +40,7 @@ from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
-from ragc.task.base import Task, without_saved_states
+from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.run import MeasuredRun, measure
 
@@ -86,8 +86,7 @@ class TableRun:
 
     def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
-        study = planned[0].recipe.study
-        calls = store or open_store(keep=study.keep)
+        calls = store or open_store()
         ledger = FileLedger(None, planned[0].recipe.budget)
         for text in self.plan.warnings:
             self.progress.note(text)
@@ -221,12 +220,11 @@ class TableRun:
             main = self._targets_by_role["main"]
             chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
         else:
-            chosen = {role: self._build(spec, recipe) for role, spec in recipe.target_specs().items()}
+            chosen = {role: self._build(spec) for role, spec in recipe.target_specs().items()}
         self._names |= {role: target.name for role, target in chosen.items()}
         return chosen
 
-    def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
-        spec = spec if recipe.study.keep else without_saved_states(spec)
+    def _build(self, spec: TargetSpec) -> Target:
         key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
         if key not in self._built:
             self._built[key] = build_target(spec)

@@ -216,7 +216,7 @@ def serve(
 
     The name of a folder is the model id. `settings` are `allowed_hosts`, `history` (compiled, last, rewrite,
     refuse), `system` (ignore, refuse), `stream` (real, late), `workers`, `in_flight` questions in each of
-    them, `in_flight_per_key`, `usd_per_day` of a key, `time_out` in seconds, `max_body` in bytes and `keep`.
+    them, `in_flight_per_key`, `time_out` in seconds, `max_body` in bytes and `keep`.
     Keys of clients are read from RAGC_SERVE_KEYS. `listening` is called with the server's address.
 
         ragc.serve("compiled/mine", port=8080)

@@ -43,7 +43,7 @@ EARLIER = "an earlier search"
 """The role of questions that this program's compile found in the ledger, at an evaluation."""
 
 NO_MARKS_NOTE = "the compiled program has no digests of its train and dev questions, so they were not checked"
-"""Why a compiled program with study.keep = false is not checked."""
+"""Why a compiled program from elsewhere is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,8 @@ def check_compile(
     else:
         earlier, contamination = _study_contamination(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
-    if task.recipe.study.keep:
-        known = [text for q in task.test if mark(text := q.whole_text) in earlier.roles]
-        facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
+    known = [text for q in task.test if mark(text := q.whole_text) in earlier.roles]
+    facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
     return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
 
 
@@ -184,13 +183,11 @@ def marks_of_task(task: Task) -> Marks:
 
 
 def question_facts(task: Task, before: Marks | None = None) -> dict[str, Any]:
-    """Returns the entry of `provenance.json` on train and dev questions of `task`; none if nothing is stored.
+    """Returns the entry of `provenance.json` on train and dev questions of `task`.
 
     `before` are the marks of the compiled program that the search began with: the questions that taught or
     chose it count for this one too.
     """
-    if not task.recipe.study.keep:
-        return {}
     own = marks_of_task(task)
     return {"questions": (own if before is None else own.joined(before)).to_json()}
 
@@ -239,13 +236,6 @@ def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
     return Marks(*(held.get(name, "") for name in names))
 
 
-def left_out_in(provenance: Mapping[str, Any] | None) -> frozenset[str]:
-    """Returns the ids of the test questions that the compile with this `provenance` left out."""
-    held = (provenance or {}).get("contamination") or {}
-    used = held.get("used") if isinstance(held, dict) and held.get("scored") is not True else None
-    return frozenset(used if isinstance(used, dict) else ())
-
-
 def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
     """Records the questions of `roles` in `task` as used by `work`, such as "grid".
 
@@ -285,8 +275,7 @@ def _own_sets(task: Task) -> dict[str, QuestionSet]:
 
 def _uses_of(task: Task, work: str) -> list[Use]:
     """Returns the uses of the train and dev questions of `task` by `work`."""
-    keep, recipe = task.recipe.study.keep, recipe_digest(task)
-    sets = {role: held if keep else held.unmarked for role, held in _own_sets(task).items()}
+    sets, recipe = _own_sets(task), recipe_digest(task)
     return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
 
 
@@ -308,25 +297,18 @@ def _read_from(
     """
     own_digests = {held.digest for held in own.values()}
     roles: dict[int, set[str]] = {}
-    unknown = 0
     for use in {(use.role, use.questions): use for use in ledger.searched}.values():
         if use.questions.digest in own_digests:
             continue
-        positions = index.positions_of(use.questions)
-        unknown += not use.questions.marks and not positions
-        for position in positions:
+        for position in index.positions_of(use.questions):
             roles.setdefault(position, set()).add(use.role)
-    gaps = []
-    if ledger.damaged:
-        gaps.append(f"{quantity(ledger.damaged, 'line')} of the ledger of uses cannot be read")
-    if unknown:
-        searches = "search" if unknown == 1 else "searches"
-        gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
+    lines = quantity(ledger.damaged, "line")
+    unchecked = f"{lines} of the ledger of uses cannot be read" if ledger.damaged else ""
     by_mark = {
         mark(task.test[position].whole_text): " and ".join(sorted(names, reverse=True))
         for position, names in roles.items()
     }
-    return _EarlierUses(dict(sorted(by_mark.items())), " and ".join(gaps))
+    return _EarlierUses(dict(sorted(by_mark.items())), unchecked)
 
 
 def _study_contamination(
@@ -341,12 +323,12 @@ def _study_contamination(
     A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
     is appended: after a kill between them the resumed study appends it.
     """
-    path, keep = directory / SEEN_FILE, task.recipe.study.keep
+    path = directory / SEEN_FILE
     stored = _read_record(path, task.facts["data"])
     with uses.opened() as ledger:
         earlier = stored or _read_from(ledger.content, task, index, own)
         contamination = checked(earlier)
-        if stored is None and keep:
+        if stored is None:
             content = {
                 "format": FORMAT,
                 "roles": dict(earlier.roles),

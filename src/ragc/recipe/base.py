@@ -113,15 +113,14 @@ class Recipe:
         """Returns the text that identifies a study of this recipe: everything except what may change on
         resuming.
 
-        Those are the budget, prices, the number of questions in flight, whether the study is kept, the grid,
-        and what training data is made.
+        Those are the budget, prices, the number of questions in flight, the grid, and what training data is
+        made.
         """
         unpriced = {
             name: spec.replace(options={key: value for key, value in spec.options.items() if key != "price"})
             for name, spec in self.targets.items()
         }
-        study = self.study.replace(keep=True)
-        same = replace(self, budget=Budget(), concurrency=None, study=study, targets=unpriced)
+        same = replace(self, budget=Budget(), concurrency=None, targets=unpriced)
         return replace(same, grid=GridSpec(), training_data=TrainingSpec()).to_toml()
 
     def to_toml(self) -> str:

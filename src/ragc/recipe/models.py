@@ -305,10 +305,6 @@ class StudySpec(Model):
         default="",
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
-    keep: Flag = Field(
-        default=True,
-        description="Whether prompts, replies and the study's folder stay. false excludes storage.",
-    )
 
 
 class GridSpec(Model):

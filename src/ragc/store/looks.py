@@ -144,15 +144,14 @@ class ShownProgram:
 class Showing:
     """Scores on the questions with these `texts`, of which nothing is counted yet.
 
-    `recipe` and `work` are those of `Use`. With `keep` False no mark of a single question is stored. A ledger
-    inside the directory `beside`, that of the compiled program, is not believed.
+    `recipe` and `work` are those of `Use`. A ledger inside the directory `beside`, that of the compiled
+    program, is not believed.
     """
 
     texts: tuple[str, ...] = field(repr=False)
     shown: tuple[ShownProgram, ...]
     recipe: str = ""
     work: str = uses.EVALUATION
-    keep: bool = True
     beside: Path | None = None
 
     def count(self) -> Look:
@@ -166,9 +165,8 @@ class Showing:
             with uses.opened() as ledger:
                 counted = _count(of_ledger(ledger.content), index, self.shown)
                 if not counted.again:
-                    stored = index.questions if self.keep else index.questions.unmarked
                     programs = frozenset(name for one in self.shown for name in one.names)
-                    ledger.append([Use("test", self.work, stored, self.recipe, programs)])
+                    ledger.append([Use("test", self.work, index.questions, self.recipe, programs)])
         except UnusableLedger as error:
             return Look(None, n, problem=error.reason)
         return counted
@@ -180,9 +178,9 @@ class Showing:
         return replace(self, shown=(*self.shown, *other.shown))
 
 
-def count_look(texts: Sequence[str], programs: Iterable[str], *, keep: bool = True) -> Look:
+def count_look(texts: Sequence[str], programs: Iterable[str]) -> Look:
     """Counts a look at the questions with these `texts` by `programs`, which are digests; see `Showing`."""
-    return Showing(tuple(texts), tuple(map(ShownProgram, programs)), keep=keep).count()
+    return Showing(tuple(texts), tuple(map(ShownProgram, programs))).count()
 
 
 def of_ledger(ledger: UseLedger) -> LookLog:

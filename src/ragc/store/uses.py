@@ -3,8 +3,7 @@
     STATE/uses/uses.jsonl    one line a use of a set of questions, with its own digest; appended under a lock
 
 A use has a role: a search learned from train questions, chose by dev questions, or scores on test questions
-were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`). If nothing is to
-be stored, a set is one digest without marks, so that only the whole set is recognised.
+were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`).
 
 The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.home.state_home`, readable by
 this user alone. Damaged lines are counted, and every reader reports them.
@@ -45,7 +44,7 @@ _WAIT_S = 20.0
 class QuestionSet:
     """A set of `n` different questions: its digest, and all their marks in ascending order, joined.
 
-    Without marks ("") only the whole set is recognised.
+    A line of the ledger has no marks ("") where an earlier one has those of its set.
     """
 
     digest: str
@@ -57,11 +56,6 @@ class QuestionSet:
         """Returns the set of the questions with these `texts`; questions with the same mark are one."""
         marks = sorted(set(map(mark, texts)))
         return cls(digest(["ragc.questions", marks])[:32], len(marks), "".join(marks))
-
-    @property
-    def unmarked(self) -> QuestionSet:
-        """The set without marks."""
-        return replace(self, marks="")
 
 
 def split_marks(joined: str) -> Iterator[str]:
@@ -142,7 +136,7 @@ class OpenLedger:
             if use.questions.n and _key(use) not in known:
                 lines.append(_line(use, marks=use.questions.digest not in marked))
                 known.add(_key(use))
-                marked |= {use.questions.digest} if use.questions.marks else set()
+                marked.add(use.questions.digest)
         if lines:
             _append(self._path, b"".join(lines))
 
@@ -203,12 +197,11 @@ def read(path: Path) -> UseLedger:
         if parsed is None:
             damaged += 1
             continue
-        use, is_marked = parsed
-        if use.questions.marks:
-            marks[use.questions.digest] = use.questions.marks
-        elif is_marked and use.questions.digest not in marks:  # the line that held its marks is damaged
+        if parsed.questions.marks:
+            marks[parsed.questions.digest] = parsed.questions.marks
+        elif parsed.questions.digest not in marks:  # the line that held its marks is damaged
             damaged += 1
-        uses.append(use)
+        uses.append(parsed)
     return UseLedger(tuple(_with_marks(use, marks) for use in uses), damaged)
 
 
@@ -234,7 +227,6 @@ def _line(use: Use, *, marks: bool) -> bytes:
         "programs": sorted(use.programs),
         "questions": questions.digest,
         "n": questions.n,
-        "kept": bool(questions.marks),
         "marks": questions.marks if marks else "",
     }
     return json.dumps(add_digest(row)).encode() + b"\n"
@@ -254,8 +246,8 @@ def _append(path: Path, lines: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _parse(line: bytes) -> tuple[Use, bool] | None:
-    """Returns the use in a line, and whether its set's marks are in the ledger; None if damaged."""
+def _parse(line: bytes) -> Use | None:
+    """Returns the use in a line; None if damaged."""
     try:
         row = verify_digest(json.loads(line))
         if row is None or row["role"] not in get_args(Role) or not are_marks(row["marks"]):
@@ -263,8 +255,7 @@ def _parse(line: bytes) -> tuple[Use, bool] | None:
         questions = QuestionSet(str(row["questions"]), int(row["n"]), str(row["marks"]))
         programs = frozenset(map(str, row["programs"]))
         role = cast(Role, row["role"])
-        use = Use(role, str(row["work"]), questions, str(row["recipe"]), programs)
-        return use, row["kept"] is True
+        return Use(role, str(row["work"]), questions, str(row["recipe"]), programs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -34,7 +34,7 @@ from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import check_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
-from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.budget import FileLedger
 from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
@@ -60,7 +60,7 @@ class Task:
 
     recipe: Recipe
     runtime: Runtime
-    ledger: StudyLedger
+    ledger: FileLedger
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
@@ -210,7 +210,7 @@ def prepare(
     recipe: Recipe,
     *,
     store: CallStore | None = None,
-    ledger: StudyLedger | None = None,
+    ledger: FileLedger | None = None,
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
@@ -224,7 +224,7 @@ def prepare(
     of what targets and metrics need on this machine. Raises RecipeError with everything that this
     machine lacks, DataError and UsageError.
     """
-    store = store or open_store(keep=recipe.study.keep)
+    store = store or open_store()
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     if questions:
@@ -335,18 +335,8 @@ def build_target(spec: TargetSpec) -> Target:
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
-    """Builds the targets of `recipe` by role. If nothing is stored, prompt states are not stored either."""
-    specs = recipe.target_specs()
-    return {
-        role: build_target(spec if recipe.study.keep else without_saved_states(spec))
-        for role, spec in specs.items()
-    }
-
-
-def without_saved_states(spec: TargetSpec) -> TargetSpec:
-    """Returns the target `spec` without states of prompts on disk, where its kind has them."""
-    keeps = "keep_prefixes" in TARGETS.get(spec.kind).options.model_fields
-    return spec.replace(options={**spec.options, "keep_prefixes": False}) if keeps else spec
+    """Builds the targets of `recipe` by role."""
+    return {role: build_target(spec) for role, spec in recipe.target_specs().items()}
 
 
 def _group_sizes(questions: Sequence[Question]) -> list[int]:

@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
-from ragc.targets.charges import Ledger, Need, Wanted
+from ragc.targets.charges import Need, Wanted
 
 if TYPE_CHECKING:
     from ragc.optimizers.candidates.trial import TrialResult
@@ -70,47 +70,7 @@ class Spent:
         self.calls, self.tokens, self.usd = self.calls + 1, self.tokens + tokens, self.usd + usd
 
 
-class StudyLedger(Ledger, Protocol):
-    """The ledger of a study: `ragc.targets.charges.Ledger` with the operations of the study itself.
-
-    `calls`, `tokens`, `usd` and `minutes` are the charges so far.
-    """
-
-    @property
-    def calls(self) -> int: ...  # noqa: D102 - described above
-
-    @property
-    def tokens(self) -> int: ...  # noqa: D102
-
-    @property
-    def usd(self) -> float: ...  # noqa: D102
-
-    @property
-    def minutes(self) -> float: ...  # noqa: D102
-
-    def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, and their cost (`price_held`); 0 releases them."""
-        ...
-
-    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets the cost of held-back calls to the mean cost of the study's first `calls`.
-
-        Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them. Returns the
-        tokens and dollars of one such call.
-        """
-        ...
-
-    @property
-    def replayed(self) -> Spent:
-        """The part of the charges that is for stored replies, which cost nothing."""
-        ...
-
-    def close(self) -> None:
-        """Frees open resources."""
-        ...
-
-
-def all_charges(ledger: StudyLedger) -> Spent:
+def all_charges(ledger: FileLedger) -> Spent:
     """Returns all charges of a study so far, by earlier processes too."""
     return Spent(ledger.calls, ledger.tokens, ledger.usd)
 
@@ -127,7 +87,7 @@ def _amount(what: str, limit: float) -> str:
     return f"{number} {_WORDS[what]}"
 
 
-def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
+def answers_left(limits: Budget, ledger: FileLedger, base: TrialResult) -> float:
     """Returns how many answers `limits` still allow after `ledger`, at the mean cost of those of `base`.
 
     Infinite without a limit on calls, tokens or dollars.

@@ -35,7 +35,7 @@ from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
-from ragc.task.budget import StudyLedger
+from ragc.task.budget import FileLedger
 
 
 def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
@@ -76,15 +76,14 @@ def state_folder(kind: str, out: Path) -> Path:
 
 
 @contextmanager
-def open_state(kind: str, out: Path, work: str, *, keep: bool) -> Iterator[Path | None]:
-    """Locks `out` as `lock_state` does and opens its `state_folder`; None without `keep`."""
+def open_state(kind: str, out: Path, work: str) -> Iterator[Path]:
+    """Locks `out` as `lock_state` does and opens its `state_folder`."""
     folder = state_folder(kind, out)
     with lock_state(out, folder, work):
-        if keep:
-            with keeping_state(out, folder):
-                make_private(folder)
-                narrow_tree(folder)
-        yield folder if keep else None
+        with keeping_state(out, folder):
+            make_private(folder)
+            narrow_tree(folder)
+        yield folder
 
 
 @dataclass(slots=True)
@@ -151,7 +150,7 @@ class MeasuredRun:
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: StudyLedger,
+    ledger: FileLedger,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,

@@ -167,22 +167,6 @@ def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     assert lines[0].endswith("4 trials, and as many without each of 5 folds")
 
 
-def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    recipe = recipes.load(tmp_path / "recipe.toml")
-    assert estimate(recipe)["seconds"] is None
-    identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
-    counters = run(target=ScriptedTarget(needs_demos, identity=identity)).counters
-    assert counters["replayed"] > counters["sent"]
-    planned = estimate(recipe)
-    assert planned["seconds"] == pytest.approx(
-        planned["lm_calls_about"] * planned["seconds_per_call"], rel=0.01, abs=0.1
-    )
-    assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
-
-
 def test_folds_in_a_database_are_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="state in a file"):
         prepare(recipes.load(tmp_path / "recipe.toml", ["study.storage=postgresql://h/d"]))

@@ -16,9 +16,7 @@ from ragc.testing import ScriptedTarget
 from tests.optimizers.grids.tables.common import Run, answer
 from tests.support.rows import read_rows, write_rows
 
-ROWS: list[dict[str, Any]] = [
-    {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}},
-]
+ROW: dict[str, Any] = {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}}
 
 
 class Noting(Silent):
@@ -74,7 +72,7 @@ def test_a_metric_without_its_library_is_said_before_the_first_request(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    one = table(ROWS[:1], data={"hotpotqa": {"metrics": [metric, "em"]}})
+    one = table([ROW], data={"hotpotqa": {"metrics": [metric, "em"]}})
     target = ScriptedTarget(answer)
     progress = Noting(target)
     how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "dry", "limit": 2}
@@ -94,7 +92,7 @@ def test_an_embedder_that_is_not_installed_is_said_before_the_first_request(
     dense = {"local": {"kind": "dense", "options": {"model": "bge-m3"}}}
     target = ScriptedTarget(answer)
     progress = Noting(target)
-    rows = [ROWS[0], {**ROWS[1], "id": "dense", "sources": dense}]
+    rows = [ROW, {**ROW, "id": "dense", "sources": dense}]
     run(table(rows), limit=2, target=target, progress=progress)
     (note,) = progress.notes
     assert "dense on hotpotqa" in note[0]
