@@ -21,7 +21,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import ragc
 from tests.support import names
 from tests.support.loopback import MODEL, Loopback
 from tests.support.loopback_world import write_data
@@ -164,9 +163,7 @@ def prepared_world(folder: Path) -> Iterator[World]:
     """Prepares the folder, and runs the servers while the block runs."""
     with Loopback(latency_s=0.0) as server, refusing_server() as refusing:
         trust = {"TRUST_TARGETS": names.TRUST[0], "TRUST_CODE": names.TRUST[-1]}
-        waits = "restart_s" in json.dumps(ragc.recipe_schema())
-        once = "--set targets.main.options.tries=1" + " --set targets.main.options.restart_s=0.1" * waits
-        values = {"SERVER": server.url, "REFUSING": refusing, "ONCE": once, **trust}
+        values = {"SERVER": server.url, "REFUSING": refusing, **trust}
         world = World(folder / "prepared", folder / "run", values)
         prepared = world.prepared
         prepared.mkdir()
