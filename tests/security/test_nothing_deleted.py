@@ -27,7 +27,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, cases, thorough
+from tests.examples import THOROUGH, cases
 from tests.exports.common import build_program
 from tests.optimizers.colours import Run, written
 from tests.security.command_line import contents, prepared, ragc
@@ -195,34 +195,6 @@ def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
     readme.write_text(readme.read_text() + "\nmy remarks\n")
     with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
         export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
-
-
-@thorough
-def test_rows_replace_only_rows(server: Loopback, tmp_path: Path) -> None:
-    prepared(tmp_path, server)
-    (tmp_path / "mine.jsonl").write_text('{"id": "my own data"}\n')
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    first = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl")
-    assert first.status == 0
-    before, sent = contents(tmp_path), server.log.requests
-    for out in cases(
-        ("mine.jsonl", "folder", "recipe.toml", "-", "recipe.toml/x", "nowhere/" + "x" * 300), 2
-    ):
-        ended = ragc(tmp_path, "eval", "recipe.toml", "--set", "knobs.top_k=2", "--out", out)
-        assert ended.status == 2, out
-    after = {name: held for name, held in contents(tmp_path).items() if not name.startswith("home/")}
-    assert after == {name: held for name, held in before.items() if not name.startswith("home/")}
-    assert server.log.requests == sent
-    again = ragc(tmp_path, "eval", "recipe.toml", "--split", "test", "--out", "rows.jsonl")
-    assert again.status == 0
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
-    shown = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/stdout")
-    assert json.loads(shown.out.splitlines()[0]).keys() >= {"id", "prediction", "scores"}
-    assert ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/null").status == 0
-    full = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/full")
-    assert full.status == 1
-    assert "Writing the rows to /dev/full failed: No space left on device" in full.err
 
 
 class Cut(BaseException):
