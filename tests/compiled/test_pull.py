@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ragc.cli.main import main
 from ragc.corpora import embed
 from ragc.errors import ArtefactError, TargetUnavailable, Untrusted
 from ragc.targets.embedded import weights
+from tests.optimizers.colours import begun, written
 from tests.support.recipes import recipe_toml
 
 RECIPE = recipe_toml(
@@ -94,8 +94,10 @@ def test_what_cannot_be_fetched_or_is_not_there_is_one_sentence(
 
 
 def test_a_program_from_elsewhere_may_not_name_any_model(fetched: list[str], tmp_path: Path) -> None:
-    folder = tmp_path / "theirs"
-    shutil.copytree(Path(__file__).with_name("older") / "react", folder)
+    (tmp_path / "theirs").mkdir()
+    written(tmp_path / "theirs")
+    begun(tmp_path / "theirs")("out", sets=("search.trials=1",))
+    folder = tmp_path / "theirs" / "out"
     recipe = (folder / "recipe.toml").read_text()
     dense = 'kind = "dense"\noptions.model = "intfloat/e5-small"'
     (folder / "recipe.toml").write_text(recipe.replace('kind = "bm25"', dense))
