@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.examples import QUICK_CASES, THOROUGH, WHOLE_RUN, cases, examples
+from tests.examples import NETS, QUICK_CASES, THOROUGH, WHOLE_RUN, cases, examples
 
 # Tests start many processes: each would compile all modules anew where the environment forbids bytecode.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
@@ -73,6 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left = {item for listed in by_test.values() for item in cases(listed, QUICK_CASES)}
+    left |= {item for item in items if item.nodeid.startswith(NETS)}
     config.hook.pytest_deselected(items=[item for item in items if item not in left])
     items[:] = [item for item in items if item in left]
 

@@ -18,6 +18,9 @@ WHOLE_RUN = 50
 QUICK_CASES = 2
 """The cases of a test in such a run: the first and the last."""
 
+NETS = "tests/messages/"
+"""The start of the ids of tests that always run in full: they hold what users notice."""
+
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes seconds; runs where CI is set")
 """Marks a slow test: kills and damage at many places, simulations, waits."""
 

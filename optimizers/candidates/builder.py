@@ -244,7 +244,7 @@ class ProgramBuilder:
         for name, predictor in built.named_predictors():
             if name in instructions:
                 predictor.signature = predictor.signature.with_instructions(instructions[name])
-        return give_prompts(built, self.task.recipe, checked=True)
+        return give_prompts(built, self.task.recipe)
 
     async def _build_instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
         built = await self._build(candidate, knobs)

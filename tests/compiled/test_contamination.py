@@ -17,12 +17,11 @@ from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import FORMAT, NO_MARKS_NOTE
-from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, measure_score_shift, score
+from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.metrics.reports import runs
-from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
@@ -336,14 +335,3 @@ def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> N
     with pytest.raises(UsageError, match="were used as train or dev before"):
         run("two", sets=with_splits("second.jsonl", slice(15, 25), slice(5)))
     assert ledger_file().read_bytes() == before
-
-
-@pytest.mark.parametrize("odd", [[], "text", 3, True, {"main": []}])
-@pytest.mark.parametrize("name", ["targets", "test", "dev", "data", "search"])
-def test_odd_provenance_ends_in_no_traceback(name: str, odd: Any) -> None:
-    winner = {"winner": {"em": {"mean": 0.5}}}
-    facts: dict[str, Any] = {"targets": {"main": {"name": "old"}}, "test": winner, "data": {"test": "x"}}
-    now = {"targets": {"main": {"name": "new"}}, "data": {"test": "x"}}
-    means = {"em": Interval(0.4, 0.3, 0.5, 9)}
-    assert measure_score_shift(facts, now, "test", means)
-    measure_score_shift(facts | {name: odd}, now, "test", means)

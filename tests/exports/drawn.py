@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
-from ragc.programs.flow import graph_of
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from tests.exports.common import build_program, capture_messages, inputs_for, with_demos
@@ -72,8 +71,7 @@ def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> by
 
 def export_alone(prompt: CompiledPrompt) -> ExportedProgram:
     """A program of one prompt."""
-    graph = graph_of("typed", (), [prompt.name], {}, calls=1)
-    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
+    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), single=True)
 
 
 def facts_for_callers(program: ExportedProgram, prompt: CompiledPrompt) -> dict[str, Any]:

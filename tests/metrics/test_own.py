@@ -20,7 +20,6 @@ from tests.support.recipes import recipe_toml
 
 RECIPE = recipe_toml(
     search={"trials": 2, "knobs": ["top_k"]},
-    study={"keep": False},
     data={"dev": 4, "test": 2},
     metrics=["my_metrics:score", "em"],
 )

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
-from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
@@ -117,26 +116,6 @@ def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Pat
     again = score(opened)
     assert again.metrics["em"].mean == result.test["em"].mean
     assert again.counters["sent"] == 0
-    assert again.score_shift is None
-
-
-def test_on_another_target_it_is_said_how_the_score_moved(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    then = run().test["em"].mean
-    other = ScriptedTarget(lambda request: {"answer": "red"}, identity="other")
-    other.name = "other"
-    evaluation = score(open_program(folder / "out", store=CallStore(None), targets={"main": other}))
-    now = evaluation.metrics["em"].mean
-    assert now < then
-    shift = evaluation.to_json()["moved"]
-    assert shift["targets"] == {"main": {"then": "scripted", "now": "other"}}
-    assert shift["metrics"]["em"] == {"then": then, "now": now, "difference": now - then}
-    assert shift["same_questions"]
-    console.print_evaluation(evaluation)
-    output = capsys.readouterr().out
-    assert "main: scripted when compiled, other now\n" in output
-    assert f"em           {then:.3f} then, {now:.3f} now: {now - then:+.3f}\n" in output
 
 
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:

@@ -18,7 +18,8 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
-from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget, settings
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
+from tests.support.knob_values import settings
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")

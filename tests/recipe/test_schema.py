@@ -19,8 +19,38 @@ from ragc.programs import METHODS
 from ragc.recipe import parse
 from ragc.recipe.models import RecipeTables
 from ragc.recipe.schema import json_schema
-from tests.recipe.test_errors import CASES, OPTIONED
 from tests.recipe.test_recipe import LEAST, WHOLE
+
+OPTIONED = """\
+program = "vanilla"
+[search]
+programs = ["prefrag"]
+demo_kinds = ["filled"]
+[search.targets]
+main = ["main", "small"]
+[data]
+questions = "q.jsonl"
+dev = 3
+fields = { question = "query" }
+where = { level = ["easy", 2] }
+[sources.local]
+kind = "hybrid"
+corpus = "c.jsonl"
+options = { share = 0.5, dense = { m = 8 }, sparse = { k1 = 1 } }
+[sources.web]
+kind = "web"
+options = { results = 5, pages = true }
+[targets.main]
+kind = "vllm"
+model = "m"
+base_url = "http://127.0.0.1:8000/v1"
+options = { tries = 2, timeout_s = 3, has = ["schema"], fallbacks = ["small"], body = { top_k = 3 } }
+[targets.small]
+kind = "embedded"
+options = { context = 512 }
+[metrics]
+entailment = "judge"
+"""
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json_schema()
@@ -40,7 +70,7 @@ def recipes() -> Iterator[str]:
         tree = ast.parse(path.read_text("utf-8"))
         constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
         texts += [value for value in constants if isinstance(value, str) and "program = " in value]
-    for text in [*texts, *blocks, *(case["recipe"] for case in CASES)]:
+    for text in [*texts, *blocks]:
         try:
             parse(text, files=False)
         except RecipeError:
@@ -57,7 +87,7 @@ def test_the_schema_is_valid_and_printed(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_schema_accepts_every_recipe_that_is_read() -> None:
     texts = list(recipes())
-    assert len(texts) > 30
+    assert len(texts) > 10
     for text in texts:
         assert not refused(text), text
 
@@ -101,15 +131,6 @@ def test_the_schema_refuses_what_the_reader_refuses(text: str, where: str) -> No
     assert where in refused(text)
     with pytest.raises(RecipeError):
         parse(text, files=False)
-
-
-def test_what_the_schema_refuses_is_never_read() -> None:
-    for case in CASES:
-        try:
-            invalid = refused(case["recipe"])
-        except (tomllib.TOMLDecodeError, RecursionError):
-            continue
-        assert not invalid or case["problems"] or case["sets"], case["recipe"]
 
 
 def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

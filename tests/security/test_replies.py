@@ -36,9 +36,9 @@ from ragc.task.answering import Row, evaluate
 from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, examples, thorough
+from tests.support.server import Answer, build_answer, serving
+from tests.support.targets import KINDS, Waits, finished, target_of
 from tests.targets.conftest import only_our_key
-from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import Answer, build_answer, serving
 
 __all__ = ["only_our_key"]
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.errors import CapabilityMissing, RecipeError, TargetError, TargetUnavailable, UsageError
+from ragc.errors import CapabilityMissing, RecipeError, TargetUnavailable, UsageError
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
@@ -66,16 +66,6 @@ def test_the_next_answers_is_stored_under_its_own_name_and_counted(caplog: pytes
     assert [r.getMessage() for r in caplog.records] == [f"third answers in the place of main: {DOWN}"]
     main.error = None
     assert ask(runtime)[0] == '{"answer": "main"}'
-
-
-def test_a_request_that_is_wrong_goes_to_nobody_else() -> None:
-    second = Faulty("second")
-    runtime = Runtime(
-        {"main": Faulty("main", TargetError("bad top_p"), fallbacks=("second",)), "second": second}
-    )
-    with pytest.raises(TargetError, match="bad top_p"):
-        ask(runtime)
-    assert second.requests == []
 
 
 def test_when_none_is_available_each_says_why() -> None:

@@ -17,7 +17,7 @@ from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.charges import Charge
 from ragc.targets.embedded.target import EmbeddedTarget
-from ragc.targets.gateway import Gateway, request_key
+from ragc.targets.gateway import Gateway
 from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import EFFORTS, TargetSpec
@@ -27,8 +27,8 @@ from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from ragc.task.base import recorded_rooms
-from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import Answer, Asked, build_answer, serving
+from tests.support.server import Answer, Asked, build_answer, serving
+from tests.support.targets import KINDS, Waits, finished, target_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -138,27 +138,6 @@ def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPat
     assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_effort_and_variables_are_sent_as_options_and_count_as_fields_of_the_body(kind: str) -> None:
-    fields = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}}
-    with serving(thinker(0)) as server:
-        checked, typed = (target_of(kind, server.url, Waits(), **more) for more in (fields, {"body": fields}))
-        assert checked.identity == typed.identity
-        if kind == "vllm":
-            finished(checked, checked.complete(grade()))
-            assert fields.items() <= server.bodies[0].items()
-        with pytest.raises(UsageError, match="has reasoning_effort as an option and in body; leave one of"):
-            TARGETS.get(kind).options.of({"reasoning_effort": "low", "body": fields})
-
-
-def test_ordinary_targets_keep_their_keys() -> None:
-    gateway_key = request_key(vllm(), grade())
-    assert vllm(thinking_tokens=0).identity == vllm().identity == "Qwen3-8B@http://127.0.0.1:9/v1"
-    assert request_key(vllm(thinking_tokens=0), grade()) == gateway_key
-    assert request_key(vllm(thinking_tokens=1000), grade()) != gateway_key
-    assert hosted("openai/gpt-4o-mini").identity == "openai/gpt-4o-mini"
-
-
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
@@ -169,11 +148,6 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
         f'Option thinking_tokens of {article} {kind} target must be a whole number of at least 0, or "auto"'
     )
     assert str(checked.value).startswith(words)
-
-
-def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"hgh.*high"):
-        VllmOptions.of({"reasoning_effort": "hgh"})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ragc.task.requirements import lacking
 from tests import processes
 from tests.paths import ROOT
 from tests.support.recipes import recipe_toml, write_files
-from tests.support.servers import noting_server
+from tests.support.server import Visit, serving
 
 RECIPE = recipe_toml(data={"dev": 1}, metrics=["f1"])
 
@@ -44,10 +44,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def forbidden_index() -> Iterator[tuple[str, list[str]]]:
+def forbidden_index() -> Iterator[tuple[str, list[Visit]]]:
     """An index that must not be asked: its address, and what it was asked for."""
-    with noting_server() as (address, paths):
-        yield f"{address}/simple", paths
+    with serving() as server:
+        yield f"{server.base}/simple", server.visits
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -69,7 +69,7 @@ def problems(folder: Path, *sets: str, **parts: bool) -> tuple[str, ...]:
     ],
 )
 def test_without_the_extra_it_is_said_before_any_download(
-    folder: Path, forbidden_index: tuple[str, list[str]], command: list[str]
+    folder: Path, forbidden_index: tuple[str, list[Visit]], command: list[str]
 ) -> None:
     home, (index, paths) = folder / "home", forbidden_index
     environment = os.environ | {
@@ -89,7 +89,7 @@ def test_without_the_extra_it_is_said_before_any_download(
 
 
 def test_the_target_itself_looks_before_it_downloads(
-    tmp_path: Path, forbidden_index: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, forbidden_index: tuple[str, list[Visit]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index, paths = forbidden_index
     monkeypatch.setenv("RAGC_HOME", str(tmp_path))

@@ -29,7 +29,7 @@ from ragc.targets import build
 from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from tests.support.rows import write_rows
-from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
+from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 
 THOUGHT = 200
 RECIPE = """
@@ -63,13 +63,13 @@ def thinking(request: Asked) -> Answer:
 
 
 @pytest.fixture
-def server() -> Iterator[FaultServer]:
+def server() -> Iterator[ScriptedServer]:
     with serving(thinking) as running:
         yield running
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     rows = [
         {"id": f"q{n}", "question": f"What is item {n:02}?", "answers": [f"a{n:02}"], "gold_ids": []}
@@ -86,11 +86,11 @@ def compiled(folder: Path, *sets: str, **how: Any) -> Any:
     return compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", **how)
 
 
-def limits(server: FaultServer) -> set[int]:
+def limits(server: ScriptedServer) -> set[int]:
     return {body["max_tokens"] for body in server.bodies}
 
 
-def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
+def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: ScriptedServer) -> None:
     with pytest.raises(RagcError, match="budget"):
         compiled(folder, "budget.lm_calls=3")
     sent_before = len(server.prompts)
@@ -145,7 +145,7 @@ def test_prompts_leave_the_room_free(folder: Path) -> None:
     assert not reads(2000)
 
 
-def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: FaultServer) -> None:
+def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: ScriptedServer) -> None:
     compiled(folder)
     program = derive_export(load(folder / "out"))
     (prompt,) = program.prompts
@@ -160,7 +160,7 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT_THINKING_TOKENS
 
 
-def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultServer) -> None:
+def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: ScriptedServer) -> None:
     text = (folder / "recipe.toml").read_text()
     text = text.replace('knobs = ["wording"]', "knobs = []").replace("trials = 2", "trials = 3")
     text = text.replace('thinking_tokens = "auto"', 'reasoning_effort = "low"')
@@ -245,7 +245,7 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
 
 
-def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: FaultServer) -> None:
+def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: ScriptedServer) -> None:
     sets = ('search.efforts.main=["low", "high"]', "search.knobs=[]", "search.trials=3")
     low = (*sets, 'targets.main.options={ reasoning_effort = "low" }')
     recipe = recipes.load(folder / "recipe.toml", low)

@@ -392,6 +392,6 @@ def _inflation(sizes: Sequence[int]) -> float:
 def _rebuilt_baseline(task: Task, program: RagProgram) -> RagProgram:
     """Builds the baseline of `task` for a second run, with what `program`, its first run, learned."""
     built = task.method.build(task.runtime.repeated(), task.baseline_knobs)
-    built = give_prompts(built, task.recipe, checked=True)
+    built = give_prompts(built, task.recipe)
     built.learned = program.learned
     return built

@@ -20,7 +20,6 @@ def grid(
     *,
     sets: Sequence[str] = ...,
     out: str | Path | None = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[True],
     progress: Progress | None = ...,
 ) -> dict[str, Any]: ...
@@ -30,7 +29,6 @@ def grid(
     *,
     sets: Sequence[str] = ...,
     out: str | Path | None = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[False] = ...,
     progress: Progress | None = ...,
 ) -> Grid: ...
@@ -39,17 +37,16 @@ def grid(
     *,
     sets: Sequence[str] = (),
     out: str | Path | None = None,
-    allow_loss: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Grid | dict[str, Any]:
     """Evaluates the settings in the table `[grid]` of a recipe on its dev questions, and writes a grid.
 
     It is written to the directory `out`, by default `grids/` and the name of the recipe file. A grid that is
-    there is completed, also one that was cut off, and gets the settings that it lacks. `allow_loss` is that
-    of `compile`. Returns a Grid, with `path` and `counters`. With `dry_run` nothing is sent, and a JSON
-    object is returned: `settings`, `recorded`, `questions`, `cells` that are missing in `out`, and the bounds
-    and estimates of a dry run of `compile`.
+    there is completed, also one that was cut off, and gets the settings that it lacks. Returns a Grid, with
+    `path` and `counters`. With `dry_run` nothing is sent, and a JSON object is returned: `settings`,
+    `recorded`, `questions`, `cells` that are missing in `out`, and the bounds and estimates of a dry run of
+    `compile`.
 
         grid = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])
         print(grid.scores("f1").mean(axis=1))
@@ -60,7 +57,7 @@ def grid(
     from ragc import recipe as recipes
     from ragc.optimizers.grids import plan, record
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     folder = Path(out) if out is not None else Path("grids") / Path(recipe).stem
     if dry_run:
         return plan.estimate(resolved, folder)

@@ -290,7 +290,6 @@ def print_evaluation(evaluation: Evaluation) -> None:
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
     lines(f"{name}: {verdicts.text}" for name, verdicts in evaluation.second_verdicts.items())
     lines(f"{name}: {shares.text}" for name, shares in evaluation.variances.items())
-    lines(evaluation.score_shift.lines() if evaluation.score_shift else ())
     cost = evaluation.counters
     _print_calls((event for row in evaluation.rows for event in row.trace), len(evaluation.rows) or 1)
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"

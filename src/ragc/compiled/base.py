@@ -52,9 +52,6 @@ _NAMES = re.compile(
 )
 """The files of a compiled program, a module of its author's own among them."""
 
-MAX_EPOCH_NAME = 64
-"""Characters of the name of an epoch, at most."""
-
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
@@ -211,7 +208,7 @@ class CompiledProgram:
     def epoch(self) -> str:
         """The epoch of the measured replies, if they were requested again; else ""."""
         epoch = self.run.get("epoch")
-        return epoch if isinstance(epoch, str) and len(epoch) <= MAX_EPOCH_NAME else ""
+        return epoch if isinstance(epoch, str) else ""
 
     @classmethod
     def of(

@@ -236,13 +236,6 @@ def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
     return Marks(*(held.get(name, "") for name in names))
 
 
-def left_out_in(provenance: Mapping[str, Any] | None) -> frozenset[str]:
-    """Returns the ids of the test questions that the compile with this `provenance` left out."""
-    held = (provenance or {}).get("contamination") or {}
-    used = held.get("used") if isinstance(held, dict) and held.get("scored") is not True else None
-    return frozenset(used if isinstance(used, dict) else ())
-
-
 def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
     """Records the questions of `roles` in `task` as used by `work`, such as "grid".
 

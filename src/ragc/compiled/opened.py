@@ -88,20 +88,19 @@ def open_program(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     access: Access = Access(),
-    allow_loss: bool = False,
 ) -> OpenProgram:
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
-    that parts of its prompts are lost. Raises UsageError and its subclasses.
+    replace those of the recipe; `access` is what a directory from elsewhere may do. Raises UsageError and its
+    subclasses.
     """
     where = program_or_recipe(path)
     if where.is_dir():
         how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
     base = None if access.base is None else Path(access.base)
-    resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
+    resolved = recipe.load(where, sets, base=base)
     task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))

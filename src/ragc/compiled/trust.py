@@ -30,9 +30,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
 from ragc.targets.options import TargetSpec
 
-RECIPE_PLAIN = frozenset(
-    {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
-)
+RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
 RECIPE_REVIEWED = frozenset(
     {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
 )

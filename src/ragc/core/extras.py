@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ragc.errors import UsageError
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 """The version of this package, which pyproject.toml says too; a test compares them."""
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {

@@ -17,7 +17,6 @@ folder with a committed plan (`unfinished`).
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import hashlib
 import json
@@ -42,9 +41,6 @@ FORMAT = "ragc.replacing/2"
 FILES = "files"
 APART = ".ragc-"
 """What the folder of a write in progress begins with."""
-
-_HERE, _SWAP = -100, 2
-"""AT_FDCWD and RENAME_EXCHANGE of Linux; RENAME_SWAP of macOS is 2 too."""
 
 _BEGUN, _READY, _NEW = "begun.json", "ready.json", "new"
 _PROBE_BYTES = 2**16
@@ -276,24 +272,6 @@ def discard_file(scratch: Path) -> None:
             if _is_regular(scratch, _NEW):
                 (scratch / _NEW).unlink()
             scratch.rmdir()
-
-
-def exchange(one: Path, other: Path) -> None:
-    """Swaps two files or folders of one file system atomically.
-
-    Raises OSError; with ENOTSUP, EINVAL or ENOSYS where the system cannot.
-    """
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    if call := getattr(library, "renameat2", None):  # Linux
-        failed = call(_HERE, names[0], _HERE, names[1], _SWAP)
-    elif call := getattr(library, "renamex_np", None):  # macOS
-        failed = call(*names, _SWAP)
-    else:
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(other))
-    if failed:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
-    sync(other.parent)
 
 
 @contextmanager

@@ -50,12 +50,8 @@ LONGEST = 100_000
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
 _NO_ROWS = (
-    "A compiled directory holds scores, not answers, and the study that wrote it is not on this machine. "
+    "A compiled directory holds scores, not answers, and its study is not whole on this machine. "
     "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
-)
-_NOT_RECORDED = (
-    "This study did not record its questions, as those of older versions; `ragc eval COMPILED --out "
-    "rows.jsonl` answers again, by replay where it can; name that file too."
 )
 _NO_TRIALS = "There are no trials to show: none has ended, or an optimizer made them that records none."
 _SCRIPT = "Of an Optuna script of your own the values of trials are stored, and no answers."
@@ -335,8 +331,6 @@ def _no_questions(held: Inputs) -> list[str]:
         return [_SCRIPT]
     if held.study and not held.study.finished:
         return ["No question was answered by any finished trial yet."]
-    if held.study:
-        return [_NOT_RECORDED]
     return [_NO_ROWS]
 
 

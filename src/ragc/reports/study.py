@@ -271,10 +271,7 @@ def runs_on_test(files: StudyFiles) -> list[RunRows]:
 
 
 def runs_on_dev(files: StudyFiles) -> list[RunRows]:
-    """Returns baseline and best trial on the dev questions that both answered: scores without answers.
-
-    Empty if the questions of the study are not recorded, as by older versions.
-    """
+    """Returns baseline and best trial on the dev questions that both answered: scores without answers."""
     path, best = files.directory / DEV, (files.status.best or {}).get("trial")
     results = {trial.number: trial for trial in files.results}
     if not path.exists() or best not in results:

@@ -2,7 +2,7 @@
 
 Keys are SHA-256 digests, values JSON texts. Nothing is pickled, and failures are not stored. Every row
 carries a digest of its key and text; a damaged row is ignored and its request sent again. `disk` stores the
-rows.
+rows in files.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.home import cache_home
-from ragc.store.disk import DiskBackend
+from ragc.store.disk import DiskRows
 
 T = TypeVar("T")
 
 
 class CallStore:
-    """JSON texts by digest, in memory and in `directory`; concurrent requests for one key share one call.
+    """JSON texts by digest, in memory and on disk; concurrent requests for one key share one call.
 
-    Without a directory they are in memory only. `memory` is the maximum number of entries in memory.
+    Without a `directory` they are in memory only. `memory` is the maximum number of entries in memory.
     """
 
     def __init__(self, directory: Path | None, *, memory: int = 10_000) -> None:
@@ -29,7 +29,7 @@ class CallStore:
         self._limit = memory
         self._memory: dict[str, str] = {}
         self._flying: dict[str, asyncio.Task[Any]] = {}
-        self._backend = None if directory is None else DiskBackend(directory)
+        self._disk = DiskRows(directory) if directory is not None else None
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -37,21 +37,21 @@ class CallStore:
     @property
     def where(self) -> str:
         """The location of the rows for users: a folder, or `memory`."""
-        return self._backend.where if self._backend else "memory"
+        return "memory" if self.directory is None else str(self.directory)
 
     def get(self, key: str) -> str | None:
         """Returns the text under `key`, or None. A damaged row counts as absent."""
         text = self._memory.get(key)
-        if text is None and self._backend is not None:
-            text = self._backend.get(key)
+        if text is None and self._disk is not None:
+            text = self._disk.get(key)
             if text is not None:
                 self._remember(key, text)
         return text
 
     def put(self, key: str, text: str) -> None:
-        """Stores `text` under `key`, in the backend first. Raises StoreError."""
-        if self._backend is not None:
-            self._backend.put(key, text)
+        """Stores `text` under `key`, on disk first. Raises StoreError."""
+        if self._disk is not None:
+            self._disk.put(key, text)
         self._remember(key, text)
 
     def _remember(self, key: str, text: str) -> None:
@@ -60,19 +60,19 @@ class CallStore:
             self._memory.pop(next(iter(self._memory)))
 
     async def read(self, key: str) -> str | None:
-        """Returns the text under `key` in the backend, for callers that cache the parsed value themselves.
+        """Returns the text under `key` on disk, for callers that cache the parsed value themselves.
 
-        None without a backend. Must be awaited on the process's loop.
+        None without a directory. Must be awaited on the process's loop.
         """
-        return None if self._backend is None else await self._backend.aget(key)
+        return None if self._disk is None else self._disk.get(key)
 
     async def write(self, key: str, text: str) -> None:
-        """Stores `text` in the backend only; without one this does nothing.
+        """Stores `text` on disk only; without a directory this does nothing.
 
         Must be awaited on the process's loop.
         """
-        if self._backend is not None:
-            await self._backend.aput(key, text)
+        if self._disk is not None:
+            await self._disk.aput(key, text)
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -89,10 +89,10 @@ class CallStore:
     ) -> tuple[T, bool]:
         """Returns the value under `key`, made by `make` when absent, and whether it was replayed.
 
-        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text of
-        another version, counts as absent. Concurrent callers share one call and its value. The call continues
-        when its callers are cancelled, so that the reply to a request already sent is stored. Must be awaited
-        on the process's loop.
+        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text
+        that does not fit, counts as absent. Concurrent callers share one call and its value. The call
+        continues when its callers are cancelled, so that the reply to a request already sent is stored. Must
+        be awaited on the process's loop.
         """
         stored = self.get(key)
         if stored is not None and (known := read(stored)) is not None:
@@ -106,7 +106,7 @@ class CallStore:
         return await asyncio.shield(task), not first
 
     async def _make(self, key: str, make: Callable[[], Awaitable[T]], write: Callable[[T], str]) -> T:
-        """Makes the value under `key` and stores its text."""
+        """Returns the value that `make` gives, and stores it."""
         value = await make()
         text = write(value)
         await self.write(key, text)
@@ -130,13 +130,13 @@ class CallStore:
 
     def check(self) -> None:
         """Raises StoreError for a damaged database."""
-        if self._backend is not None:
-            self._backend.check()
+        if self._disk is not None:
+            self._disk.check()
 
     def close(self) -> None:
-        """Closes the backend; the store can no longer be used."""
-        if self._backend is not None:
-            self._backend.close()
+        """Closes the files; the store can no longer be used."""
+        if self._disk is not None:
+            self._disk.close()
 
 
 def open_store() -> CallStore:

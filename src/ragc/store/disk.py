@@ -19,6 +19,7 @@ from ragc.core.home import create_private, make_private, narrow_tree
 from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30
+_REMEDY = "move the folder away to start a new one"
 _FILE = diskcache.core.DBNAME
 
 
@@ -55,12 +56,11 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
         """
 
 
-class DiskBackend:
+class DiskRows:
     """Rows in the folder `directory`, which is created. Raises StoreError when it cannot be opened."""
 
     def __init__(self, directory: Path) -> None:
         self.where = str(directory)
-        self.remedy = "move the folder away to start a new one"
         self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
@@ -97,7 +97,7 @@ class DiskBackend:
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error
             raise StoreError(
-                f"The call store at {self.where} cannot be read ({error}); {self.remedy}."
+                f"The call store at {self.where} cannot be read ({error}); {_REMEDY}."
             ) from error
         return text if text is not None and tag == row_digest(key, text) else None
 
@@ -118,7 +118,7 @@ class DiskBackend:
 
     def _damage_text(self, error: Exception | str) -> str:
         return (
-            f"The call store at {self.where} is damaged ({error}); {self.remedy} and ask again what it held, "
+            f"The call store at {self.where} is damaged ({error}); {_REMEDY} and ask again what it held, "
             f"or save what can be read with SQLite's own `.recover` of its {_FILE}."
         )
 
@@ -129,10 +129,6 @@ class DiskBackend:
             f"The call store at {self.where} could not keep a reply ({error}); free space "
             "there or set RAGC_HOME to another folder. What was stored before is kept."
         )
-
-    async def aget(self, key: str) -> str | None:
-        """Returns what `get` returns: reading a row takes microseconds."""
-        return self.get(key)
 
     async def aput(self, key: str, text: str) -> None:
         """Stores as `put` does; rows written in the same iteration of the loop share one transaction."""

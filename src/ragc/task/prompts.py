@@ -6,7 +6,6 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from ragc.core.progress import say
 from ragc.errors import RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
@@ -17,26 +16,20 @@ if TYPE_CHECKING:
     from ragc.task.base import Task
 
 
-def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) -> RagProgram:
+def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """Returns `program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, is no
-    prompt of the predictor it is named for, or has texts that would not be sent, unless the recipe allows
-    their loss: then a notice lists them. With `checked` all of that was reported before.
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or is no
+    prompt of the predictor it is named for.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.prompts.imported import loss_text
-    from ragc.prompts.load import import_prompt
+    from ragc.prompts.imported import import_prompt
 
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            lost = import_prompt(recipe.path(file)).apply(
-                program, name, allow_loss=checked or recipe.allow_loss
-            )
-            if lost and not checked:
-                say(f"prompts.{name} = {file!r}, taken with losses: {loss_text(lost)}")
+            import_prompt(recipe.path(file)).apply(program, name)
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:
@@ -104,13 +97,12 @@ def check_programs(task: Task) -> None:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """Returns the SHA-256 of each prompt file, by predictor; a changed file changes the recipe's identity.
+    """Returns the SHA-256 of each prompt file, 16 hexadecimal digits, by predictor; a changed file changes
+    the recipe's identity.
 
-    16 hexadecimal digits. Raises DataError for a file that cannot be a prompt, for example by its size.
+    Raises DataError for a file that cannot be a prompt, for example by its size.
     """
-    from ragc.prompts.load import contents
+    from ragc.prompts.imported import contents
 
-    marks = {}
-    for name, file in recipe.prompts.items():
-        marks[name] = hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]
-    return marks
+    files = {name: contents(recipe.path(file)) for name, file in recipe.prompts.items()}
+    return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in files.items()}

@@ -408,7 +408,6 @@ def test_a_wrong_grid_is_a_problem_of_the_recipe(folder: Path, line: str, proble
     with pytest.raises(UsageError) as caught:
         recipes.load(folder / "recipe.toml")
     assert problem in str(caught.value)
-    assert "line " in str(caught.value)
 
 
 def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
