@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ragc.errors import StoreError
 from ragc.recipe import Budget
 from ragc.task.budget import FileLedger
@@ -50,19 +48,3 @@ def test_a_flipped_bit_never_lowers_what_was_spent(tmp_path: Path) -> None:
         seen["right"] += 1
     print(dict(seen))
     assert seen["refused"] + seen["right"] == 400
-
-
-@pytest.mark.parametrize("length", [1, 20, 60, 200])
-def test_a_line_that_a_kill_cut_off_is_passed_over_and_what_follows_is_read(
-    tmp_path: Path, length: int
-) -> None:
-    path = tmp_path / "charges.jsonl"
-    charged(path, 1)
-    first, _ = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes((first + first)[: len(first) + min(length, len(first) - 2)])
-    ledger = FileLedger(path, Budget())
-    assert ledger.calls == 1
-    ledger.replay("another", 5, 0.0)
-    ledger.close()
-    again = FileLedger(path, Budget())
-    assert (again.calls, again.tokens) == (2, 15)
