@@ -21,8 +21,8 @@ from ragc.programs.trace import Call
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.testing import ListSource, SchemaReplies
+from tests.contracts.test_programs import FOUND, QUESTION
 from tests.examples import cases
-from tests.programs.test_contract import FOUND, QUESTION
 from tests.targets.fault_clients import target_of
 from tests.targets.fault_server import Asked, FaultServer, serving
 from tests.targets.thinking_server import SECRET, WAYS, Thinker
