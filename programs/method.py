@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from ragc.programs.flow import Edge
 from ragc.programs.knobs import Knobs, ReadingKnobs, Value
 from ragc.targets.base import Capability, Role
 
@@ -25,9 +24,9 @@ class Method:
     `optional_roles` and `optional_sources` are roles and sources that some settings need, possibly the
     defaults. Demonstrations are collected from runs under `demo_knobs`, which keep prompts short. The values
     of `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) come from
-    the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `flow` is the control
-    flow under all settings of the knobs; empty for a program whose calls have no known order. `code` is a
-    digest of the code of a user's own program, "" for ragc's.
+    the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `writers` are the
+    typed calls, made at most once a question, whose output `answer` is the program's answer; None means the
+    only call of a program with one. `code` is a digest of the code of a user's own program, "" for ragc's.
     """
 
     id: str
@@ -43,7 +42,7 @@ class Method:
     demo_knobs: Mapping[str, Value] = field(default_factory=dict)
     demo_shaping_knobs: tuple[str, ...] = ()
     narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
-    flow: tuple[Edge, ...] = ()
+    writers: tuple[str, ...] | None = ("answer",)
     also: tuple[str, ...] = ()
     code: str = ""
 

@@ -23,6 +23,9 @@ from types import ModuleType
 from typing import Any
 
 LIBRARIES = (
+    "bm25s",
+    "ragc.cli.commands.compile",
+    "ragc.reports.report",
     "ragc.cli.main",
     "ragc.optimizers.compile",
     "ragc.optimizers.integrations.optuna_objective",

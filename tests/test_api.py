@@ -153,13 +153,13 @@ def test_the_machine_is_examined_with_or_without_a_recipe(home: Path) -> None:
         '[data]\nquestions = "questions.jsonl"\ntrain = 0\ndev = 1\ntest = 0\n'
         '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
     )
-    machine = ragc.examine(quick=True)
+    machine = ragc.examine()
     assert {"python", "cpus"} <= {check.id for check in machine}
-    checks = ragc.examine("recipe.toml", quick=True)
+    checks = ragc.examine("recipe.toml")
     assert [check.id for check in checks[-2:]] == ["recipe", "main"]
     assert not checks[-1].ok
-    with pytest.raises(ragc.UsageError, match="`sets` and `again` are for the targets of a recipe"):
-        ragc.examine(again=True)
+    with pytest.raises(ragc.UsageError, match="`sets` is for the targets of a recipe"):
+        ragc.examine(sets=["seed=1"])
 
 
 def test_a_name_that_is_none_is_an_attribute_error() -> None:
@@ -426,7 +426,6 @@ def test_programs_sources_and_targets_say_what_they_are() -> None:
     server = ragc.target("vllm", model="m", base_url="http://user:pass@127.0.0.1:8000/v1?key=k3y")
     assert repr(server) == "VllmTarget('http://127.0.0.1:8000/v1', 'm')"
     assert repr(ragc.target("vllm", model="m", serve=True)) == "ServedTarget('m')"
-    assert repr(ragc.target("vllm", model="m", offline=True)) == "OfflineTarget('m')"
     assert repr(ragc.source("given", corpus=PASSAGES)) == "GivenSource(3 passages, k1=0.9, b=0.4)"
     assert repr(ragc.source("bm25", corpus=["one"], chunk_size=100)) == (
         "Bm25Source(1 passage, k1=0.9, b=0.4, chunk_size=100)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,9 +16,9 @@ import pytest
 
 import ragc
 from tests.examples import cases
+from tests.optimizers.colours import begun, written
 from tests.paths import ROOT
 from tests.processes import environment_of
-from tests.recorded.write import write_recipe
 
 BENCHMARKS = ROOT / "experiments/benchmarks"
 LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
@@ -57,7 +56,6 @@ OPTIMIZERS = (
     ("candidates",),
     ("search",),
     ("external",),
-    ("distributed",),
     ("plan",),
     ("grids",),
     ("compile",),
@@ -201,7 +199,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert sorted(map(sorted, circles())) == []
 
 
-COMPILED = ROOT / "tests/recorded/earlier/whole"
 USES = {
     "ask": "assert not main(['ask', program, 'What colour is q0?', *access])",
     "eval": "assert not main(['eval', program, *access])",
@@ -211,9 +208,8 @@ USES = {
 
 
 @pytest.mark.parametrize("use", cases(USES, 1))
-def test_what_runs_a_compiled_program_imports_no_search(use: str, tmp_path: Path) -> None:
-    shutil.copytree(COMPILED, tmp_path / "whole")
-    write_recipe(tmp_path)
+def test_what_runs_a_compiled_program_imports_no_search(use: str, home: Path, tmp_path: Path) -> None:
+    begun(written(home))("whole", sets=("search.trials=1",))
     script = f"""
 import sys
 import ragc
@@ -228,7 +224,7 @@ print([name for name in sys.modules if name.startswith("ragc.optimizers")])
 """
     ended = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=tmp_path,
+        cwd=home,
         env=environment_of(tmp_path),
         capture_output=True,
         text=True,

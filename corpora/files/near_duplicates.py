@@ -2,7 +2,7 @@
 
 Two texts, in lower case and without punctuation, are near duplicates if they have the same numbers and the
 sets of their character trigrams overlap by `THRESHOLD` or more (Jaccard).
-`experiments/benchmarks/splits/near_duplicates.py` measures how often that is wrong.
+How often that is wrong was measured, see experiments/LOG.md.
 
 Candidates are found by their rarest trigrams: of two sets with that overlap, the rarest ones share one.
 Paper: Chaudhuri, Ganti and Kaushik 2006, A Primitive Operator for Similarity Joins in Data Cleaning (ICDE).

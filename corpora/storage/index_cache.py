@@ -8,10 +8,9 @@
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
     <cache home>/indexes/<kind>/<digest>.aside-1/   a foreign folder with that name, or a damaged index
 
-The folder gets its final name by one rename after all its files have been flushed to disk, so a killed build
-leaves no partial index. A damaged index is rebuilt. A small index is verified whenever it is opened; a large
-one when the inode, size or times of its files have changed since the last verification. This module does not
-depend on the contents of an index.
+The folder gets its final name by one rename, so a killed build leaves no partial index. A damaged index is
+rebuilt. A small index is verified whenever it is opened; a large one when the inode, size or times of its
+files have changed since the last verification. This module does not depend on the contents of an index.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc.core import inputs, outputs
+from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
 from ragc.core.home import (
     PRIVATE_FILE,
@@ -154,12 +153,10 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
     """Builds beside `path` and renames. Returns the size in bytes. The caller holds the lock."""
     work = path.with_name(path.name + BUILDING)
     try:
-        _clear(work, _begun(about))
+        _clear(work)
         _clear(path)
         work.mkdir(PRIVATE_FOLDER)
-        (work / MANIFEST).write_text(_begun(about), encoding="utf-8")
-        outputs.sync(work / MANIFEST)  # before any other file: after a power loss it says whose folder it is
-        outputs.sync(work)
+        (work / MANIFEST).write_text(pretty({"format": FORMAT, **about}), encoding="utf-8")
     except OSError as error:
         raise SourceError(_write_error(str(about["kind"]), path, error)) from error
     try:
@@ -170,21 +167,15 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
         }
         content = {name: file_digest(work / name) for name in sizes}
         text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
+        manifest.write_text(text, encoding="utf-8")
         narrow_tree(work)
-        for entry in work.rglob("*"):
-            outputs.sync(entry)
-        outputs.put_file(manifest, text.encode())
-        narrow(manifest)
-        outputs.sync(work)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
-        outputs.sync(path.parent)
         if size > SMALL:
             time.sleep(_TICK_S)
             _write_stamps(path, _stamps(path, sizes))
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            _remove(work)
+        shutil.rmtree(work, ignore_errors=True)
         if isinstance(error, OSError):
             raise SourceError(_write_error(str(about["kind"]), path, error)) from error
         raise
@@ -251,45 +242,15 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
-def _begun(about: Mapping[str, Any]) -> str:
-    """Returns the manifest of an unfinished index `about`."""
-    return pretty({"format": FORMAT, **about})
-
-
-def _clear(path: Path, begun: str = "") -> None:
-    """Removes an index or an unfinished one at `path`; anything else there is renamed.
-
-    `begun` is the manifest of the unfinished one that belongs there.
-    """
+def _clear(path: Path) -> None:
+    """Removes an index or an unfinished one at `path`; anything else there is renamed."""
     if not os.path.lexists(path):
         return
-    if _is_own(path) or (begun and _is_cut_off(path, begun)):
-        _remove(path)
+    if _is_own(path):
+        shutil.rmtree(path)
         return
     aside = (path.with_name(f"{path.name}.aside-{number}") for number in count(1))
     path.rename(next(free for free in aside if not os.path.lexists(free)))
-
-
-def _remove(path: Path) -> None:
-    """Removes the folder `path`, its manifest last, so that an interrupted removal leaves an index."""
-    for entry in path.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif entry.name != MANIFEST:
-            entry.unlink()
-    outputs.sync(path)
-    shutil.rmtree(path)
-
-
-def _is_cut_off(path: Path, begun: str) -> bool:
-    """Returns whether `path` is a folder with only a manifest `begun` that a power loss cut off."""
-    if path.is_symlink() or not path.is_dir() or [entry.name for entry in path.iterdir()] != [MANIFEST]:
-        return False
-    try:
-        held = inputs.read_bytes(path / MANIFEST)
-    except OSError:
-        return False
-    return begun.encode().startswith(held.rstrip(b"\0"))
 
 
 def _is_own(path: Path) -> bool:

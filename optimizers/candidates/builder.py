@@ -7,7 +7,6 @@ stored with it. Instruction candidates are stored by program.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -18,15 +17,13 @@ from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
-from ragc.optimizers.candidates.demos.effects import TrialDemos, estimate_effects, order_by_help
-from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, DemoPool
+from ragc.optimizers.candidates.demos.pool import ByPredictor, DemoPool
 from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
-from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.recipe.values import CROSS, HELPFUL, NEAREST
+from ragc.recipe.values import CROSS, NEAREST
 from ragc.records import Question
 from ragc.task.base import Task
 from ragc.task.prompt_size import longest_prompt
@@ -52,9 +49,7 @@ async def propose(
 
 
 class Attributes(Protocol):
-    """Named JSON values of a study. The names used here start with `pool:`, `proposals:`, `round:`, `size:`
-    or `helpful:`.
-    """
+    """Named JSON values of a study. They begin with `pool:`, `proposals:`, `round:` or `size:`."""
 
     def get(self, name: str) -> Any:
         """Returns the value stored under `name`, or None."""
@@ -148,61 +143,11 @@ class ProgramBuilder:
             return {}
         pool, seed = await self._pool(candidate), self.task.seed
         shown = {name: candidate.demos_of(name) for name in pool.filled}
-        orders = {
-            number: self._attributes.get(self._helpful_name(candidate, number)) or {}
-            for _, number in (shown.values() if candidate.demo_kind == HELPFUL else ())
-        }
         return {
-            name: pool.select(
-                name,
-                number,
-                None if whole else count,
-                seed,
-                candidate.demo_kind,
-                order=orders.get(number, {}).get(name),
-            )
+            name: pool.select(name, number, None if whole else count, seed, candidate.demo_kind)
             for name, (count, number) in shown.items()
             if count
         }
-
-    async def choose_helpful(self, candidate: Candidate, trials: Sequence[TrialResult]) -> None:
-        """Chooses the demonstrations of `candidate` by their effect in `trials`, once a study for each set.
-
-        Set 0 is ordered by the expected effects, every other by a draw from their posterior.
-        """
-        if candidate.demo_kind != HELPFUL or not candidate.demos:
-            return
-        pool = await self._pool(candidate)
-        keys = {name: [_key(name, demo) for demo in demos] for name, demos in pool.filled.items()}
-        for number in sorted({candidate.demos_of(name)[1] for name in keys}):
-            attribute = self._helpful_name(candidate, number)
-            if self._attributes.get(attribute) is not None:
-                continue
-            shown = [entry for t in trials if (entry := await self._shown(t, candidate.program)) is not None]
-            every = sorted({key for known in keys.values() for key in known})
-            effects = estimate_effects(shown, every, self.task.pick)
-            rng = random.Random(f"helpful {self.task.seed} {attribute}")
-            drawn = effects.draw(rng) if number else effects.mean()
-            self._attributes.put(attribute, order_by_help(keys, drawn))
-
-    async def _shown(self, trial: TrialResult, program: str) -> TrialDemos | None:
-        """Returns what `trial` showed; None if it is of another program or selected demonstrations by
-        question.
-        """
-        candidate = trial.candidate
-        by_question = candidate.demo_kind == NEAREST or (
-            candidate.demos and (await self._build(candidate)).chooses_demos
-        )
-        if candidate.program != program or by_question:
-            return None
-        demos = await self.demos(candidate)
-        rest = {
-            name: value
-            for name, value in candidate.to_json().items()
-            if not name.startswith(("demo", "own_"))
-        }
-        keys = frozenset(_key(name, demo) for name, ones in demos.items() for demo in ones)
-        return TrialDemos(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
         """Returns the scores of the demonstrations of `candidate` for provenance, by predictor, in their
@@ -299,7 +244,7 @@ class ProgramBuilder:
         for name, predictor in built.named_predictors():
             if name in instructions:
                 predictor.signature = predictor.signature.with_instructions(instructions[name])
-        return give_prompts(built, self.task.recipe, checked=True)
+        return give_prompts(built, self.task.recipe)
 
     async def _build_instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
         built = await self._build(candidate, knobs)
@@ -339,10 +284,6 @@ class ProgramBuilder:
         setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
         return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
 
-    def _helpful_name(self, candidate: Candidate, number: int) -> str:
-        """Returns the name of the attribute that stores set `number` of the helpful demonstrations."""
-        return f"helpful:{self._demo_setting(candidate)[1]}:{number}"
-
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:
         task = self.task
         self.progress.phase("demonstrations, answering train questions", None)
@@ -368,11 +309,6 @@ class ProgramBuilder:
         if name not in self._making:
             self._making[name] = asyncio.ensure_future(_as_coroutine(make))
         return await asyncio.shield(self._making[name])
-
-
-def _key(predictor: str, demo: Demonstration) -> str:
-    """Returns the identity of a demonstration of `predictor`."""
-    return f"{predictor}:{digest(dict(demo.values))[:16]}"
 
 
 def _present(program: RagProgram) -> Proposals:

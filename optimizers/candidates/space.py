@@ -15,7 +15,7 @@ from ragc.programs import Method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.values import FILLED, HELPFUL, NEAREST
+from ragc.recipe.values import FILLED, NEAREST
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 
 
@@ -163,22 +163,20 @@ class ProgramSpace:
 
     def baseline_with_demos(self) -> Candidate:
         """Returns the baseline with the most demonstrations it may show."""
-        kinds = (kind for kind in self.demo_kinds if self.demos and kind != HELPFUL)
-        kind = next(kinds, FILLED)
+        kind = next(iter(self.demo_kinds), FILLED) if self.demos else FILLED
         return replace(self.baseline(), demos=self.demos, demo_kind=kind)
 
     def screening(self) -> Iterator[Candidate]:
         """Returns the initial candidates, chosen by rule and not at random.
 
-        First the baseline with all demonstrations and its variants with each other kind, but for helpful
-        ones, of which nothing is known yet. Then that baseline with one choice or switch changed to each of
-        its other options, in the order of declaration. Without demonstrations all of these are left out. Last
-        the first new instructions of each predictor.
+        First the baseline with all demonstrations and its variants with each other kind. Then that baseline
+        with one choice or switch changed to each of its other options, in the order of declaration. Without
+        demonstrations all of these are left out. Last the first new instructions of each predictor.
         """
         base = self.baseline_with_demos()
         if self.demos:
             yield base
-            kinds = (kind for kind in self.demo_kinds if kind not in (base.demo_kind, HELPFUL))
+            kinds = (kind for kind in self.demo_kinds if kind != base.demo_kind)
             yield from (replace(base, demo_kind=kind) for kind in kinds)
             for knob in self.knobs:
                 options = (False, True) if knob.kind == "switch" else knob.options
@@ -193,14 +191,10 @@ class ProgramSpace:
         """Returns `candidate` with the first demonstration set whose digest is not in `tried_marks`.
 
         None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
-        a sampler cannot generalise from one set to another. Helpful ones follow the sets of its own kind.
+        a sampler cannot generalise from one set to another.
         """
-        kinds = dict.fromkeys((candidate.demo_kind, *(kind for kind in self.demo_kinds if kind == HELPFUL)))
-        others = (
-            replace(candidate, demo_kind=kind).with_demos(candidate.demos, number)
-            for kind in (kinds if candidate.demos else ())
-            for number in self.sets(kind)
-        )
+        numbers = self.sets(candidate.demo_kind) if candidate.demos else ()
+        others = (candidate.with_demos(candidate.demos, number) for number in numbers)
         return next((other for other in others if other.mark not in tried_marks), None)
 
     def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:

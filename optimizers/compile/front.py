@@ -32,7 +32,6 @@ from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.limits import Standing
 from ragc.metrics.stats.intervals import Interval, verdict
-from ragc.metrics.stats.routing import RoutingGain, cross_fitted_gain
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
@@ -248,33 +247,7 @@ def limit_note(limits: Mapping[str, Mapping[str, float]]) -> str:
         f"{name} {'not measured' if amount >= UNMEASURED else format(amount, '.4g')} (at most {most:g})"
         for name, amount, most in over
     )
-    again = any(amount >= UNMEASURED and name.startswith("latency") for name, amount, _ in over)
-    hint = " Replies of older versions do not say how long they took; --again asks anew." if again else ""
-    return f"No program kept to the limits on dev, and the nearest was chosen: {shown}.{hint}"
-
-
-def routing_gain(task: Task, tested: Sequence[TestedMember]) -> tuple[str, RoutingGain] | None:
-    """Returns the cost that choosing among the `tested` members for each question could save at most, and
-    how much of it.
-
-    The score is the first objective of which more is better, the cost the first of which less is. None
-    without both, and where too little was answered.
-    """
-    import numpy as np
-
-    answered = [one for one in tested if one.rows]
-    winner = next((at for at, one in enumerate(answered) if one.member.is_winner), None)
-    score, cost = (next((o for o in task.objectives if o.sign == sign), None) for sign in (1, -1))
-    if winner is None or score is None or cost is None:
-        return None
-
-    def table(objective: Objective) -> Any:
-        columns = [[objective.of(row.scores) for row in one.rows] for one in answered]
-        values = objective.sign * np.array(columns, dtype=float)
-        return np.where(np.abs(values) >= UNMEASURED, np.inf, values)
-
-    gain = cross_fitted_gain(table(score), table(cost), winner, seed=task.seed)
-    return None if gain is None else (cost.metric.id, gain)
+    return f"No program kept to the limits on dev, and the nearest was chosen: {shown}."
 
 
 def check_front(out: Path) -> None:
@@ -327,12 +300,10 @@ def qualified(front: Sequence[TestedMember], mark: str) -> list[TestedMember]:
 
 
 def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
-    """Returns the members of `front`, and what an oracle saves among them, for provenance; {} without any."""
+    """Returns the members of `front` for provenance; {} without any."""
     if not front:
         return {}
-    gain = routing_gain(task, front)
-    oracle = {"oracle": {"cost": gain[0], **gain[1].to_json()}} if gain else {}
-    return {"front": [one.to_json(task, number) for number, one in enumerate(front, start=1)], **oracle}
+    return {"front": [one.to_json(task, number) for number, one in enumerate(front, start=1)]}
 
 
 def write_front(
@@ -351,7 +322,7 @@ def write_front(
         test = {name: side for name, side in facts["test"].items() if name == "baseline"}
         mine = facts["front"][number - 1]
         provenance = {
-            **{name: value for name, value in facts.items() if name not in ("front", "oracle", "limits")},
+            **{name: value for name, value in facts.items() if name not in ("front", "limits")},
             "dev": {},
             "test": {**test, "winner": mine["test"], "differences": mine["differences"]},
             "verdict": one.verdict,

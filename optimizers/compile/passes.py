@@ -43,7 +43,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
 from ragc.core.progress import SILENT, Progress, Silent, listening
-from ragc.errors import BudgetExhausted, UsageError
+from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
@@ -62,16 +62,13 @@ from ragc.optimizers.compile.front import (
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
-from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
-    draws_groups,
     epoch_of,
     forget_earlier,
-    kept_rooms,
     open_directory,
     write_fold_number,
-    write_rooms,
 )
 from ragc.optimizers.search.storage import (
     close_study,
@@ -84,15 +81,13 @@ from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore
 from ragc.store.looks import Look
 from ragc.targets.base import Target
-from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges, share_until
+from ragc.task.budget import FileLedger, Spent, all_charges, share_until
 from ragc.task.folds import held_calls
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
-from ragc.task.shared_budget import ledger_of
+from ragc.task.run import MeasuredRun, Measurement, measure, open_run
 from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
@@ -141,7 +136,6 @@ class Cost:
 
     Tokens and dollars are what the run charged to its study, each distinct request once. `study` are all
     charges of the study, by earlier processes too, and `stored` the part of them for stored replies.
-    `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
     """
 
     sent: float
@@ -149,7 +143,6 @@ class Cost:
     tokens: float
     usd: float
     seconds: float
-    cached: Mapping[str, float] = field(default_factory=dict)
     study: Spent = field(default_factory=Spent)
     stored: Spent = field(default_factory=Spent)
 
@@ -163,7 +156,6 @@ class Cost:
             "seconds": self.seconds,
             **{f"study_{name}": value for name, value in asdict(self.study).items()},
             **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
-            **self.cached,
         }
 
 
@@ -278,26 +270,23 @@ async def run_passes(prepared: Prepared) -> Compiled:
     """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
     charged = all_charges(prepared.task.ledger)
-    async with prepared.measuring() as measured:
+    with measure() as measured:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
             first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
-        prepared.note_speed(measured)
         verified = await verify(prepared, selected)
-    if not searched.budget:
-        note_cost(prepared.task)
     return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
 
 
-def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Cost:
+def _cost_since(before: Spent, ledger: FileLedger, measured: Measurement) -> Cost:
     """Returns the cost of what was measured; `before` are the charges of the study until then."""
     spent, study = measured.spent, all_charges(ledger)
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
     stored = replace(ledger.replayed)
-    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, measured.cached, study, stored)
+    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, study, stored)
 
 
 def name_study(prepared: Prepared) -> None:
@@ -306,8 +295,7 @@ def name_study(prepared: Prepared) -> None:
     Does nothing for external optimizers, which have no such study.
     """
     recipe = prepared.task.recipe
-    optimizer = recipe.search.optimizer
-    if optimizer == OWN_OPTIMIZER or (not isinstance(optimizer, str) and OWN_OPTIMIZER in optimizer):
+    if recipe.search.optimizer == OWN_OPTIMIZER:
         names = recipe.search.objectives
         study = study_in(prepared.directory, recipe.study, len(names))
         name_objectives(study, names)
@@ -336,21 +324,16 @@ def prepare(
     """
     refuse_foreign(Path(out))
     check_front(Path(out))
-    if recipe.study.workers and (store or targets):
-        raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
             recipe,
-            ledger_of(recipe, directory) or FileLedger(directory / "charges.jsonl", recipe.budget),
+            FileLedger(directory / "charges.jsonl", recipe.budget),
             store=store,
             targets=targets,
             progress=progress,
-            grouped=draws_groups(directory),
-            rooms=kept_rooms(directory, targets or recipe.targets),
         )
         with opened as run:
-            write_rooms(directory, rooms_of(run.task.runtime.targets))
             run.task.runtime.gateway.epoch = epoch_of(directory)
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
@@ -358,8 +341,7 @@ def prepare(
                 write_fold_number(directory, len(task.folds))
                 for sentence in contamination.sentences:
                     progress.note(sentence)
-                if recipe.study.keep:
-                    write_questions(directory, shuffle_dev(task))
+                write_questions(directory, shuffle_dev(task))
                 yield Prepared(
                     task, progress, out=Path(out), directory=directory, contamination=contamination
                 )
@@ -375,7 +357,7 @@ async def open_models(prepared: Prepared) -> None:
     task, progress = prepared.task, prepared.progress
     with nullcontext() if isinstance(progress, Silent) else listening(progress.note):
         await asyncio.to_thread(check_programs, task)
-    check_optimizers(task)
+    check_optimizer(task)
     if task.note:
         progress.note(task.note)
     await prepared.open()
@@ -394,7 +376,6 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     """
     task = dev_search.task
     first = await dev_search.baseline()
-    note_cost(task, whole=False)
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
@@ -521,8 +502,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     replacement = replacement_note(prepared.out, compiled, primary)
     compiled.save(prepared.out, selected.best)
     write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
-    if task.recipe.study.keep:
-        write_results(prepared.directory, provenance, verified.rows)
+    write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)
     prepared.progress.close()
     return Compiled(
@@ -548,7 +528,6 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
         "sent": cost.sent,
         "replayed": cost.replayed,
         "seconds": round(cost.seconds, 3),
-        **cost.cached,
         "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",

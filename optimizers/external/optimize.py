@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 from ragc.core.counters import Counters, counting
 from ragc.core.display import quantity
@@ -47,9 +46,6 @@ PEERS: Mapping[str, ExternalOptimizer] = {
     "random": ExternalOptimizer(
         "BootstrapFewShotWithRandomSearch", "random_search", "knobs and instructions"
     ),
-    "reanchor": ExternalOptimizer(
-        "ReAnchor", "reanchor", "instructions, demonstrations, switches and choices"
-    ),
 }
 """The external optimizers by their name in `search.optimizer`."""
 
@@ -58,10 +54,9 @@ PEERS: Mapping[str, ExternalOptimizer] = {
 class ExternalResult:
     """The result of an external optimizer: knobs, and instructions and demonstrations by predictor.
 
-    `trials` are the means of the first objective (more is better) of every fully scored program, in order,
-    the baseline's first. They are on dev, for ReAnchor on train, and empty if the budget did not last for the
-    baseline. `notes` are sentences for people. `counters` are the cost of the search, replayed calls included
-    (`Counters.invariant`). `ended` says why the search ended early, "" if it did not.
+    `trials` are the means on dev of the first objective (more is better) of every fully scored program, in
+    order, the baseline's first; empty if the budget did not last for the baseline. `notes` are sentences for
+    people. `counters` are the cost of the search, replayed calls included (`Counters.invariant`).
     """
 
     name: str
@@ -70,7 +65,6 @@ class ExternalResult:
     trials: tuple[float, ...]
     notes: tuple[str, ...]
     counters: Mapping[str, float]
-    ended: str = ""
 
     async def program(self, task: Task) -> RagProgram:
         """Builds the program of `task` with these choices, as `CompiledProgram.of` takes it.
@@ -92,26 +86,6 @@ class ExternalResult:
             predictor.demos = [dict(demo) for demo in state.demos]
         return program
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values only; `of` is the inverse."""
-        return {
-            "name": self.name,
-            "knobs": dict(self.knobs),
-            "predictors": {name: predictor.to_json() for name, predictor in self.predictors.items()},
-            "trials": list(self.trials),
-            "notes": list(self.notes),
-            "counters": dict(self.counters),
-            "ended": self.ended,
-        }
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> ExternalResult:
-        """Returns the inverse of `to_json`."""
-        predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
-        trials = tuple(float(score) for score in value["trials"])
-        notes = tuple(value["notes"])
-        return cls(**{**value, "predictors": predictors, "trials": trials, "notes": notes})
-
 
 async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> ExternalResult:
     """Optimises the program of `task` with the external optimizer `name`.
@@ -127,9 +101,9 @@ async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
         raise UnknownName("optimizer", name, (OWN_OPTIMIZER, *PEERS))
     check(name, task)
     with counting(Counters()) as cost:
-        best, trials, notes, ended = await _search(name, task, limit, progress)
+        best, trials, notes = await _search(name, task, limit, progress)
     return ExternalResult(
-        name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant(), ended
+        name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant()
     )
 
 
@@ -145,15 +119,11 @@ def check(name: str, task: Task) -> None:
         from ragc.optimizers.external.random_search import max_shown_demos
 
         max_shown_demos(task)
-    elif name == "reanchor":
-        from ragc.optimizers.external.reanchor import settings_most
-
-        settings_most(task)
 
 
 async def _search(
     name: str, task: Task, limit: asyncio.Semaphore, progress: Progress
-) -> tuple[EvaluatedProgram, tuple[float, ...], list[str], str]:
+) -> tuple[EvaluatedProgram, tuple[float, ...], list[str]]:
     peer, bench = PEERS[name], Harness(task, limit, progress)
     student = await bench.build()
     progress.phase("baseline on dev", len(task.dev))
@@ -161,7 +131,7 @@ async def _search(
         rows = await bench.rows(student, task.dev)
     except BudgetExhausted as error:
         note = f"{peer.title} did not begin, the baseline is kept: {error}"
-        return EvaluatedProgram(0.0, student.knobs.to_json(), read_choices(student)), (), [note], note
+        return EvaluatedProgram(0.0, student.knobs.to_json(), read_choices(student)), (), [note]
     base = EvaluatedProgram(bench.mean(rows), student.knobs.to_json(), read_choices(student))
     progress.phase(f"{peer.title} on dev", None)
     watch = SearchMonitor(
@@ -179,7 +149,7 @@ async def _search(
     if ended:
         notes.append(ended)
     trials = tuple(evaluation.score for evaluation in watch.evaluated) or (base.score,)
-    return best or base, trials, notes, ended
+    return best or base, trials, notes
 
 
 async def _run_optimizer(

@@ -1,132 +1,87 @@
-"""The files of a grid: read with every number checked, and written without replacing foreign files.
+"""The files of a grid: read by pydantic models, and written without replacing foreign files.
 
-    DIR/card.json            the manifest: what was recorded, where and when, and the digest of every file
-    DIR/card.md              the same for people
-    DIR/settings.json        the settings, the baseline first, and the ids of the questions
-    DIR/shards/NNN.parquet   the cells of setting NNN
-    DIR/cells.parquet        the cells of several settings
+    DIR/provenance.json   what was recorded, where and when, and the digest of every file
+    DIR/settings.json     the settings, the baseline first, and the ids of the questions
+    DIR/NNN.jsonl         setting NNN: a line a question with its scores, counters and whether it failed
 
-A cell is one setting on one question: whether it failed, its tokens and seconds, and a score a metric. All
-cells of a setting are in one file; a setting that was not recorded has none.
+A setting that was not recorded has no file.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragc.core import extras, inputs, outputs
+from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
-from ragc.core.text import first_line
 from ragc.errors import ArtefactError
 from ragc.recipe.knobs import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
-CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.parquet"
-_NAMES = re.compile(r"card\.json|card\.md|settings\.json|cells\.parquet|shards/[0-9]{3,}\.parquet")
-WHAT = "a grid"
+PROVENANCE, SETTINGS = "provenance.json", "settings.json"
+_NAMES = re.compile(r"provenance\.json|settings\.json|[0-9]{3,}\.jsonl")
 
-MAX_NUMBERS = 100_000_000
-"""Most numbers of a grid: its cells times the arrays that it has of them, which take 8 bytes a number."""
-
-MAX_SHARDS = 64
-"""The number of shards at which they become one file, because every write looks at all files."""
-
-_FIXED = {"setting": "int16", "question": "int16", "failed": "bool", "tokens": "float", "seconds": "float"}
-"""The columns of a file of cells beside its scores, with Arrow's names of their types."""
-
-_SCORE = "score:"
-"""What the column of a metric begins with, because a metric may be called `tokens`."""
+MAX_CELLS = 20_000_000
+"""The most cells of a grid: each array of it takes 8 bytes a cell."""
 
 
-class _Versions(BaseModel):
-    ragc: str
-    python: str
-    commit: str = ""
+Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
-class _RecordedRun(BaseModel):
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
+
+
+class GridRow(_Strict):
+    """A setting on a question: None is the score of a metric that does not apply."""
+
+    id: str
+    scores: dict[str, float | None]
+    counters: dict[str, float]
+    failure: bool
+
+
+class _Run(_Strict):
     machine: str
-    versions: _Versions
+    versions: dict[str, str]
     begun: str
     settings: int
 
 
-class _Data(BaseModel):
-    dataset: str
-    train: int
-    licence: Mapping[str, str] = {}
-    home: str = ""
-
-
-class _Model(BaseModel):
-    name: str
-    model: str
-    sha256: str = ""
-    identity: str = ""
-
-
-class _Card(BaseModel):
-    """What `card.json` must hold for a grid to be read, shown and merged."""
-
-    model_config = ConfigDict(strict=True)
-
+class _Provenance(_Strict):
+    format: str
     program: str
     metrics: list[str]
-    models: Mapping[str, _Model]
-    data: _Data
-    sources: Mapping[str, str]
+    models: dict[str, dict[str, str]]
+    data: dict[str, str | int | dict[str, str]]
+    sources: dict[str, str]
     in_flight: int
-    identity: Mapping[str, Any]
-    demonstrations: Mapping[str, str]
-    runs: list[_RecordedRun]
+    identity: dict[str, Any]
+    demonstrations: dict[str, str]
+    runs: list[_Run]
+    files: dict[str, str]
 
 
-class _Setting(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
-
-    knobs: Mapping[str, bool | int | Annotated[float, Field(allow_inf_nan=False)] | str]
+class _Setting(_Strict):
+    knobs: dict[str, bool | int | Annotated[float, Field(allow_inf_nan=False)] | str]
     demos: int
     demo_set: int
     demo_kind: str = ""
     program: str = ""
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Settings(_Strict):
     columns: list[str]
-    settings: list[_Setting]
-    questions: list[str]
-
-
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """The cells of one setting: an entry for each question in `questions`, which are numbers from 0.
-
-    Numbers are of 32 bits, as in the files. `seconds` are NaN for a reply from before the recording, `scores`
-    if a metric does not apply.
-    """
-
-    questions: Array
-    failed: Array
-    tokens: Array
-    seconds: Array
-    scores: Mapping[str, Array]
+    settings: Annotated[list[_Setting], Field(min_length=1)]
+    questions: Annotated[list[str], Field(min_length=1)]
 
 
 @dataclass(slots=True)
@@ -134,48 +89,42 @@ class GridFiles:
     """The content of a grid's folder.
 
     `candidates` are the settings as `Candidate.to_json` writes them, and `columns` the names of the values in
-    which they differ. `card` is the content of `card.json` beside its list of files. `cells` are by number of
-    the setting, and `parquet` holds the files with the cells.
+    which they differ. `rows` are by number of the setting, in the order of `questions`.
     """
 
     columns: tuple[str, ...]
     candidates: list[Mapping[str, Any]]
     questions: tuple[str, ...]
-    metrics: tuple[str, ...]
-    card: dict[str, Any]
-    cells: dict[int, Cells] = field(default_factory=dict)
-    parquet: dict[str, bytes] = field(default_factory=dict)
+    provenance: dict[str, Any]
+    rows: dict[int, list[GridRow]] = field(default_factory=dict)
+    _content: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The ids of the metrics."""
+        return tuple(self.provenance["metrics"])
 
     @property
     def missing(self) -> list[int]:
-        """The numbers of the settings that lack a cell."""
-        return [
-            number
-            for number in range(len(self.candidates))
-            if number not in self.cells or len(self.cells[number].questions) < len(self.questions)
-        ]
+        """The numbers of the settings without rows."""
+        return [number for number in range(len(self.candidates)) if number not in self.rows]
 
-    def add(self, number: int, cells: Cells) -> None:
-        """Adds the shard of setting `number`."""
-        self.cells[number] = cells
-        self.parquet[f"shards/{number:03d}.parquet"] = encode({number: cells}, self.metrics)
-        if len(self.parquet) > MAX_SHARDS:
-            self.merge()
+    def add(self, number: int, rows: Sequence[GridRow]) -> None:
+        """Adds the rows of setting `number`."""
+        self.rows[number] = list(rows)
+        self._content[number] = "".join(f"{row.model_dump_json()}\n" for row in rows).encode()
 
-    def merge(self) -> None:
-        """Puts all cells into one file."""
-        self.parquet = {CELLS: encode(self.cells, self.metrics)} if self.cells else {}
-
-    def save(self, out: Path, about: str) -> None:
-        """Writes everything to `out`, which `check_out` accepted, with `about` as the card for people.
+    def save(self, out: Path) -> None:
+        """Writes everything to `out`, which `check_out` accepted.
 
         Raises OSError, and ArtefactError if `out` was changed by another program meanwhile.
         """
         settings = {"columns": self.columns, "settings": self.candidates, "questions": self.questions}
-        files = {SETTINGS: pretty(settings).encode(), ABOUT: about.encode(), **self.parquet}
+        files = {f"{number:03d}.jsonl": content for number, content in self._content.items()}
+        files[SETTINGS] = pretty(settings).encode()
         try:
             with doing(f"Writing the grid to {out}", "free space there; the same command goes on"):
-                outputs.put_folder(out, outputs.with_manifest(CARD, self.card, files), CARD)
+                outputs.put_folder(out, outputs.with_manifest(PROVENANCE, self.provenance, files), PROVENANCE)
         except outputs.Foreign as error:
             raise ArtefactError(str(error)) from None
 
@@ -188,7 +137,7 @@ def check_out(out: str | Path) -> Path:
     """
     where = outputs.resolve_out(out)
     try:
-        outputs.check_folder(where, CARD, what=WHAT, ours=is_grid, names=_NAMES)
+        outputs.check_folder(where, PROVENANCE, what="a grid", ours=is_grid, names=_NAMES)
     except outputs.Foreign as error:
         raise ArtefactError(str(error)) from None
     outputs.check_writable(where)
@@ -196,96 +145,77 @@ def check_out(out: str | Path) -> Path:
 
 
 def is_grid(folder: Path) -> bool:
-    """Returns whether `folder` has the `card.json` of a grid."""
+    """Returns whether `folder` has the `provenance.json` of a grid."""
     try:
-        card = json.loads(inputs.read_bytes(folder / CARD))
+        provenance = json.loads(inputs.read_bytes(folder / PROVENANCE))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(card, dict) and card.get("format") == FORMAT
+    return isinstance(provenance, dict) and provenance.get("format") == FORMAT
 
 
 def read_files(path: str | Path) -> GridFiles:
-    """Reads the grid in the folder `path`. A setting whose shard was removed has no cells.
+    """Reads the grid in the folder `path`. A setting whose file was removed has no rows.
 
     Raises ArtefactError in one sentence for another folder and for a damaged file.
     """
-    extras.require("pyarrow", "A grid")
     folder = Path(path)
     if not is_grid(folder):
-        raise ArtefactError(f"{folder} is no grid: it has no {CARD} of `ragc grid`; check the path.")
-    try:
-        _refuse_unfinished(folder)
-        return _read(folder)
-    except ArtefactError:  # perhaps another process was just writing it
-        _refuse_unfinished(folder)
-    return _read(folder)
-
-
-def _refuse_unfinished(folder: Path) -> None:
-    """Raises ArtefactError if a write into `folder` was cut off."""
+        raise ArtefactError(f"{folder} is no grid: it has no {PROVENANCE} of `ragc grid`; check the path.")
     if cut_off := outputs.unfinished(folder, f"`ragc grid` with --out {folder}"):
         raise ArtefactError(cut_off)
-
-
-def _read(folder: Path) -> GridFiles:
-    listed = outputs.own_files(folder, CARD)
-    if strange := sorted(name for name in listed if not _NAMES.fullmatch(name)):
-        raise damaged(folder / CARD, f"it lists {strange[0]!r}, which no grid has")
-    card = _checked(folder / CARD, _content(folder, CARD, listed), _Card)
-    settings = _checked(folder / SETTINGS, _content(folder, SETTINGS, listed), _Settings)
-    names = (settings["columns"], settings["questions"], card["metrics"])
-    if not settings["settings"] or any(len(set(each)) < len(each) or not each for each in names[1:]):
-        raise damaged(folder / SETTINGS, "it lists no setting or question, or one twice")
-    if reason := too_large(len(settings["settings"]), len(settings["questions"]), len(card["metrics"])):
-        raise damaged(folder / SETTINGS, f"it is of a grid with {reason}")
-    columns, questions, metrics = map(tuple, names)
-    if len({mark(setting) for setting in settings["settings"]}) < len(settings["settings"]):
-        raise damaged(folder / SETTINGS, "it lists a setting twice")
-    known = {*DEMO_COLUMNS}.union(*(setting["knobs"] for setting in settings["settings"]))
-    if len(set(columns)) < len(columns) or not known.issuperset(columns):
-        raise damaged(folder / SETTINGS, "its columns are not knobs of its settings, or one stands twice")
-    facts = {key: value for key, value in card.items() if key != outputs.FILES}
-    files = GridFiles(columns, settings["settings"], questions, metrics, facts)
-    for name in sorted(name for name in listed if name.endswith(".parquet")):
-        if (folder / name).exists():
-            content = _content(folder, name, listed)
-            cells = decode(content, folder / name, files)
-            if both := cells.keys() & files.cells.keys():
-                raise damaged(folder / name, f"the cells of setting {min(both)} are in another file too")
-            files.parquet[name] = content
-            files.cells |= cells
+    provenance = _parse(folder / PROVENANCE, _read(folder, PROVENANCE), _Provenance).model_dump()
+    listed = provenance.pop("files")
+    settings = _parse(folder / SETTINGS, _read(folder, SETTINGS, listed), _Settings)
+    if reason := _settings_problem(settings, provenance["metrics"]):
+        raise damaged(folder / SETTINGS, reason)
+    candidates: list[Mapping[str, Any]] = [one.model_dump(exclude_unset=True) for one in settings.settings]
+    files = GridFiles(tuple(settings.columns), candidates, tuple(settings.questions), provenance)
+    for number in range(len(candidates)):
+        name = f"{number:03d}.jsonl"
+        if name in listed and (folder / name).exists():
+            lines = _read(folder, name, listed).splitlines()
+            files.add(number, [_parse(folder / name, line, GridRow) for line in lines])
+            _check_rows(folder / name, files, files.rows[number])
     return files
 
 
-def too_large(settings: int, questions: int, metrics: int) -> str:
+def too_large(settings: int, questions: int) -> str:
     """Returns which limit a grid of this size exceeds; "" if it fits."""
     if max(settings, questions) > MAX_SETTINGS:
         return f"more than {MAX_SETTINGS:,} settings or questions"
-    if settings * questions * (metrics + 3) > MAX_NUMBERS:  # tokens, seconds and failed beside the scores
+    if settings * questions > MAX_CELLS:
         return f"{settings:,} settings on {questions:,} questions, more than memory is meant to hold"
     return ""
 
 
-def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:
-    """Returns the file `name` if its digest is the `listed` one. Raises ArtefactError."""
+def _settings_problem(content: _Settings, metrics: Sequence[str]) -> str:
+    """Returns why `settings.json` is not that of a grid; "" if it is."""
+    if reason := too_large(len(content.settings), len(content.questions)):
+        return f"it is of a grid with {reason}"
+    digests = [mark(one.model_dump(exclude_unset=True)) for one in content.settings]
+    if any(len(set(names)) < len(names) for names in (content.columns, content.questions, metrics, digests)):
+        return "a setting, a question, a metric or a column stands twice"
+    known = {*DEMO_COLUMNS}.union(*(setting.knobs for setting in content.settings))
+    return "" if known.issuperset(content.columns) else "its columns are not knobs of its settings"
+
+
+def _check_rows(path: Path, files: GridFiles, rows: Sequence[GridRow]) -> None:
+    """Raises ArtefactError unless `rows` are a row a question, with a score a metric."""
+    if tuple(row.id for row in rows) != files.questions:
+        raise damaged(path, "its lines are not those of the questions of the grid")
+    if any(tuple(row.scores) != files.metrics or "tokens" not in row.counters for row in rows):
+        raise damaged(path, f"a line lacks tokens, or its metrics are not {', '.join(files.metrics)}")
+
+
+def _read(folder: Path, name: str, listed: Mapping[str, str] | None = None) -> bytes:
+    """Returns the file `name`, whose digest must be `listed` where there is a list. Raises ArtefactError."""
     path = folder / name
     try:
         content = inputs.read_bytes(path, within=folder)
     except OSError as error:
         raise ArtefactError(f"{path} cannot be read: {error.strerror or error}.") from None
-    plain = content
-    if name == CARD:  # it lists its own digest without the list
-        try:
-            whole = json.loads(content)
-            card = {key: value for key, value in whole.items() if key != outputs.FILES}
-            plain = pretty(card).encode("utf-8", "surrogatepass")
-            written = pretty(whole).encode("utf-8", "surrogatepass")
-        except (ValueError, RecursionError) as error:
-            raise damaged(path, first_line(error)) from None
-        if written != content:  # 1e-5 and 1E-5 are one value
-            raise damaged(path, "it is not as ragc writes it")
-    if outputs.sha256(plain) != listed.get(name):
-        raise damaged(path, "its digest is not the one that the card lists")
+    if listed is not None and outputs.sha256(content) != listed.get(name):
+        raise damaged(path, f"its digest is not the one that {PROVENANCE} lists")
     return content
 
 
@@ -293,23 +223,20 @@ def damaged(path: Path, reason: str) -> ArtefactError:
     """Returns the error for a damaged file of a grid."""
     again = (
         "delete it and run `ragc grid` once more, which replays what was answered"
-        if path.suffix == ".parquet"
+        if path.suffix == ".jsonl"
         else "take the folder from where it was recorded"
     )
     return ArtefactError(f"{path} is damaged ({reason}); {again}.")
 
 
-def _checked(path: Path, content: bytes, model: type[BaseModel]) -> Any:
-    """Validates the JSON object `content` of the file at `path` by `model`. Raises ArtefactError."""
+def _parse(path: Path, content: bytes, model: type[Parsed]) -> Parsed:
+    """Reads `content` of the file at `path` by `model`. Raises ArtefactError."""
     try:
-        model.model_validate_json(content)
-        return json.loads(content)
+        return model.model_validate_json(content)
     except ValidationError as error:
-        at = error.errors()[0]
-        reason = f"{'.'.join(map(str, at['loc']))}: {at['msg']}"
-    except (ValueError, RecursionError) as error:
-        reason = first_line(error)
-    raise damaged(path, reason)
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"]))
+        raise damaged(path, f"{at}: {first['msg']}" if at else first["msg"]) from None
 
 
 def flat(candidate: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -321,73 +248,3 @@ def flat(candidate: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]
 def mark(candidate: Mapping[str, Any]) -> str:
     """Returns a digest of a setting; equal settings have equal ones."""
     return digest(candidate)[:12]
-
-
-def encode(cells: Mapping[int, Cells], metrics: Sequence[str]) -> bytes:
-    """Returns a Parquet file of the cells of some settings, in the order of settings and questions."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    parts = sorted(cells.items())
-    numbers = [np.full(len(part.questions), number, np.int16) for number, part in parts]
-    columns: dict[str, Array] = {
-        "setting": np.concatenate(numbers),
-        "question": np.concatenate([part.questions for _, part in parts]).astype(np.int16),
-        "failed": np.concatenate([part.failed for _, part in parts]).astype(np.bool_),
-        "tokens": np.concatenate([part.tokens for _, part in parts]).astype(np.float32),
-        "seconds": np.concatenate([part.seconds for _, part in parts]).astype(np.float32),
-    }
-    for name in metrics:
-        columns[_SCORE + name] = np.concatenate([part.scores[name] for _, part in parts]).astype(np.float32)
-    stream = io.BytesIO()
-    parquet.write_table(pa.table(columns), stream, compression="zstd")
-    return stream.getvalue()
-
-
-def decode(content: bytes, path: Path, files: GridFiles) -> dict[int, Cells]:
-    """Returns the cells in the Parquet file `content`, by setting. Raises ArtefactError, naming `path`.
-
-    Checks that numbers of settings and questions are within `files`, no cell occurs twice, and no number is
-    infinite.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    scores = {name: _SCORE + name for name in files.metrics}
-    expected = _FIXED | dict.fromkeys(scores.values(), "float")
-    try:
-        file = parquet.ParquetFile(pa.BufferReader(content))
-        types = {column.name: str(column.type) for column in file.schema_arrow}
-        if types != expected or len(file.schema_arrow) != len(expected):
-            raise damaged(path, f"its columns are {', '.join(types)} and not {', '.join(expected)}")
-        if file.metadata.num_rows > len(files.candidates) * len(files.questions):
-            raise damaged(path, f"it has {file.metadata.num_rows:,} cells, more than the grid")
-        table = file.read(use_threads=False)
-        if any(column.null_count for column in table.columns):
-            raise damaged(path, "a value is null")
-        columns = {name: table.column(name).to_numpy() for name in expected}
-    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
-        if isinstance(error, ArtefactError):
-            raise
-        raise damaged(path, first_line(error)) from None
-    settings, questions = columns["setting"], columns["question"]
-    ids = settings.astype(np.int64) * len(files.questions) + questions
-    if len(ids) and (min(settings.min(), questions.min()) < 0 or settings.max() >= len(files.candidates)):
-        raise damaged(path, "a cell is of no setting")
-    if len(ids) and questions.max() >= len(files.questions):
-        raise damaged(path, "a cell is of no question")
-    if len(np.unique(ids)) < len(ids):
-        raise damaged(path, "a cell stands twice")
-    if any(np.isinf(columns[name]).any() for name in ("tokens", "seconds", *scores.values())):
-        raise damaged(path, "a number is infinite")
-    cells = {}
-    for number in np.unique(settings):
-        rows = np.flatnonzero(settings == number)
-        cells[int(number)] = Cells(
-            questions[rows],
-            columns["failed"][rows],
-            columns["tokens"][rows],
-            columns["seconds"][rows],
-            {name: columns[column][rows] for name, column in scores.items()},
-        )
-    return cells

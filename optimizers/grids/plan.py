@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ragc.core import extras
 from ragc.core.digest import digest
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.grids.files import check_out
@@ -29,7 +28,6 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     replies are readable. Settings share requests, so the real number is smaller still. Keys that `ragc.plan`
     has too mean the same. Raises what a recording raises before it sends anything.
     """
-    extras.require("pyarrow", "A grid")
     where = check_out(out)
     require(recipe, study=False)
     task = prepare(recipe, store=CallStore(None))

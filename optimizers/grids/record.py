@@ -1,8 +1,7 @@
 """Records a grid: every setting of a recipe answers the same questions, through the store and the budget.
 
-A setting is written as one shard when it is done. A repeated recording skips settings that were written, and
-replays the requests of a setting that was cut off. When all settings are recorded, the shards are merged into
-one file.
+A setting is written as one file when it is done. A repeated recording skips settings that were written, and
+replays the requests of a setting that was cut off.
 """
 
 from __future__ import annotations
@@ -10,36 +9,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragc.compiled import contamination
-from ragc.core import event_loop, extras
+from ragc.core import event_loop
 from ragc.core.digest import digest
-from ragc.core.display import decimals, describe
+from ragc.core.display import decimals
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.space import Candidate, describe_candidate
-from ragc.optimizers.grids import card as cards
-from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
+from ragc.optimizers.grids import provenance
+from ragc.optimizers.grids.files import (
+    GridFiles,
+    GridRow,
+    check_out,
+    is_grid,
+    mark,
+    read_files,
+    too_large,
+)
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import build_programs, columns_of, settings_of
-from ragc.optimizers.grids.timing import TimedLedger, noting
 from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.values import BALANCED, LABELLED
-from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row
 from ragc.task.base import Task
+from ragc.task.budget import FileLedger
 from ragc.task.prompts import small_model_note
-from ragc.task.run import MeasuredRun, keeping_state, lock_state, open_run, open_state, state_folder
+from ragc.task.run import MeasuredRun, keeping_state, lock_state, measure, open_run, open_state, state_folder
 
 _KIND, _WORK = "grids", "recording to"
 """The kind of the state of a grid on this machine, and what the process does that holds its lock."""
@@ -51,45 +55,6 @@ Labelled ones do not depend on what the model answered, so every machine has the
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedGrid:
-    """A grid on disk: its folder, its content, and what this recording sent.
-
-    `counters` are requests sent and replayed, tokens, US dollars and seconds.
-    """
-
-    path: Path
-    grid: Grid
-    counters: Mapping[str, float]
-
-    def __repr__(self) -> str:
-        return describe("RecordedGrid", repr(str(self.path)), repr(self.grid))
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the output of `ragc grid --json`."""
-        grid = self.grid
-        return {
-            "grid": str(self.path),
-            "settings": len(grid.settings),
-            "questions": len(grid.questions),
-            "complete": grid.complete,
-            "remarks": list(grid.remarks),
-            "metrics": {name: _spread(grid, name) for name in grid.metrics},
-            "counters": dict(self.counters),
-        }
-
-
-def _spread(grid: Grid, metric: str) -> dict[str, Any]:
-    """Returns the baseline's mean, and the least, middle and greatest mean of the settings; None for no
-    number.
-    """
-    means = grid.means(metric)
-    known = means[~np.isnan(means)]
-    shown = {"baseline": means[0]}
-    shown |= {"least": known.min(), "median": np.median(known), "greatest": known.max()} if len(known) else {}
-    return {name: None if math.isnan(value) else round(float(value), 6) for name, value in shown.items()}
-
-
 def record(
     recipe: Recipe,
     out: str | Path,
@@ -97,7 +62,7 @@ def record(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
-) -> RecordedGrid:
+) -> Grid:
     """Evaluates the settings of `recipe.grid` on its dev questions and writes the grid to the folder `out`.
 
     An existing grid is completed, and extended by the settings that it lacks. `targets` replace those of the
@@ -106,13 +71,12 @@ def record(
     setting or would lose texts. Raises BudgetExhausted when a limit of `[budget]` is reached; settings that
     are done stay.
     """
-    extras.require("pyarrow", "A grid")
     where = check_out(out)
     with (
         _open_ledger(where, recipe) as ledger,
         open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run,
     ):
-        recording = _Recording(run, where, ledger)
+        recording = _Recording(run, where)
         recording.check()
         if problem := contamination.record(run.task, "grid"):
             progress.note(problem)
@@ -125,17 +89,15 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
     Raises UsageError for a grid of something else.
     """
     candidates: list[Mapping[str, Any]] = [one.to_json() for one in settings_of(task)]
-    if reason := too_large(len(candidates), len(task.dev), len(task.metrics)):
+    if reason := too_large(len(candidates), len(task.dev)):
         raise UsageError(f"The grid would have {reason}; lower the number of settings, or data.dev.")
-    card, columns = cards.facts(task, candidates[0]), columns_of(task)
+    facts, columns = provenance.facts(task, candidates[0]), columns_of(task)
     if not is_grid(out):
-        questions = tuple(question.id for question in task.dev)
-        metrics = tuple(metric.id for metric in task.metrics)
-        files = GridFiles(columns, candidates, questions, metrics, card)
+        files = GridFiles(columns, candidates, tuple(question.id for question in task.dev), facts)
         return files, files.missing
     files = read_files(out)
     advice = "choose another --out, or move it away."
-    cards.check_same(files.card, card, f"{out} holds a grid with", advice)
+    provenance.check_same(files.provenance, facts, f"{out} holds a grid with", advice)
     marks = {mark(one) for one in files.candidates}
     files.candidates += [one for one in candidates if mark(one) not in marks]
     files.columns = _union(task, files.columns, columns)
@@ -151,16 +113,17 @@ def _union(task: Task, *columns: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _open_ledger(out: Path, recipe: Recipe) -> Iterator[TimedLedger]:
-    """Locks the recording of `out`; its ledger, which keeps nothing with `keep = false`.
+def _open_ledger(out: Path, recipe: Recipe) -> Iterator[FileLedger]:
+    """Locks the recording of `out` and opens its ledger.
 
     What an earlier grid of that name spent does not count where that is gone.
     """
-    with open_state(_KIND, out, _WORK, keep=recipe.study.keep) as folder:
-        if folder is not None and not is_grid(out):
+    with open_state(_KIND, out, _WORK) as folder:
+        charges = folder / "charges.jsonl"
+        if not is_grid(out):
             with keeping_state(out, folder):
-                (folder / "charges.jsonl").unlink(missing_ok=True)
-        yield TimedLedger(folder, recipe.budget)
+                charges.unlink(missing_ok=True)
+        yield FileLedger(charges, recipe.budget)
 
 
 def locked(out: Path) -> AbstractContextManager[None]:
@@ -171,27 +134,27 @@ def locked(out: Path) -> AbstractContextManager[None]:
 class _Recording:
     """Records the missing settings of a task one after the other, with questions in flight at once."""
 
-    def __init__(self, run: MeasuredRun, out: Path, ledger: TimedLedger) -> None:
+    def __init__(self, run: MeasuredRun, out: Path) -> None:
         self.task, self.out, self.progress = run.task, out, run.progress
-        self._run, self._ledger = run, ledger
+        self._run = run
         self._attributes = InMemoryAttributes()
         self._builder = ProgramBuilder(run.task, self._attributes, run.limit, run.progress)
         self._files, self._numbers = plan_settings(run.task, out)
-        self._facts = cards.run_facts(run.task)
+        self._facts = provenance.run_facts(run.task)
 
     def check(self) -> None:
         """Builds the program of every missing setting once; raises UsageError."""
         for _ in build_programs(self.task, self._files.candidates, self._numbers):
             pass
 
-    async def run(self) -> RecordedGrid:
+    async def run(self) -> Grid:
         """Records every missing setting. Raises BudgetExhausted, TargetError and UsageError."""
         total = len(self._files.candidates)
         if self._numbers:
             await self._run.open()
             if hint := small_model_note(self.task):
                 self.progress.note(hint)
-        async with self._run.measuring() as measured:
+        with measure() as measured:
             for number in self._numbers:
                 candidate = Candidate.of(self._files.candidates[number])
                 self.progress.phase(f"setting {number + 1} of {total}", len(self.task.dev))
@@ -201,73 +164,39 @@ class _Recording:
                     raise self._cut_off(error) from None
                 self._add(number, rows)
                 self.progress.note(self._line(number, candidate))
-        if not self._files.missing:
-            self._files.merge()
-        grid = self._save()
         self.progress.close()
-        return RecordedGrid(self.out, grid, measured.brief())
+        return grid_of(self._files, self.out, measured.brief())
 
-    async def _answer(self, candidate: Candidate) -> list[tuple[Row, float]]:
-        """Answers all questions; returns their rows with the seconds of their requests."""
+    async def _answer(self, candidate: Candidate) -> Sequence[Row]:
+        """Answers all questions with the program of `candidate`."""
         program = await self._builder.program(candidate)
         if candidate.demos:
             self._check_demonstrations(candidate.demo_kind)
-        return await event_loop.gather_or_cancel(
-            self._answer_one(program, question) for question in self.task.dev
-        )
-
-    async def _answer_one(self, program: RagProgram, question: Question) -> tuple[Row, float]:
-        with noting() as requests:
-            (row,) = await self._run.answer(program, [question])
-        return row, self._ledger.seconds(requests)
+        return await self._run.answer(program, self.task.dev)
 
     def _check_demonstrations(self, kind: str) -> None:
         """Notes digests of the pools of demonstration `kind`. Raises UsageError if the grid has others."""
         parts = _DRAWN_FROM.get(kind, ("demos",))
         pools = {name: self._attributes.get(name) for name in self._attributes.names()}
         drawn = {f"{name} {kind}": digest([pool[part] for part in parts]) for name, pool in pools.items()}
-        card = self._files.card
-        now = {"identity": card["identity"], "demonstrations": drawn}
+        facts = self._files.provenance
+        now = {"identity": facts["identity"], "demonstrations": drawn}
         advice = "its train questions were answered in another way; choose another --out."
-        cards.check_same(card, now, f"{self.out} holds a grid with", advice)
-        card["demonstrations"] = {**card["demonstrations"], **drawn}
+        provenance.check_same(facts, now, f"{self.out} holds a grid with", advice)
+        facts["demonstrations"] = {**facts["demonstrations"], **drawn}
 
-    def _add(self, number: int, rows: Sequence[tuple[Row, float]]) -> None:
-        """Adds the cells of setting `number` and writes the grid."""
-        scores = {
-            metric: np.array([_number(row.scores[metric]) for row, _ in rows], np.float32)
-            for metric in self._files.metrics
-        }
-        cells = Cells(
-            np.arange(len(rows)),
-            np.array([bool(row.failure) for row, _ in rows]),
-            np.array([row.counters.get("tokens", _tokens(row)) for row, _ in rows], np.float32),
-            np.array([seconds for _, seconds in rows], np.float32),
-            scores,
-        )
-        self._files.add(number, cells)
-        self._facts["settings"] += 1
-        self._save()
-
-    def _save(self) -> Grid:
-        """Writes the grid if this recording added to it."""
+    def _add(self, number: int, rows: Sequence[Row]) -> None:
+        """Adds the rows of setting `number` and writes the grid."""
         files = self._files
-        if self._facts["settings"] == 0 and is_grid(self.out) and not self._has_changed():
-            return grid_of(files, self.out.name)
-        before = [run for run in files.card["runs"] if run is not self._facts]
-        files.card["runs"] = [*before, self._facts] if self._facts["settings"] else before
-        grid = grid_of(files, self.out.name)
-        files.save(self.out, cards.text_of(grid))
-        return grid
-
-    def _has_changed(self) -> bool:
-        """Returns whether the files in `out` differ from those to be written."""
-        there = read_files(self.out)
-        return there.parquet.keys() != self._files.parquet.keys() or there.columns != self._files.columns
+        files.add(number, [_grid_row(row, files.metrics) for row in rows])
+        if not self._facts["settings"]:
+            files.provenance["runs"].append(self._facts)
+        self._facts["settings"] += 1
+        files.save(self.out)
 
     def _line(self, number: int, candidate: Candidate) -> str:
         """Returns a line on a setting: its mean of the first metric, the best mean so far, and its values."""
-        grid = grid_of(self._files, self.out.name)
+        grid = grid_of(self._files, self.out)
         means, first = grid.means(grid.metrics[0]), self.task.metrics[0]
         known = means[~np.isnan(means)]
         best = (known.max() if first.higher_is_better else known.min()) if len(known) else math.nan
@@ -290,10 +219,11 @@ def _shown(mean: float) -> str:
     return "-" if math.isnan(mean) else decimals(mean)
 
 
-def _number(score: float | None) -> float:
-    return math.nan if score is None else float(score)
-
-
-def _tokens(row: Row) -> float:
-    """Returns the tokens of a question whose reply was unreadable."""
-    return row.counters.get("prompt_tokens", 0) + row.counters.get("completion_tokens", 0)
+def _grid_row(row: Row, metrics: Sequence[str]) -> GridRow:
+    """Returns the numbers of a row, without its texts."""
+    counters = {name: amount for name, amount in row.counters.items() if name != "latency"}
+    # A question whose reply was unreadable has no sum.
+    spent = counters.get("prompt_tokens", 0) + counters.get("completion_tokens", 0)
+    counters["tokens"] = counters.get("tokens", spent)
+    scores = {metric: row.scores[metric] for metric in metrics}
+    return GridRow(id=row.question.id, scores=scores, counters=counters, failure=bool(row.failure))

@@ -79,7 +79,7 @@ def build_programs(
         give_prompts(method.build(runtime, dict(Candidate.of(settings[0]).knobs)), recipe)
     for number in numbers:
         built = method.build(runtime, dict(Candidate.of(settings[number]).knobs))
-        yield give_prompts(built, recipe, checked=True)
+        yield give_prompts(built, recipe)
 
 
 def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:

@@ -37,15 +37,6 @@ class PredictorChoice:
     instructions: str
     demos: tuple[dict[str, Any], ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values only; `of` is the inverse."""
-        return {"instructions": self.instructions, "demos": [dict(demo) for demo in self.demos]}
-
-    @classmethod
-    def of(cls, value: Any) -> PredictorChoice:
-        """Returns the inverse of `to_json`."""
-        return cls(str(value["instructions"]), tuple(dict(demo) for demo in value["demos"]))
-
 
 Predictors = dict[str, PredictorChoice]
 """The choices by predictor name."""

@@ -54,7 +54,7 @@ from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
-from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.integrations.dspy_examples import (
     ExampleAssessor,
     ExampleSet,
@@ -283,7 +283,7 @@ class Compile(Teleprompter):
         """Returns the best candidate's program, its compiled form and all trials; no test questions are
         answered.
         """
-        check_optimizers(task)
+        check_optimizer(task)
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
         async with open_search(task, directory, limit, progress) as dev_search:

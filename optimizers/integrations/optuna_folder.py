@@ -22,7 +22,6 @@ from filelock import FileLock, Timeout
 from ragc.core.digest import digest
 from ragc.core.home import PRIVATE_FILE, cache_home, make_private, replace_private
 from ragc.errors import ArtefactError, StoreError, UsageError
-from ragc.optimizers.search.directory import GROUPED, UNDECIDED
 from ragc.recipe import Recipe
 from ragc.task.study_address import read_address, write_address
 
@@ -80,8 +79,6 @@ class Folder:
                 f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
                 "give the study another name."
             )
-        if not begun.exists():
-            write_address(self.path, splits=GROUPED, thinking=UNDECIDED)
         replace_private(begun, text)
         replace_private(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""

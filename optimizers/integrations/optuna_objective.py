@@ -39,7 +39,6 @@ from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.candidates.space import Candidate, search_space
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
@@ -47,7 +46,6 @@ from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, evaluate, failures_of, groups_of
 from ragc.task.base import Task, inputs_of, prepare
 from ragc.task.budget import FileLedger, budget_error
@@ -77,11 +75,6 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
     TPE with the recipe's seed; it may be replaced. The recipe's baseline is tried first, and again if it was
     cut off; trials left running by a dead process are marked as failed.
     """
-    if not recipe.study.keep:
-        raise UsageError(
-            "ragc.study keeps its trials on disk, and the recipe says study.keep = false; leave that out, or "
-            "make the study with optuna.create_study."
-        )
     folder = Folder.of(recipe, name=name, file=file)
     folder.claim(recipe, file)
     verbosity = optuna.logging.get_verbosity()
@@ -135,7 +128,7 @@ class Objective:
     A trial that answered no question is pruned, so that it is never the best. So is one that failed in many
     more questions than a complete trial of the study without answering better. A spent budget,
     `budget.trials` too, stops the study with a note; a trial that it cuts off is pruned. `path` is the folder
-    with the charges, that of `study` with the same recipe and `name`; None with study.keep = false.
+    with the charges, that of `study` with the same recipe and `name`.
     """
 
     def __init__(
@@ -147,18 +140,11 @@ class Objective:
         store: CallStore | None = None,
         targets: Mapping[str, Target] | None = None,
     ) -> None:
-        folder = Folder.of(recipe, name=name, file=file) if recipe.study.keep else None
-        if folder:
-            folder.claim(recipe, file)
-        self.path = folder.path if folder else None
-        ledger = FileLedger(folder.path / "charges.jsonl" if folder else None, recipe.budget)
-        grouped = folder is None or draws_groups(folder.path)
-        rooms = kept_rooms(folder.path, targets or recipe.targets) if folder else {}
-        self.task: Task = prepare(
-            recipe, store=store, ledger=ledger, targets=targets, grouped=grouped, rooms=rooms
-        )
-        if folder:
-            write_rooms(folder.path, rooms_of(self.task.runtime.targets))
+        folder = Folder.of(recipe, name=name, file=file)
+        folder.claim(recipe, file)
+        self.path = folder.path
+        ledger = FileLedger(folder.path / "charges.jsonl", recipe.budget)
+        self.task: Task = prepare(recipe, store=store, ledger=ledger, targets=targets)
         check_prompts(self.task)
         if problem := contamination.record(self.task, "objective"):
             log.warning(problem)
@@ -166,7 +152,7 @@ class Objective:
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
         self._opening, self._opened = asyncio.Lock(), False
-        self._worker = folder.worker() if folder else None
+        self._worker = folder.worker()
         self._checking, self._noted = threading.Lock(), ""
 
     def __repr__(self) -> str:
@@ -182,8 +168,7 @@ class Objective:
         """
         with self._checking:
             self._check(trial.study)
-            if self._worker:
-                trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
+            trial.set_user_attr(WORKER, Path(self._worker.lock_file).stem)
         if reason := self._trials_spent(trial, before=True):
             raise self._stop_and_prune(trial, reason)
         space = self._builder.space

@@ -11,6 +11,7 @@ build both, so options, defaults and errors are the same. Relative paths start a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -33,14 +34,13 @@ from ragc.errors import UnknownName, UsageError, nearest
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe, StudySpec
+from ragc.recipe import Recipe
 from ragc.records import Passage
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
 from ragc.task.data import RecipeData
-from ragc.task.study_address import store_address
 
 ADVICE = "pass {name}=ragc.{kind}(...)"
 """What to do about a target or source that is missing, where there is no recipe to add it to."""
@@ -235,11 +235,11 @@ def _existing(name: str, path: str | Path) -> Path:
 def open_call_store(*, keep: bool = True) -> CallStore:
     """Returns the user's call store, one for the whole process; with `keep` False a new one in memory."""
     if not keep:
-        return open_store(keep=False)
-    return _shared_store(store_address(StudySpec()), str(cache_home()))
+        return CallStore(None, memory=sys.maxsize)
+    return _shared_store(str(cache_home()))
 
 
 @lru_cache(maxsize=4)
-def _shared_store(address: str, home: str) -> CallStore:
-    """Returns the store for the present values of RAGC_STORE and RAGC_HOME, which `open_store` reads."""
+def _shared_store(home: str) -> CallStore:
+    """Returns the store for the present value of RAGC_HOME, which `open_store` reads."""
     return open_store()

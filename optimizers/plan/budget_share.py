@@ -9,7 +9,7 @@ from typing import Any
 from ragc.core.display import dollars, quantity
 from ragc.recipe import Budget
 
-_LIMITS = ("lm_calls", "tokens", "usd", "minutes")
+_LIMITS = ("lm_calls", "tokens", "usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BudgetShare:
         if self.what == "usd":
             spare = f" and {dollars(self.spare)} {beyond}" if self.spare else ""
             return f"{dollars(self.limit)} of about {dollars(self.cost)}{spare}"
-        name = {"lm_calls": "LM calls", "tokens": "tokens", "minutes": "minutes"}[self.what]
+        name = {"lm_calls": "LM calls", "tokens": "tokens"}[self.what]
         spare = f" and {self.spare:,.0f} {beyond}" if self.spare else ""
         return f"{self.limit:,.0f} of about {self.cost:,.0f} {name}{spare}"
 

@@ -1,4 +1,4 @@
-"""Upper bounds on the tokens and dollars of a plan's requests, and an estimate of their duration."""
+"""Upper bounds on the tokens and dollars of a plan's requests."""
 
 from __future__ import annotations
 
@@ -11,37 +11,31 @@ from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
 from ragc.task.base import Task
 from ragc.task.prices import reachable_targets
-from ragc.task.run import MeanCallCost, cost_per_call, seconds_per_request
+from ragc.task.run import MeanCallCost
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
     """Returns upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
 
     `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
-    tokens; each target's tokens for thoughts are added. Unknown amounts are None. If this recipe was
-    `measured` here, estimates are the costs that its calls had then.
+    tokens; each target's tokens for thoughts are added. Unknown amounts are None.
     """
     longest, targets, limits = _limits(task, reply)
     tokens = _greatest([limit.tokens for limit in limits])
     usd = _greatest([limit.usd(longest) for limit in limits])
-    speed, each = seconds_per_request(task), likely_cost(task, prompt, reply)
+    each = likely_cost(task, prompt, reply)
     return {
         "tokens": _times(requests, tokens),
         "tokens_about": _times(about, each.tokens),
         "usd": _dollars(requests, usd),
         "usd_about": _dollars(about, each.usd),
-        "measured": cost_per_call(task) is not None,
         "typed_prices": [t.name for t in targets if (typed := typed_price(t)) and not typed.is_free],
         "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],
-        "seconds": None if speed is None or math.isinf(about) else round(about * speed, 1),
-        "seconds_per_call": speed,
     }
 
 
 def likely_cost(task: Task, prompt: int, reply: int) -> MeanCallCost:
-    """Returns the cost of an LM call of `task`: as measured here, else for `prompt` and `reply` tokens."""
-    if (measured := cost_per_call(task)) is not None:
-        return measured
+    """Returns the cost of an LM call of `task` with `prompt` and `reply` tokens."""
     _, _, limits = _limits(task, reply)
     most = _greatest([limit.tokens for limit in limits])
     tokens = prompt + reply + max((limit.thinking for limit in limits), default=0)

@@ -18,13 +18,12 @@ from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
 from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.candidates.thresholds.curve import POINTS
-from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound
 from ragc.optimizers.plan.cost import cost_bounds, likely_cost
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
-from ragc.optimizers.search.portfolio import parts_of
 from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
@@ -227,34 +226,14 @@ class _Plan:
         if name == "random":
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
             self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
-        elif name == "reanchor":
-            from ragc.optimizers.external.reanchor import settings_most
-
-            settings = settings_most(task)
-            self.add(
-                "trials", task.train, settings, self.bounds[0].most, about=(settings, self.average.calls)
-            )
-            self._fit(self.bounds[0], settings)
         else:
             self._put("trials", Phase(0, math.inf, math.inf, math.inf))
         self.add("winner", task.dev, 1, self.bounds[0].most, about=(1, self.average.calls))
         self._fit(self.bounds[0], 1)
 
-    def portfolio(self) -> None:
-        """Adds the phases of several optimizers, and of their final comparison on dev."""
-        self.add("baseline", self.task.dev, 1, self.baseline)
-        for part in parts_of(self.task):
-            own = _Plan(part.task)
-            own.search(part.optimizer)
-            for name, phase in own.phases.items():
-                self._put(name, phase)
-            self.add("winner", self.task.dev, 1, self.most, about=(1, self.average.calls))
-
-    def search(self, optimizer: str | tuple[str, ...]) -> None:
-        """Adds the phases of a search by `optimizer`, or by several."""
-        if not isinstance(optimizer, str):
-            self.portfolio()
-        elif optimizer == OWN_OPTIMIZER:
+    def search(self, optimizer: str) -> None:
+        """Adds the phases of a search by `optimizer`."""
+        if optimizer == OWN_OPTIMIZER:
             self.own()
         else:
             self.external(optimizer)
@@ -279,7 +258,7 @@ class _Plan:
             self.add("folds", questions, 1, self.most, about=(1, self.average.calls))
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
-        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars, minutes."""
+        """Returns what the budget pays for if an LM call takes `each`: tokens, dollars."""
         calls = sum(phase.about for phase in self.phases.values())
         if not calls or math.isinf(calls):
             return None
@@ -310,18 +289,15 @@ class _Plan:
     def open_ends(self) -> list[str]:
         """Returns the reasons why no bound is known, a clause each; empty if there is a bound."""
         reasons = list[str]()
-        reasons += [
-            f"{UNBOUNDED_PEERS[part.optimizer]} decides itself how much it asks"
-            for part in parts_of(self.task)
-            if part.optimizer in UNBOUNDED_PEERS
-        ]
+        if peer := UNBOUNDED_PEERS.get(self.recipe.search.optimizer):
+            reasons.append(f"{peer} decides itself how much it asks")
         if math.isinf(judge_calls(self.task, (*self.task.dev, *self.task.test)[:1])):
             reasons.append("the judge of citations is asked as often as an answer has sentences")
         return reasons
 
 
 def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
-    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars, minutes.
+    """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars.
 
     Amounts may be missing. None without a limit, and where no bound on the calls is known.
     """
@@ -337,7 +313,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
     `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
-    bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
+    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if
     unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
     a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
@@ -352,12 +328,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     reply = max(bound.reply for bound in plan.bounds)
     prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
     costs = cost_bounds(task, most, min(about, most), prompt, reply)
-    likely, seconds = likely_cost(task, prompt, reply), costs["seconds_per_call"]
-    amounts = {
-        "tokens": likely.tokens,
-        "usd": likely.usd,
-        "minutes": None if seconds is None else seconds / 60,
-    }
+    likely = likely_cost(task, prompt, reply)
+    amounts = {"tokens": likely.tokens, "usd": likely.usd}
     paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
     return {
         "program": recipe.program,
@@ -394,7 +366,7 @@ def _checked_task(
         prepare(recipe, store=CallStore(None)), None, include_seen=include_seen
     )
     check_programs(task)
-    check_optimizers(task)
+    check_optimizer(task)
     return task, contamination
 
 

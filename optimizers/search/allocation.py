@@ -55,12 +55,6 @@ ANSWERS = 6
 A few questions asked of many settings choose better than many asked of two (experiments/LOG.md).
 """
 
-FURTHER = 100
-"""The further answers whose expected gain is compared with `search.worth`."""
-
-DRAWS = 1024
-"""Draws for the expected gain of several looks together."""
-
 LOOKAHEAD = (1, 4)
 """Stopping points ahead for which the worth of a look is computed."""
 
@@ -151,34 +145,6 @@ def next_looks(
         chosen.append(min(worth)[2])
         posterior = posterior.after(chosen[-1], next_answers[chosen[-1]])
     return chosen
-
-
-def expected_rise(
-    posterior: Posterior, seen: Sequence[int], among: Sequence[int], *, questions: int, size: float = 1.0,
-    ends: Sequence[int] = (),
-) -> float:  # fmt: skip
-    """Returns how much `FURTHER` more answers are expected to raise the best posterior mean.
-
-    They go to the settings of `among` in the order of `next_looks`, of which the other arguments are, and all
-    are answered before the best is taken. `size` is the number of answers in a group. 0 where nothing is left
-    to answer. A setting that is at its last question is a look of what is left.
-    """
-    ends, known, left, after = ends or stopping_points(questions), list(seen), float(FURTHER), posterior
-    while left > 0 and (open_settings := [setting for setting in among if known[setting] < questions]):
-        chosen = next_looks(after, known, open_settings, questions=questions, most=len(open_settings),
-                            tolerance=-1.0, ends=ends)  # fmt: skip
-        for setting in chosen:
-            end = next(point for point in ends if point > known[setting])
-            answers = min(end - known[setting], left / size)
-            after, left = after.after(setting, answers), left - answers * size
-            known[setting] = end
-            if left <= 0:
-                break
-    values, directions = np.linalg.eigh(posterior.covariance - after.covariance)
-    root = directions * np.sqrt(np.maximum(values, 0))
-    normal = np.random.default_rng(0).normal(size=(DRAWS // 2, len(values)))
-    means = posterior.mean + np.vstack([normal, -normal]) @ root.T
-    return float(means.max(axis=1).mean() - posterior.mean.max())
 
 
 def _worth(posterior: Posterior, looks: Array) -> tuple[Array, Array]:

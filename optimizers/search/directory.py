@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
-from ragc.core import event_loop, inputs, outputs
-from ragc.core.digest import canonical, digest
+from ragc.core import inputs, outputs
+from ragc.core.digest import digest
 from ragc.core.home import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
-from ragc.optimizers.search.portfolio import PROGRESS
 from ragc.optimizers.search.storage import delete, difference, study_directory
-from ragc.recipe import Budget, Recipe
-from ragc.store.call_store import refuse_shared
+from ragc.recipe import Recipe
 from ragc.task.run import keeping_state, lock_state
-from ragc.task.shared_budget import SharedLedger
 from ragc.task.study_address import (
     MARK,
     read_address,
     recipe_in,
     storage_address,
-    store_address,
     write_address,
 )
 
@@ -35,7 +29,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{STUDY_FILE}*", "study.log",
-    "charges.jsonl", "trials.json", "best", PROGRESS, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "charges.jsonl", "trials.json", "best", f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
     "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
@@ -44,33 +38,6 @@ FOLD = "fold-"
 
 EARLIER = ".earlier"
 """The folder, in the study's directory, of the study that a new one replaces, until `forget_earlier`."""
-
-GROUPED = "groups"
-"""The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
-
-
-THINKING, UNDECIDED = "thinking", "undecided"
-"""The entry with the rooms for thoughts of a study's targets, and its value until they are decided. Studies
-whose targets have none, and those from before there were any, have no such entry.
-"""
-
-
-def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
-    """Returns the tokens for thoughts of the targets `names` with which the study in `directory` began.
-
-    Empty until they are decided. Raises ArtefactError if the study's file is damaged.
-    """
-    entry = read_address(directory).get(THINKING, "{}")
-    if entry == UNDECIDED:
-        return {}
-    held: dict[str, int] = json.loads(entry)
-    return {name: held.get(name, 0) for name in names}
-
-
-def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
-    """Records the tokens for thoughts, `rooms` by target, with which the study in `directory` begins."""
-    if read_address(directory).get(THINKING) == UNDECIDED:
-        write_address(directory, thinking=canonical(rooms) if rooms else "")
 
 
 def fold_directory(directory: Path, number: int) -> Path:
@@ -89,11 +56,6 @@ def fold_number(directory: Path) -> int:
     return int(entry) if entry.isdecimal() else 0
 
 
-def draws_groups(directory: Path) -> bool:
-    """Returns whether the splits of the study in `directory` keep groups whole; older studies do not."""
-    return read_address(directory).get("splits") == GROUPED
-
-
 @contextmanager
 def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
     """Locks and yields the study's directory. On resume a recipe with another identity is refused.
@@ -104,16 +66,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     A new study sets an earlier one aside, and on exit this comes back, unless `forget_earlier` was called: a
     study that is refused for its data leaves the earlier one as it was.
 
-    With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
-    included. Raises UsageError.
+    Raises UsageError.
     """
-    keep = recipe.study.keep
-    if not keep:
-        refuse_shared()
-    if resume and not keep:
-        raise UsageError(
-            "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
-        )
     directory = study_directory(out)
     with keeping_state(out, directory, "study"):
         if directory.is_symlink():
@@ -125,28 +79,20 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
                 _restore_earlier(directory)  # of a killed process
             _begin(directory, out, recipe, resume, again)
             yield directory
-        except KeyboardInterrupt:
-            if keep:
-                raise
-            raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
         finally:
-            if not keep:
-                event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
             with suppress(OSError):
-                if not _restore_earlier(directory) and not keep:
-                    clear(directory)
+                _restore_earlier(directory)
             narrow_tree(directory)
 
 
 def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
     """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
     text = recipe.to_toml()
-    written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
+    written, epoch = directory / "recipe.toml", epoch_of(directory)
     if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
         epoch = uuid4().hex[:16] if again else epoch
-        begun = {"splits": GROUPED, THINKING: UNDECIDED}
     elif again and not epoch:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
@@ -160,10 +106,9 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     with keeping_state(out, directory, "study"):
         make_private(directory)
         narrow_tree(directory)
-        if begun:  # before the recipe, which says that there is a study to resume
-            write_address(directory, epoch=epoch, **begun)
+        write_address(directory, epoch=epoch)  # before the recipe: with that there is a study to resume
         replace_private(written, text)
-        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
+        write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
 def _set_aside(directory: Path) -> None:
@@ -248,18 +193,13 @@ def _change(directory: Path, recipe: Recipe) -> str:
 
 
 def delete_address(directory: Path) -> None:
-    """Deletes the study in `directory` from its servers, if they are reachable; calls stay in the store."""
+    """Deletes the study in `directory` from its database, if that can be reached."""
     with suppress(StoreError, UsageError, OSError):
         name = read_address(directory).get("name")
         if not name:
             return
-        spec = recipe_in(directory).study
-        if storage := storage_address(spec):
+        if storage := storage_address(recipe_in(directory).study):
             delete(storage, name)
-        if spec.workers and (store := store_address(spec)):
-            ledger = SharedLedger(store, name, Budget())
-            ledger.forget()
-            ledger.close()
 
 
 def clear(directory: Path) -> None:

@@ -22,12 +22,10 @@ from ragc.optimizers.candidates.eligible import is_hopeless
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
-    FURTHER,
     MARGIN,
     MIN_DEV_QUESTIONS,
     TOLERANCE,
     affordable_questions,
-    expected_rise,
     next_looks,
     stopping_points,
     whole_groups,
@@ -52,8 +50,7 @@ class NextLooks(NamedTuple):
 class Looks:
     """Allocates the dev questions of `task` to `trials`, the list of a study, which grows.
 
-    `questions` is the number of dev questions that the study asks, in the order of `shuffle_dev`. `ended`
-    says why no look was worth its answers (`search.worth`); "" while some may be.
+    `questions` is the number of dev questions that the study asks, in the order of `shuffle_dev`.
     """
 
     def __init__(self, task: Task, trials: Sequence[TrialResult]) -> None:
@@ -61,11 +58,6 @@ class Looks:
         self.questions, self._groups = len(task.dev), group_sizes(shuffle_dev(task))
         budget = task.recipe.budget
         self._limits = [budget.lm_calls, budget.tokens, budget.usd]
-        unlimited = self._limits == [None] * 3 and budget.minutes is None
-        self._worth = task.recipe.search.worth if unlimited else 0.0
-        if task.recipe.search.instruction_rounds:
-            self._worth = 0.0  # nothing is known yet of the instructions that later rounds write
-        self.ended = ""
 
     @property
     def are_allocated(self) -> bool:
@@ -139,41 +131,19 @@ class Looks:
         """Returns which of the `proposals` begin, at most `left`, and which trials go on.
 
         The first proposals are a batch. It begins as it is where it is `planned`, in a race, and where no
-        look is worth its questions, or all together too little (`search.worth`).
+        look is worth its questions.
         """
         task, done = self._task, len(self._trials)
         batch = range(min(len(proposals), task.batch, left))
         if not self.are_allocated or planned:
             return NextLooks(batch)
         fitted = FittedScores.to(self._trials, task.objectives[0], proposals)
-        if self._is_too_little(fitted, proposals):
-            return NextLooks(batch, (), fitted)
         limits = task.rule.limits
         looks = best_looks(fitted, self._trials, proposals, task.objectives[0], task.looks, limits)
         if not looks:
             return NextLooks(batch, (), fitted)
         new = [index - done for index in looks if index >= done][:left]
         return NextLooks(new, sorted(index for index in looks if index < done), fitted)
-
-    def _is_too_little(self, fitted: FittedScores, fresh: Sequence[Candidate]) -> bool:
-        """Returns whether too little is expected of further answers; `ended` says so once all trials began.
-
-        Never with a budget, which says itself what a study may cost. `fresh` candidates are tried first: the
-        model expects of them what their values did elsewhere, and so no surprise.
-        """
-        objective, worth = self._task.objectives[0], self._worth
-        if not worth:
-            return False
-        gain = further_gain(fitted, fresh, objective, self._task.rule.limits)
-        if gain is None or gain >= worth:
-            return False
-        if fresh:
-            return True
-        self.ended = (
-            f"The search ended, because {FURTHER} further answers are expected to gain {gain:.2g} "
-            f"{objective.metric.id}, less than search.worth = {worth:g}; worth = 0 goes on."
-        )
-        return True
 
     def unfinished_leader(self) -> int | None:
         """Returns the trial with the greatest expected score; None once it answered all dev questions."""
@@ -188,29 +158,6 @@ class Looks:
             return None
         winner = select(self._trials, self._task.rule)
         return None if winner.complete else winner.number
-
-
-def further_gain(
-    fitted: FittedScores, fresh: Sequence[Candidate], objective: Objective, limits: Sequence[CostLimit] = ()
-) -> float | None:
-    """Returns the gain to expect of `FURTHER` more answers, in the score's units; None without a model.
-
-    `fitted` is the model of the trials and then of `fresh` candidates.
-    """
-    open_settings = OpenSettings.of(fitted, objective, fresh, limits)
-    if open_settings is None:
-        return None
-    questions = len(fitted.lines[0])
-    size = len(fitted.trials[0].scores) / questions
-    rise = expected_rise(
-        open_settings.posterior,
-        open_settings.seen,
-        open_settings.among,
-        questions=questions,
-        size=size,
-        ends=_ends(fitted.trials[0]),
-    )
-    return rise * fitted.table.scale
 
 
 def best_looks(

@@ -17,7 +17,6 @@ from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
 from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import TrialResult
-from ragc.recipe.values import HELPFUL
 
 SCREENED = "screened"
 """The attribute of a study whose screening leader has answered all dev questions."""
@@ -33,8 +32,7 @@ class NextTrial:
     `done` is the number of trials in the study, the baseline included, and `position` the number of trials
     before this one in its batch. `regular_index` counts all trials before it without the baseline and the
     children of instruction rounds. `tried_marks` are the digests of earlier candidates. `with_demos` are
-    candidates that show demonstrations, the best first. `sets_known` says whether enough demonstration sets
-    were tried to tell which demonstrations help.
+    candidates that show demonstrations, the best first.
     """
 
     done: int
@@ -43,16 +41,11 @@ class NextTrial:
     space: SearchSpace
     tried_marks: Container[str] = ()
     with_demos: Sequence[Candidate] = ()
-    sets_known: bool = False
 
     @property
     def index(self) -> int:
         """The number of trials before this one, without the baseline."""
         return self.done - 1 + self.position
-
-    def admits(self, candidate: Candidate) -> bool:
-        """Returns whether enough is known to choose the demonstrations of `candidate`."""
-        return self.sets_known or not candidate.demos or candidate.demo_kind != HELPFUL
 
 
 class Policy(Protocol):
@@ -194,4 +187,4 @@ class DemoRetries:
         retry = next_trial.space.next_demo_set(best, next_trial.tried_marks)
         if retry is None and turn == 0:
             retry = next_trial.space.next_own_demo_set(best, next_trial.tried_marks)
-        return retry if retry is not None and next_trial.admits(retry) else None
+        return retry

@@ -20,8 +20,8 @@ would have won, and 14% where 5% large gains meet 40% small losses, because the 
 sure of skewed sums; the loss is .01 to .02 F1 then. The share is greatest, and the loss smallest, among
 trials as good as the incumbent. The winner was always evaluated on all N questions. An anytime-valid test by
 betting (Waudby-Smith and Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, but needs
-twice the questions for a trial that is a tenth worse. `experiments/benchmarks/search/racing.py` measures
-errors and savings of both.
+twice the questions for a trial that is a tenth worse. Errors and savings of both were
+measured, see experiments/LOG.md.
 """
 
 from __future__ import annotations

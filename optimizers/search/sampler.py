@@ -123,10 +123,10 @@ class TrialSampler:
         return next(filter(None, others), None)
 
     def untried(self, next_trial: NextTrial) -> list[Candidate]:
-        """Returns the candidates of the pool that were not tried and that `next_trial` admits."""
+        """Returns the candidates of the pool that were not tried."""
         if self._pool is None or self._pool.space is not next_trial.space:
             self._pool = UntriedPool(next_trial.space, self._task.seed)
-        return list(filter(next_trial.admits, self._pool.untried(next_trial.tried_marks)))
+        return self._pool.untried(next_trial.tried_marks)
 
     def expect(self, candidate: Candidate, next_trial: NextTrial) -> None:
         """Counts the proposed `candidate` as running, so that further draws of TPE differ from it."""
@@ -153,7 +153,7 @@ class TrialSampler:
             trial = self._view.ask()
             drawn = suggest(next_trial.space, trial)
             candidate = next_trial.space.written(drawn)
-            is_new = candidate.mark not in next_trial.tried_marks and next_trial.admits(candidate)
+            is_new = candidate.mark not in next_trial.tried_marks
             if is_new and candidate == drawn:
                 self._expected[candidate.mark] = trial
                 return candidate

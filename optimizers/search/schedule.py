@@ -35,13 +35,9 @@ from ragc.optimizers.search.policies import (
 )
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best
-from ragc.recipe.values import HELPFUL
 
 SCREENED_SHARE = 2 / 3
 """The share of the trials that screening candidates may take."""
-
-KNOWN_SETS = 3
-"""Demonstration sets, or all where there are fewer, that are tried before the first of kind `helpful`."""
 
 
 class Schedule:
@@ -101,7 +97,6 @@ class Schedule:
         next_trial = NextTrial(
             done, 0, 0, space, tried_marks,
             [candidate for candidate in (leader, *self._screening) if candidate.demos],
-            sets_known=self._knows_sets(trials),
         )  # fmt: skip
         self._proposals = []
         for position in range(min(self._task.batch, self.size - done)):
@@ -121,29 +116,15 @@ class Schedule:
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
         """Adds the `chosen` proposals, by their position, to the study after `trials`.
 
-        Each candidate is returned within the cap on prompts and with its demonstrations chosen where the
-        trials decide on them.
+        Each candidate is returned within the cap on prompts.
         """
         proposed = [*self._proposals, *self._untried]
         next_trial = NextTrial(len(trials), 0, 0, self._space)
         started = [(proposed[position], replace(next_trial, position=position)) for position in chosen]
-        pending = []
-        for number, candidate in self._sampler.add(started):
-            await self._builder.choose_helpful(candidate, trials)
-            pending.append((number, await self._builder.fitted(candidate)))
-        return pending
+        return [
+            (number, await self._builder.fitted(candidate))
+            for number, candidate in self._sampler.add(started)
+        ]
 
     def _regular_index(self, done: int, position: int = 0) -> int:
         return self._children.regular_index(done - 1 + position)
-
-    def _knows_sets(self, trials: Sequence[TrialResult]) -> bool:
-        """Returns whether enough demonstration sets were tried to tell which demonstrations help."""
-        sets = {
-            (c.program, c.demo_kind, c.demo_set)
-            for c in (trial.candidate for trial in trials)
-            if c.demos and c.demo_kind != HELPFUL
-        }
-        known_kinds = (
-            (part, kind) for part in self._space.parts for kind in part.demo_kinds if kind != HELPFUL
-        )
-        return len(sets) >= min(KNOWN_SETS, sum(len(part.sets(kind)) for part, kind in known_kinds))

@@ -9,9 +9,7 @@ pairs of values, and one of its own (random effects, too). Evidence on a value f
 part for all settings that share it.
 
 The variances come from the scores: the marginal likelihood is evaluated on a grid of variance ratios and of
-shares of the three kinds of effects, and averaged over it. Effects of single settings may have heavy tails
-(Student's t with 4 degrees of freedom, by reweighting), so that a few broken settings do not widen the
-distribution of the others.
+shares of the three kinds of effects, and averaged over it.
 
 The posterior is exact for normal scores. Scores of questions are far from normal, but only sums over
 questions enter; `experiments/benchmarks/search/choosing` measures how far expectations are from the truth.
@@ -55,7 +53,6 @@ REPETITIONS = 1024
 
 _PRIOR_RATIO, _PRIOR_SPREAD = 0.05, 2.0
 _JITTER = 1e-9
-_FREEDOM = 4.0
 _SEED = 18
 
 
@@ -141,7 +138,6 @@ class ScoreModel:
     def __init__(self, settings: Sequence[Mapping[str, Any]]) -> None:
         self._settings = tuple(settings)
         self._kinds = _similarities(settings)
-        self._scale: Array = np.ones(len(settings))
         self._similarity: Array = np.eye(len(settings))
         self.variances = Variances(SHARES[1], _PRIOR_RATIO, 1.0, PRIOR_VARIANCE)
         self.fix(self.variances)
@@ -152,30 +148,23 @@ class ScoreModel:
         self._similarity = self._mix(variances.shares)
 
     @_one_thread()
-    def fit(self, scores: Array, *, tails: bool = True) -> Posterior:
+    def fit(self, scores: Array) -> Posterior:
         """Estimates the variances from `scores`, shape (settings, questions), NaN where nothing was answered.
 
         Returns the posterior averaged over all variances, each with its likelihood; `posterior` uses their
-        mean. With `tails`, settings far from what their values predict get a wider distribution of their own.
-        With more than `MAX_EXACT_SETTINGS` settings the variances are those of a sample of them, and the
-        posterior uses their mean.
+        mean. With more than `MAX_EXACT_SETTINGS` settings the variances are those of a sample of them, and
+        the posterior uses their mean.
         """
-        self._scale = np.ones(len(scores))
         if len(scores) > MAX_EXACT_SETTINGS:
             answered = np.flatnonzero(~np.isnan(scores).all(axis=1))
             sample = answered[
                 np.linspace(0, len(answered) - 1, min(MAX_EXACT_SETTINGS, len(answered))).astype(int)
             ]
             part = ScoreModel([self._settings[index] for index in sample])
-            part._weigh(AnsweredCells.of(scores[sample]), DIFFICULTIES)
+            part._weigh(AnsweredCells.of(scores[sample]))
             self.fix(part.variances)
             return self.posterior(scores)
-        seen = AnsweredCells.of(scores)
-        if tails:
-            # For the scales the means of the variances do, and those at the middle difficulty.
-            self._weigh(seen, DIFFICULTIES[1:2])
-            self._scale = self._own_scales(seen)
-        points, weights = self._weigh(seen, DIFFICULTIES)
+        points, weights = self._weigh(AnsweredCells.of(scores))
         return Posterior(*points.average(weights), self.variances.residual)
 
     @_one_thread()
@@ -219,7 +208,7 @@ class ScoreModel:
 
     def _mix(self, shares: Sequence[float]) -> Array:
         single, pair = self._kinds
-        mixed: Array = shares[0] * single + shares[1] * pair + np.diag(shares[2] * self._scale)
+        mixed: Array = shares[0] * single + shares[1] * pair + shares[2] * np.eye(len(single))
         return mixed
 
     def _effects(self, seen: AnsweredCells) -> tuple[Array, Array, float]:
@@ -232,19 +221,19 @@ class ScoreModel:
         effects = half.T @ (half @ reduced.sums)
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
-    def _weigh(self, seen: AnsweredCells, difficulties: Sequence[float]) -> tuple[GridPosteriors, Array]:
+    def _weigh(self, seen: AnsweredCells) -> tuple[GridPosteriors, Array]:
         """Returns the grid of variances and what each point weighs, shape (points, ratios); fixes their
         means.
         """
         ratios = np.array(RATIOS)
         log_prior = -0.5 * ((np.log(ratios) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
         mixes = np.array([self._mix(shares) for shares in SHARES])
-        points = GridPosteriors.of([seen.without_questions(d) for d in difficulties], mixes, ratios, seen)
+        points = GridPosteriors.of([seen.without_questions(d) for d in DIFFICULTIES], mixes, ratios, seen)
         likelihoods = points.likelihood + log_prior
         weights: Array = np.exp(likelihoods - likelihoods.max())
         weights /= weights.sum()
-        shares = weights.sum(1).reshape(len(difficulties), len(SHARES)).sum(0) @ np.array(SHARES)
-        by_point = np.log(np.repeat(difficulties, len(SHARES)))
+        shares = weights.sum(1).reshape(len(DIFFICULTIES), len(SHARES)).sum(0) @ np.array(SHARES)
+        by_point = np.log(np.repeat(DIFFICULTIES, len(SHARES)))
         self.fix(
             Variances(
                 (float(shares[0]), float(shares[1]), float(shares[2])),
@@ -254,18 +243,6 @@ class ScoreModel:
             )
         )
         return points, weights
-
-    def _own_scales(self, seen: AnsweredCells) -> Array:
-        """Returns factors for the variances of the settings' own effects: an EM step for Student's t."""
-        own, ratio, residual = self.variances.shares[2], self.variances.ratio, self.variances.residual
-        reduced = seen.without_questions(self.variances.difficulty)
-        effects, cov, _ = self._effects(seen)
-        weights = reduced.weights()
-        unexplained = reduced.sums - weights @ effects
-        known = np.diag(weights) - ((weights @ cov) * weights).sum(1) / residual
-        squared = own * ratio * unexplained**2 / residual + np.maximum(1 - own * ratio * known, 0)
-        scales: Array = np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
-        return scales
 
 
 def _similarities(settings: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:

@@ -92,7 +92,7 @@ def expected_of_choice(
 
     This is its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's
     bounds. It may lie below or above that in `expected_scores`, which is right on average over all trials.
-    `trials` are all that were chosen among; choices made earlier inside a portfolio are not known here.
+    `trials` are all that were chosen among.
     """
     pick = rule.pick
     fitted = FittedScores.to(trials, pick)

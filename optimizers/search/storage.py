@@ -120,7 +120,7 @@ def _translate_errors(directory: Path | None, address: str = "") -> Iterator[Non
     except ImportError as error:
         raise UsageError(
             f"The storage of the study needs a library that is not installed ({mask(str(error), address)}); "
-            "run: pip install 'ragc[postgres]' for PostgreSQL."
+            "run: pip install 'psycopg[binary]' for PostgreSQL."
         ) from None
     except Exception as error:
         raise StoreError(

@@ -154,8 +154,6 @@ class Study:
                 looks = self.looks.next(proposals, planned=planned, left=left)
                 await self._best.keep(self.trials, looks.fitted)
                 if not looks.new and not looks.resumed:
-                    if self.looks.ended:
-                        self.progress.note(self.looks.ended)
                     break
                 await self._run_batch(await schedule.start(looks.new, self.trials), looks.resumed)
             await self._complete_leader()
@@ -227,11 +225,10 @@ class Study:
             )
         except RagcError as error:
             if not isinstance(error, BudgetExhausted):
-                rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 was = "was" if len(numbers) == 1 else "were"
                 self.progress.note(
                     f"{_trial_names(numbers).capitalize()} {was} broken off, because a question could not be "
-                    f"answered{rest}."
+                    "answered; all that was answered is kept for --resume."
                 )
             raise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,41 +12,26 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 
-from ragc.compiled.base import load
 from ragc.compiled.study_rows import TRIALS
 from ragc.core import inputs
 from ragc.core.redact import shorten
 from ragc.core.text import visible
-from ragc.errors import ArtefactError, RagcError, Untrusted
+from ragc.errors import ArtefactError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder
-from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.portfolio import divide_trials, read_progress
 from ragc.optimizers.search.selection import best as highest_mean
 from ragc.optimizers.search.selection import pareto_front, select
-from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.search.storage import find, is_outside, open_server_study, read_study
 from ragc.optimizers.status.counts import count_trials, fold_counts, read_trials
-from ragc.optimizers.status.record import (
-    BEGUN,
-    CUT,
-    ENDED,
-    FINISHED,
-    LINES,
-    NOT_BEGUN,
-    OWN,
-    RUNNING,
-    StudyStatus,
-)
-from ragc.recipe import Budget, Recipe
+from ragc.optimizers.status.record import CUT, FINISHED, LINES, OWN, RUNNING, StudyStatus
+from ragc.recipe import Recipe
 from ragc.recipe.selection_rule import SelectionRule
-from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.base import objective_of
-from ragc.task.budget import FileLedger, StudyLedger
-from ragc.task.shared_budget import SharedLedger
-from ragc.task.study_address import read_address, recipe_in, storage_address, store_address
+from ragc.task.budget import FileLedger
+from ragc.task.study_address import read_address, recipe_in, storage_address
 
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
@@ -84,11 +69,10 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         raise
     _check_inside(directory)
     recipe = recipe_in(directory)
-    if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
+    if is_outside(directory) and recipe.study.storage and not trust_targets:
         raise Untrusted(
             f"{directory} is no study of this machine's, and its recipe speaks to "
-            f"{shorten(recipe.study.storage or recipe.study.store)}; allow its addresses with "
-            "--trust-targets."
+            f"{shorten(recipe.study.storage)}; allow its addresses with --trust-targets."
         )
     study = _study(directory, recipe)
     trials = read_trials(study)
@@ -103,11 +87,10 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         str(directory),
         state,
         _about(recipe),
-        count_trials(study, trials, _own_trials(recipe), running=state == RUNNING),
+        count_trials(study, trials, _wanted_trials(recipe), running=state == RUNNING),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
-        read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
         _NOTHING if state == CUT and best and best.failures.all and len(trials) > 1 else _next(recipe, state),
         tuple(
@@ -116,9 +99,8 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             if trial.failures.n
         ),
         _rounds(study, recipe),
-        tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
-        fold_counts(directory, _own_trials(recipe), running=state == RUNNING),
+        fold_counts(directory, _wanted_trials(recipe), running=state == RUNNING),
         _trial_json(highest, objectives) if highest and best and highest.values > best.values else None,
     )
 
@@ -183,59 +165,6 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
 
 
-def _parts(
-    directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
-) -> Iterator[dict[str, Any]]:
-    """Returns how each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
-    if isinstance(recipe.search.optimizer, str):
-        return
-    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_progress(directory)
-    ledger.close()
-    for name in recipe.search.optimizer:
-        spent, stands = ledger.spent(name), ended.get(name, {})
-        own_study = name == OWN_OPTIMIZER
-        state = ENDED if stands else BEGUN if spent.calls or (own_study and leader) else NOT_BEGUN
-        dev = (leader or {}).get("values", {}) if own_study else stands.get("dev", {})
-        yield {
-            "optimizer": name,
-            "state": state,
-            "spent": {"lm_calls": spent.calls, "tokens": spent.tokens},
-            "trials": max(0, own) if own_study else _count(stands.get("trials")),
-            "dev": {str(key): value for key, value in dict(dev).items() if isinstance(value, int | float)},
-        }
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def damage(directory: Path) -> str:
-    """Describes the damage to the files of the study in `directory`; "" if there is none. Nothing is changed.
-
-    A running study is not checked, nor is state on servers.
-    """
-    if _state(directory) == RUNNING:
-        return ""
-    try:
-        if (directory / "recipe.toml").exists():
-            recipe_in(directory)
-        read_address(directory)
-        FileLedger(directory / "charges.jsonl", Budget()).close()
-        if optuna_folder.is_own(directory):
-            read_study(directory, read_address(directory).get("name", NAME))
-        else:
-            read_trials(read_study(directory))
-        if (directory / BEST).exists():
-            load(directory / BEST)
-        if (trials := directory / TRIALS).exists():
-            json.loads(trials.read_text("utf-8"))
-    except RagcError as error:
-        return visible(" ".join(str(error).split()))
-    except (OSError, ValueError, RecursionError) as error:
-        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
-    return ""
-
-
 def _about(recipe: Recipe) -> dict[str, Any]:
     return {
         "program": recipe.program,
@@ -246,13 +175,10 @@ def _about(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _own_trials(recipe: Recipe) -> int:
-    """Returns the trials of ragc's own study: all, or its part of those of several optimizers."""
-    limit, search = recipe.budget.trials, recipe.search
-    total = search.trials if limit is None else min(search.trials, limit)
-    if isinstance(search.optimizer, str):
-        return total
-    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_OPTIMIZER, 0)
+def _wanted_trials(recipe: Recipe) -> int:
+    """Returns the number of trials that `recipe` allows."""
+    limit, trials = recipe.budget.trials, recipe.search.trials
+    return trials if limit is None else min(trials, limit)
 
 
 def _script_status(directory: Path) -> StudyStatus:
@@ -277,7 +203,6 @@ def _script_status(directory: Path) -> StudyStatus:
         best,
         tuple(beside),
         budget,
-        "",
         _log(directory),
         after,
         optuna_status.failing(trials),
@@ -335,7 +260,7 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
 
 def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
     """Returns what the study spent of each limit, and what of it is for stored replies."""
-    limits, ledger = recipe.budget, _ledger(directory, recipe)
+    limits, ledger = recipe.budget, FileLedger(directory / "charges.jsonl", recipe.budget)
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
     stored = asdict(ledger.replayed)
     ledger.close()
@@ -344,13 +269,6 @@ def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float 
         for name, amount in spent.items()
     }
     return budget, {name: float(f"{amount:.9g}") for name, amount in stored.items()}
-
-
-def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
-    name, address = read_address(directory).get("name"), store_address(recipe.study)
-    if recipe.study.workers and name and address:
-        return SharedLedger(address, name, recipe.budget)
-    return FileLedger(directory / "charges.jsonl", recipe.budget)
 
 
 def _log(directory: Path) -> tuple[str, ...]:

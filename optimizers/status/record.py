@@ -24,8 +24,6 @@ _NOT_CHOSEN = (
     "search.limits"
 )
 
-NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
-
 
 @dataclass(frozen=True, slots=True)
 class StudyStatus:
@@ -43,16 +41,13 @@ class StudyStatus:
     `failing` are the trials that failed in any question, the greatest share first.
 
     `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
-    None if the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
-    "begun" or "ended", `spent` its LM calls and tokens, `trials` the number it tried, `dev` its leader's
-    values: for ragc's own study at any time, for the others once they were compared on dev.
+    None if the recipe asks for none.
 
     `folds` says of a cross-validation `of` how many folds it is, the last `fold` whose search began, 0 before
     the first, and the counts of that search, `trials`; None without one.
 
     `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
     tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
-    `workers` is the address that workers join.
     """
 
     study: str
@@ -62,12 +57,10 @@ class StudyStatus:
     best: Mapping[str, Any] | None
     front: tuple[Mapping[str, Any], ...]
     budget: Mapping[str, Mapping[str, float | None]]
-    workers: str
     log: tuple[str, ...]
     next: str
     failing: tuple[Mapping[str, Any], ...] = ()
     rounds: Mapping[str, int] | None = None
-    parts: tuple[Mapping[str, Any], ...] = ()
     stored: Mapping[str, float] = field(default_factory=dict)
     folds: Mapping[str, Any] | None = None
     highest: Mapping[str, Any] | None = None
@@ -86,8 +79,6 @@ class StudyStatus:
         do.
         """
         rows = [*self._rows(), *self._budget_rows()]
-        if self.workers:
-            rows.append(("workers join", f"ragc study worker {self.workers}"))
         size = max(len(name) for name, _ in rows)
         log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
         return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
@@ -109,7 +100,6 @@ class StudyStatus:
                 "rounds",
                 f"{held['held']} of {held['of']} held, {quantity(held['texts'], 'instruction')} written",
             )
-        yield from ((part["optimizer"], _describe_part(part)) for part in self.parts)
         if self.best is not None:
             chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
             yield "best so far", self._describe_trial(self.best) + chosen
@@ -182,17 +172,3 @@ def _describe_folds(folds: Mapping[str, Any], state: str) -> str:
     if number == of and state == FINISHED:
         return f"{of} of {of} searched"
     return f"fold {number} of {of} was the last that began: {trials}"
-
-
-def _describe_part(part: Mapping[str, Any]) -> str:
-    """Returns how an optimizer of a portfolio stands, in a line."""
-    spent = part["spent"]
-    values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
-    cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"
-    parts = [
-        part["state"],
-        cost,
-        f"{quantity(part['trials'], 'trial')}",
-        f"leads with {values}" if values else "",
-    ]
-    return "; ".join(filter(None, parts)) if part["state"] != NOT_BEGUN else NOT_BEGUN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragc.programs.baselines.flows import FLOWS
 from ragc.programs.baselines.knobs import (
     ChainOfNoteKnobs,
     CotKnobs,
@@ -30,7 +29,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.closed_book:NoRetrieval",
         AnswerKnobs,
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["no_retrieval"],
     ),
     Method(
         "vanilla",
@@ -41,7 +39,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["vanilla"],
     ),
     Method(
         "cot",
@@ -49,7 +46,6 @@ BASELINES: tuple[Method, ...] = (
         "baseline of SlimPLM and RQ-RAG",
         "ragc.programs.baselines.closed_book:Cot",
         CotKnobs,
-        flow=FLOWS["cot"],
     ),
     Method(
         "vanilla_sources",
@@ -60,7 +56,6 @@ BASELINES: tuple[Method, ...] = (
         optional_sources=("local", "web"),
         demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["vanilla_sources"],
     ),
     Method(
         "react",
@@ -71,7 +66,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local", "web"),
         demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
         demo_shaping_knobs=("tools",),
-        flow=FLOWS["react"],
     ),
     Method(
         "self_ask",
@@ -81,7 +75,6 @@ BASELINES: tuple[Method, ...] = (
         SelfAskKnobs,
         sources=("local",),
         demo_knobs={"top_k": 1, "chunk_size": 100},
-        flow=FLOWS["self_ask"],
     ),
     Method(
         "iter_retgen",
@@ -92,7 +85,7 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"rounds": 1, "top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["iter_retgen"],
+        writers=(),
     ),
     Method(
         "rankgpt",
@@ -103,7 +96,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"rank_pool": 20, "window": 10, "words": 60, "k_support": 3, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["rankgpt"],
     ),
     Method(
         "llatrieval",
@@ -114,7 +106,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"candidates": 5, "rounds": 2, "window": 10, "k_support": 3, "chunk_size": 100},
         demo_shaping_knobs=("cot", "doc_condense", "condense_to", "verify", "update"),
-        flow=FLOWS["llatrieval"],
     ),
     Method(
         "skr",
@@ -125,7 +116,7 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["skr"],
+        writers=("answer", "closed"),
     ),
     Method(
         "self_eval",
@@ -136,7 +127,7 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["self_eval"],
+        writers=("answer", "closed"),
     ),
     Method(
         "crag",
@@ -147,7 +138,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local", "web"),
         demo_knobs={"top_k": 2, "web_k": 2, "keep": 1, "chunk_size": 100},
         demo_shaping_knobs=("form", "cot", "rewrite", "grader"),
-        flow=FLOWS["crag"],
     ),
     Method(
         "selfrag",
@@ -158,7 +148,7 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"top_k": 2, "rounds": 2, "chunk_size": 100},
         demo_shaping_knobs=("form", "cot", "gate", "w_rel", "w_sup", "w_use"),
-        flow=FLOWS["selfrag"],
+        writers=("closed",),
         also=("self_rag",),
     ),
     Method(
@@ -170,7 +160,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"flare_k": 1, "sentences": 2, "rounds": 1, "chunk_size": 100},
         demo_shaping_knobs=("uncertainty", "queries", "finish", "cot"),
-        flow=FLOWS["flare"],
     ),
     Method(
         "chain_of_note",
@@ -181,7 +170,6 @@ BASELINES: tuple[Method, ...] = (
         sources=("local",),
         demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
         demo_shaping_knobs=("notes", "abstain", "cot"),
-        flow=FLOWS["chain_of_note"],
     ),
     Method(
         "meta_crag",
@@ -192,6 +180,5 @@ BASELINES: tuple[Method, ...] = (
         optional_sources=("web", "kg"),
         demo_knobs={"top_k": 1, "chunk_size": 100},
         demo_shaping_knobs=("cot",),
-        flow=FLOWS["meta_crag"],
     ),
 )

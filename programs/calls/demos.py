@@ -1,4 +1,4 @@
-"""Demonstrations of typed calls: frozen lists of plain JSON objects, the nearest ones, and teacher forcing.
+"""Demonstrations of typed calls: plain JSON objects, the nearest ones, and teacher forcing.
 
 Nearest demonstrations need no model. The question of a demonstration is scored by BM25, as a search scores a
 passage, among the demonstrations of its predictor alone. Nothing is random: ties stay in the original order.
@@ -10,12 +10,11 @@ is answered as usual. The trace of such a run is that of a run with the right an
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, wraps
-from typing import Any, NoReturn
+from functools import lru_cache
+from typing import Any
 
 import dspy
 from dspy.adapters.utils import serialize_for_json
@@ -31,62 +30,6 @@ def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
     return {
         name: repair_value(serialize_for_json(value)) for name, value in items.items() if name != "augmented"
     }
-
-
-class FrozenDemos(list[Any]):
-    """A list that cannot change, so that prompts rendered from it stay valid."""
-
-    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError("demonstrations are frozen; change or assign the demos of their predictor instead")
-
-    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-
-    def __deepcopy__(self, memo: object) -> FrozenDemos:
-        return self
-
-    def __copy__(self) -> FrozenDemos:
-        return self
-
-    def __reduce__(self) -> tuple[type[FrozenDemos], tuple[list[Any]]]:
-        return FrozenDemos, (list(self),)
-
-
-class OwnedDemos(list[Any]):
-    """The demonstrations of `owner`, a predictor: every change assigns the whole list to it again."""
-
-    def __init__(self, demos: Iterable[Any], owner: Any) -> None:
-        super().__init__(demos)
-        self._owner = owner
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
-        return copy.deepcopy(list(self), memo)
-
-    def __copy__(self) -> list[Any]:
-        return list(self)
-
-    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
-        return list, (list(self),)
-
-
-def _writing_through(name: str) -> Callable[..., Any]:
-    """Returns the list method `name`, which also assigns the changed list to the owner."""
-    change = getattr(list, name)
-
-    @wraps(change)
-    def changed(self: OwnedDemos, *args: Any, **kwargs: Any) -> Any:
-        result = change(self, *args, **kwargs)
-        self._owner.demos = list(self)
-        return result
-
-    return changed
-
-
-for _name in (
-    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse",
-    "__setitem__", "__delitem__", "__iadd__", "__imul__",
-):  # fmt: skip
-    setattr(OwnedDemos, _name, _writing_through(_name))
 
 
 ASKED = ("question", "query")

@@ -20,7 +20,7 @@ from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import call_lm, is_own, lm_of, rollout_of, target_for
-from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
+from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.outputs import Reading, forgiving, read_exact, reply_schema
 from ragc.programs.runtime import Runtime
@@ -34,7 +34,7 @@ class PromptTemplate:
     `fingerprint` is a digest of everything in the prompt except the inputs, `wording` are the descriptions of
     the inputs beside their names and types, `echoes` maps inputs that repeat another one to that one,
     `optional` are inputs that a call may lack, `outputs` are the output fields and `fields` how they are
-    read, `of` are the layout and the most demonstrations shown.
+    read, `of` are the layout, the most demonstrations shown and the demonstrations.
     """
 
     prefix: tuple[Message, ...]
@@ -44,7 +44,7 @@ class PromptTemplate:
     optional: tuple[str, ...]
     outputs: Mapping[str, Any]
     fields: tuple[Any, ...]
-    of: tuple[str, int]
+    of: tuple[str, int, tuple[Any, ...]]
 
 
 def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) -> PromptTemplate:
@@ -61,7 +61,9 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
     mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, layout])
     outputs = signature.output_fields
     read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
-    return PromptTemplate(prefix, mark, repr(extras), echoes, optional, outputs, read, (layout, max_demos))
+    return PromptTemplate(
+        prefix, mark, repr(extras), echoes, optional, outputs, read, (layout, max_demos, tuple(demos))
+    )
 
 
 def fill_echoes(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -100,10 +102,10 @@ def setting(name: str) -> Any:
 class TypedPrompt(dspy.Predict):
     """The prompt of a typed call and the reading of its reply, with its program's role, sampling and layout.
 
-    Demonstrations are frozen: `demos.append` and similar methods assign a new list. `max_demos` bounds how
-    many are shown, in order. With `nearest` above 0 a call shows at most that many, those nearest to its
-    question, the nearest last. A subclass that shows its inputs differently includes that in its
-    `fingerprint`, which may depend on what is rendered and on what never changes.
+    `max_demos` bounds how many demonstrations are shown, in order. With `nearest` above 0 a call shows at
+    most that many, those nearest to its question, the nearest last. A subclass that shows its inputs
+    differently includes that in its `fingerprint`, which may depend on what is rendered and on what never
+    changes.
     """
 
     # DSPy's own looks at every access, to warn of direct calls of `forward`, which are welcome here.
@@ -132,16 +134,6 @@ class TypedPrompt(dspy.Predict):
         super().__init__(signature)
 
     @property
-    def demos(self) -> Any:
-        """The demonstrations; a change of this list assigns a new one."""
-        return OwnedDemos(self._demos, self)
-
-    @demos.setter
-    def demos(self, value: Any) -> None:
-        self._demos = FrozenDemos(value)
-        self._rendered = None
-
-    @property
     def nearest(self) -> int:
         """How many demonstrations a call shows, chosen by its question; 0: the first `max_demos`."""
         return self._nearest
@@ -164,7 +156,8 @@ class TypedPrompt(dspy.Predict):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = copy.copy(self)
         memo[id(self)] = twin
-        twin.__dict__ = {**self.__dict__, "traces": list(self.traces), "train": list(self.train)}
+        lists = {"demos": list(self.demos), "traces": list(self.traces), "train": list(self.train)}
+        twin.__dict__ = {**self.__dict__, **lists}
         return twin
 
     @property
@@ -172,14 +165,14 @@ class TypedPrompt(dspy.Predict):
         """Returns a digest of everything in the prompt except the inputs."""
         if not self._nearest:
             return self.template.fingerprint
-        return digest([self.template.fingerprint, [plain(demo) for demo in self._demos], self._nearest])
+        return digest([self.template.fingerprint, [plain(demo) for demo in self.demos], self._nearest])
 
     @property
     def template(self) -> PromptTemplate:
         """The parts that are constant between calls, rendered when first needed."""
-        rendering, settings = self._rendered, (self.layout, self.max_demos)
+        rendering, settings = self._rendered, (self.layout, self.max_demos, tuple(self.demos))
         if rendering is None or rendering.of != settings:
-            rendering = self._rendered = render(self._signature, self._demos, *settings)
+            rendering = self._rendered = render(self._signature, self.demos, self.layout, self.max_demos)
         return rendering
 
     @property
@@ -224,7 +217,7 @@ class TypedPrompt(dspy.Predict):
         if (shorter := self.for_inputs(inputs)) is not self:
             return shorter.messages(**inputs)
         if self._nearest:
-            places = nearest_first(self._demos, inputs)[: min(self._nearest, self.max_demos)]
+            places = nearest_first(self.demos, inputs)[: min(self._nearest, self.max_demos)]
             return self.view(places[::-1]).messages(**inputs)
         style, rendered = adapter(self.layout), self.template
         shown = fill_echoes(inputs, rendered.echoes)
@@ -245,7 +238,7 @@ class TypedPrompt(dspy.Predict):
         views = self._kept_views
         if places not in views:
             prompt = TypedPrompt(self.signature_sent, self.runtime, layout=self.layout, max_demos=len(places))
-            prompt.demos = [self._demos[at] for at in places]
+            prompt.demos = [self.demos[at] for at in places]
             views[places] = prompt
         return views[places]
 
@@ -260,7 +253,7 @@ class TypedPrompt(dspy.Predict):
             for name in absent:
                 signature = signature.delete(name)
             prompt = TypedPrompt(signature, self.runtime, layout=self.layout, max_demos=self.max_demos)
-            prompt.demos, prompt.nearest = self._demos, self._nearest
+            prompt.demos, prompt.nearest = self.demos, self._nearest
             views[absent] = prompt
         return views[absent]
 

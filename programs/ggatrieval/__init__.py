@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import SELECTION, START, Edge
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
@@ -112,111 +111,6 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
     overlap: float = redeclare(ReadingKnobs, "overlap", paper="none")
 
 
-_LOCAL = "search local"
-FLOW: tuple[Edge, ...] = (
-    Edge(START, "parse", "the question"),
-    Edge("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),
-    Edge(_LOCAL, "grade", "each new document", "crag_filter is true", ("crag_filter",), each=True),
-    Edge(
-        "grade",
-        "align",
-        "the components and the document",
-        "its grade is at least crag_keep",
-        ("crag_keep", "align_form", "fga_reflect"),
-        each=True,
-    ),
-    Edge(
-        "grade",
-        "condense",
-        "the document",
-        "its grade is at least crag_keep",
-        ("crag_keep", "doc_condense"),
-        each=True,
-    ),
-    *(
-        Edge("grade", target, "the chosen documents", "no new document is left in", ("crag_keep",), each=each)
-        for target, each in (("imagine", True), (_LOCAL, True), ("verify", False), ("answer", False))
-    ),
-    Edge("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
-    Edge(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
-    Edge("parse", "align", "the components found in the question, and each document", each=True),
-    Edge(
-        _LOCAL,
-        "align",
-        "the components and each new document",
-        knobs=("align_form", "fga_reflect"),
-        each=True,
-    ),
-    Edge("parse", "condense", "each document", knobs=("doc_condense",), each=True),
-    Edge(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),
-    Edge("parse", "answer", "no document", "nothing was found"),
-    Edge(
-        "align",
-        "select",
-        "the documents, best aligned first",
-        knobs=("fga_rerank", "window", "k_support"),
-    ),
-    Edge("condense", "select", "those that are not irrelevant", knobs=("window", "k_support")),
-    Edge("align", "imagine", "the reworded question", "nothing is chosen anew", ("tau", "scqu"), each=True),
-    Edge(
-        "condense",
-        "imagine",
-        "the reworded question",
-        "nothing new is relevant",
-        ("tau", "scqu"),
-        each=True,
-    ),
-    Edge("align", _LOCAL, "a query for each chosen document", "nothing is chosen anew", each=True),
-    Edge("condense", _LOCAL, "a query for each chosen document", "nothing new is relevant", each=True),
-    Edge("align", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
-    Edge("condense", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
-    Edge("align", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
-    Edge("condense", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
-    *SELECTION,
-    Edge(
-        "select",
-        "imagine",
-        "the reworded question for each badly aligned document",
-        "verify is false",
-        ("scqu", "tau", "scqu_scope", "scqu_base"),
-        each=True,
-    ),
-    Edge(
-        "verify",
-        "imagine",
-        "the reworded question for each badly aligned document",
-        "sufficient is NO",
-        ("scqu", "tau", "scqu_scope", "scqu_base"),
-        each=True,
-    ),
-    Edge(
-        "select",
-        _LOCAL,
-        "the question with each well aligned document",
-        "verify is false",
-        ("tau",),
-        each=True,
-    ),
-    Edge(
-        "verify",
-        _LOCAL,
-        "the question with each well aligned document",
-        "sufficient is NO",
-        ("tau",),
-        each=True,
-    ),
-    Edge(
-        "imagine",
-        _LOCAL,
-        "the reworded question with the imagined passage",
-        knobs=("candidates",),
-        each=True,
-    ),
-    Edge("imagine", "answer", "the chosen documents", "no round is left"),
-    Edge(_LOCAL, "answer", "the chosen documents", "nothing new was found"),
-)
-
-
 METHOD = Method(
     "ggatrieval",
     "documents chosen by how much of the question's grammar they align with; a cited answer",
@@ -226,5 +120,4 @@ METHOD = Method(
     sources=("local",),
     demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
     demo_shaping_knobs=("cot", "align_form", "fga_reflect", "scqu", "doc_condense", "verify", "crag_filter"),
-    flow=FLOW,
 )

@@ -226,6 +226,7 @@ def register(name: str, module: Any, base: Path | None = None, *, adapter: Any =
     method = OwnMethod(
         name, about, "the user's own", "ragc.programs.own.program:OwnProgram", knobs,
         optional_sources=("local", "web", "kg"), module=module, code=code_digest(cls), adapter=adapter,
+        writers=None,
     )  # fmt: skip
     _registered[name, ""] = method
     if base is not None:

@@ -240,7 +240,7 @@ class OwnPredict(RagPredict):
 
     def shown_demos(self, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Returns the demonstrations that a call with `inputs` shows, in order."""
-        demos = [plain(demo) for demo in self._demos]
+        demos = [plain(demo) for demo in self.demos]
         if self.nearest:
             places = nearest_first(demos, inputs)[: min(self.nearest, self.max_demos)]
             return [demos[at] for at in places[::-1]]
@@ -262,17 +262,18 @@ class OwnPredict(RagPredict):
         """TypedPrompt's template; an adapter's prompt has no constant part."""
         if self.adapter is None:
             return super().template
-        rendering, mode = self._rendered, (self.layout, self.max_demos)
+        rendering, mode = self._rendered, (self.layout, self.max_demos, tuple(self.demos))
         if rendering is None or rendering.of != mode:
             rendering = self._rendered = self._adapter_template(mode)
         return rendering
 
-    def _adapter_template(self, mode: tuple[str, int]) -> PromptTemplate:
+    def _adapter_template(self, mode: tuple[str, int, tuple[Any, ...]]) -> PromptTemplate:
         outputs = self.signature.output_fields
         read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
         fields = [[name, str(info.annotation)] for name, info in self.signature.fields.items()]
         state = self.signature.dump_state()
-        mark = digest([to_json(self.adapter), state, fields, [plain(demo) for demo in self._demos], mode])
+        demos = [plain(demo) for demo in self.demos]
+        mark = digest([to_json(self.adapter), state, fields, demos, [self.layout, self.max_demos]])
         return PromptTemplate((), mark, repr(state), (), (), outputs, read, mode)
 
     @property
@@ -281,7 +282,8 @@ class OwnPredict(RagPredict):
         if self.adapter is None:
             return super().unchanged
         twin = copy.copy(self)
-        twin.__dict__ = {**self.__dict__, "adapter": self.chosen_adapter, "_pinned": True}
+        kept = {"demos": list(self.demos), "adapter": self.chosen_adapter, "_pinned": True}
+        twin.__dict__ = {**self.__dict__, **kept}
         return twin
 
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:

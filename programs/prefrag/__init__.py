@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     AnswerKnobs,
     ReadingKnobs,
@@ -132,65 +131,6 @@ class PrefRagKnobs(ReadingKnobs):
 
 
 _LOCAL, _WEB = "search local", "search web"
-_SOURCES = (_LOCAL, _WEB)
-_BAD = "the grade is bad, and a supplement is left"
-_GRADED = ("reflect", "reflect_mode", "max_supplements")
-
-
-def _name(node: str) -> str:
-    return node.removeprefix("search ")
-
-
-FLOW: tuple[Edge, ...] = (
-    Edge(START, "step", "the question, no trajectory", knobs=("max_step", "preferred_source", "pref_style")),
-    *(Edge("step", s, "action_input", "action asks for a search", (f"k_{_name(s)}",)) for s in _SOURCES),
-    *(Edge("step", s, "the question", _BAD, _GRADED, each=True) for s in _SOURCES),
-    *(Edge("grade", s, "the question", _BAD, ("max_supplements",), each=True) for s in _SOURCES),
-    Edge(
-        "step",
-        "step",
-        "the trajectory",
-        "the step asked for nothing that can be done",
-        ("max_step", "temperature"),
-    ),
-    *(
-        Edge(
-            s,
-            "compare",
-            "what is known and what was found",
-            f"{_name(s)} is the preferred source",
-            ("pref", "compare_first", "compare_key"),
-        )
-        for s in _SOURCES
-    ),
-    *(
-        Edge(s, other, "the same query", f"{_name(s)} is preferred and adds nothing", ("pref",))
-        for s, other in (_SOURCES, _SOURCES[::-1])
-    ),
-    *(
-        Edge(
-            "compare",
-            s,
-            "the same query",
-            "the preferred source adds nothing",
-            ("source_check", "source_check_threshold"),
-        )
-        for s in _SOURCES
-    ),
-    *(
-        Edge(s, "step", "the trajectory with what was found", "steps are left", ("max_step",))
-        for s in _SOURCES
-    ),
-    Edge("compare", "step", "the trajectory with what was found", "it adds something", ("source_check",)),
-    Edge("step", "grade", "answer and trajectory", "answer is not empty", _GRADED),
-    Edge("step", END, "answer", "answer is not empty and its grade is good, or is not asked for"),
-    Edge("grade", END, "answer", "the grade is good, or cannot be read"),
-    *(
-        Edge(node, "answer", "the trajectory", "no step gave an answer", ("max_step", "strict_budget"))
-        for node in ("step", "compare", *_SOURCES)
-    ),
-    Edge("answer", END, "answer"),
-)
 
 
 METHOD = Method(
@@ -203,5 +143,4 @@ METHOD = Method(
     optional_sources=("web",),
     demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0, "chunk_size": 100},
     demo_shaping_knobs=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
-    flow=FLOW,
 )

@@ -9,7 +9,6 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from ragc.errors import UsageError
-from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import PassageKnobs, Value, When, choice, integer, real, redeclare, switch
 from ragc.programs.method import Method
 
@@ -168,77 +167,6 @@ class RagXKnobs(PassageKnobs):
 
 
 _WEB_NODE, _KG_NODE, _DENSE = "search web", "search kg", "search dense"
-_RAGX_ENTRIES = (
-    (START, "source_policy asks nothing first"),
-    ("closed", "answer is unsure"),
-    ("route", "it is chosen"),
-    ("domain", "the domain was named first"),
-)
-
-FLOW: tuple[Edge, ...] = (
-    Edge(
-        START,
-        "domain",
-        "the question",
-        "icl_domain needs it, or kg is asked",
-        ("icl_domain", "router_role", "gold_domain"),
-    ),
-    Edge(START, "closed", "the question", "the policy asks the model alone first", ("source_policy",)),
-    Edge(
-        "domain",
-        "closed",
-        "the question and its domain",
-        "the policy asks the model alone first",
-        ("icl_domain",),
-    ),
-    Edge("closed", END, "answer", "it is not unsure"),
-    Edge("closed", "dynamism", "the question", "source_policy is agent", ("dynamism",)),
-    Edge("dynamism", "route", "pace"),
-    Edge(
-        "closed", "route", "the question", "source_policy is agent and answer is unsure", ("source_policy",)
-    ),
-    Edge("route", END, "the answer of closed", "it chooses llm"),
-    *(
-        Edge(node, to, "the question", when, ("source_policy",))
-        for node, when in _RAGX_ENTRIES
-        for to in (_WEB_NODE, _DENSE)
-    ),
-    Edge("closed", "domain", "the question", "kg is asked"),
-    Edge("route", "domain", "the question", "kg is chosen"),
-    Edge("closed", "entities", "the question and its domain", "kg is asked", ("icl_domain",)),
-    Edge("route", "entities", "the question and its domain", "kg is chosen", ("icl_domain",)),
-    Edge(START, "entities", "the question and the domain that came with it", "kg is asked"),
-    Edge("domain", "entities", "the question and its domain", "kg is asked, and the domain is not open"),
-    Edge(
-        "entities",
-        _KG_NODE,
-        "each name in the question, or the question where there is none",
-        knobs=("top_k",),
-        each=True,
-    ),
-    Edge(
-        _WEB_NODE,
-        "rank",
-        "the pool of passages",
-        "rerank is true and rerank_by is model",
-        ("rerank", "rerank_by", "pool", "broad", "dense_share"),
-    ),
-    Edge(
-        _DENSE,
-        "rank",
-        "the pool of passages",
-        "rerank is true and rerank_by is model",
-        ("rerank", "rerank_by", "pool", "embedder"),
-    ),
-    *(
-        Edge(node, "answer", "facts of kg, then passages of the web", knobs=("top_k", "noise_n", "noise_pos"))
-        for node in (_KG_NODE, _WEB_NODE, _DENSE)
-    ),
-    Edge("rank", "answer", "the first top_n passages", knobs=("top_n", "noise_n", "noise_pos")),
-    *(Edge(node, "answer", "what the other branches found, or nothing") for node in ("domain", "entities")),
-    Edge(START, "answer", "the question", "source_policy is llm_only", ("source_policy",)),
-    Edge("answer", END, "answer"),
-)
 
 
 METHOD = Method(
@@ -250,5 +178,4 @@ METHOD = Method(
     optional_sources=("web", "kg", "dense"),
     demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100, "rerank": False, "broad": False},
     demo_shaping_knobs=("cot", "source_policy", "second_stage_internal", "icl_domain"),
-    flow=FLOW,
 )

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     AnswerKnobs,
     ReadingKnobs,
@@ -125,81 +124,6 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
         return SELECTS.get(self.select_for, self.select)
 
 
-_LOCAL = "search local"
-_KINDS = ("rewrite", "decompose", "disambiguate")
-
-FLOW: tuple[Edge, ...] = (
-    Edge(START, "need", "the question", "mode is tree", ("retrieve_threshold",)),
-    *(
-        Edge(START, k, "the question, no trajectory", "mode is tree", ("mode", "width"), each=True)
-        for k in _KINDS
-    ),
-    *(
-        Edge(
-            "need", k, "the question, no trajectory", "a search is needed", ("retrieve_threshold",), each=True
-        )
-        for k in _KINDS
-    ),
-    Edge(
-        START, "choose", "the question, no trajectory", "mode is search_on_demand", ("mode", "search_limit")
-    ),
-    Edge(
-        START, "answer", "the question, no trajectory", "mode is tree: every path is answered", ("depth_for",)
-    ),
-    *(Edge("choose", k, "the trajectory", f"action is {k}") for k in _KINDS),
-    *(Edge(k, _LOCAL, "query", "it is not empty", ("ndocs", "exclude_seen")) for k in _KINDS),
-    *(
-        Edge(k, "answer", "the trajectory", "query is empty on demand, or the path searched for it before")
-        for k in _KINDS
-    ),
-    *(
-        Edge(k, "choose", "the trajectory", "the path searched for query before", ("search_limit",))
-        for k in _KINDS
-    ),
-    *(
-        Edge(
-            k,
-            other,
-            "the trajectory",
-            "the path searched for query before, and is shorter than max_depth",
-            ("max_depth", "depth_for", "width", "branching"),
-            each=True,
-        )
-        for k in _KINDS
-        for other in _KINDS
-    ),
-    *(
-        Edge(
-            _LOCAL,
-            k,
-            "the trajectory with what was found",
-            "the path is shorter than max_depth",
-            ("max_depth", "depth_for", "width", "branching"),
-            each=True,
-        )
-        for k in _KINDS
-    ),
-    Edge(_LOCAL, "choose", "the trajectory", "fewer searches than search_limit are made", ("search_limit",)),
-    Edge(
-        _LOCAL,
-        "answer",
-        "the trajectory",
-        "mode is tree, or search_limit is reached",
-        ("n_conf_samples",),
-        each=True,
-    ),
-    Edge("choose", "answer", "the trajectory", "action is answer"),
-    Edge("answer", "judge", "answer and trajectory", "select is judge", ("select", "select_for")),
-    Edge(
-        "answer",
-        END,
-        "the answer of the path that is chosen",
-        knobs=("select", "select_for", "pooled", "conf_by"),
-    ),
-    Edge("judge", END, "the answer of the path with the best score", knobs=("select", "pooled")),
-)
-
-
 def narrow_demos(setting: Mapping[str, Value]) -> Mapping[str, Value]:
     """Returns `setting` with one kind of query a turn on the tree.
 
@@ -219,5 +143,5 @@ METHOD = Method(
     demo_knobs={"depth_for": "own", "max_depth": 2, "ndocs": 1, "chunk_size": 100},
     demo_shaping_knobs=("mode", "width", "cot", "select_for", "select", "retrieve_threshold"),
     narrow_demos=narrow_demos,
-    flow=FLOW,
+    writers=(),
 )

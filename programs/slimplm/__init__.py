@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import END, START, Edge
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
@@ -134,72 +133,6 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
     )  # fmt: skip
 
 
-_LOCAL = "search local"
-
-FLOW: tuple[Edge, ...] = (
-    Edge(START, "draft", "the question", "use_qj or use_qr is true", ("use_qj", "use_qr")),
-    Edge(
-        START, _LOCAL, "the question", "use_qj and use_qr are false", ("use_qj", "use_qr", "pages_per_query")
-    ),
-    Edge(
-        "draft",
-        "judge",
-        "heuristic_answer",
-        "it is not empty",
-        ("use_qj", "judge_asks", "judge_by", "judge_threshold", "judge_demos"),
-    ),
-    Edge("judge", "chat", "the question", "it says that the answer is known"),
-    *(
-        Edge(node, "parts", "the question", "the answer is not known", ("use_qr", "include_question_queries"))
-        for node in ("draft", "judge")
-    ),
-    *(
-        Edge(node, "claims", "heuristic_answer", "the answer is not known", ("use_qr",))
-        for node in ("draft", "judge")
-    ),
-    *(
-        Edge(node, _LOCAL, "the question", "the answer is not known", ("use_qr", "include_original_query"))
-        for node in ("draft", "judge")
-    ),
-    Edge(
-        "claims",
-        "claim_judge",
-        "each claim and its query",
-        knobs=("use_qf", "judge_asks", "judge_by"),
-        each=True,
-    ),
-    Edge("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
-    Edge(
-        "claims",
-        _LOCAL,
-        "each query",
-        "use_qf is false: need_search is yes, or all are searched",
-        ("use_qf", "unfiltered"),
-        each=True,
-    ),
-    Edge(
-        "claim_judge",
-        _LOCAL,
-        "the query of each claim that is not known",
-        knobs=("judge_threshold",),
-        each=True,
-    ),
-    Edge(
-        _LOCAL,
-        "answer",
-        "the best paragraphs",
-        "there are any",
-        ("refs_max", "deal_by", "round_robin", "prompt_token_cap"),
-    ),
-    *(
-        Edge(node, "chat", "the question", "nothing is to be found, or nothing was")
-        for node in (_LOCAL, "draft", "parts", "claims", "claim_judge")
-    ),
-    Edge("chat", END, "answer"),
-    Edge("answer", END, "answer"),
-)
-
-
 METHOD = Method(
     "slimplm",
     "a small proxy model decides when to search and what for; the main model is asked once",
@@ -210,5 +143,5 @@ METHOD = Method(
     sources=("local",),
     demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128, "chunk_size": 100},
     demo_shaping_knobs=("cot", "known_cot", "judge_asks", "judge_by"),
-    flow=FLOW,
+    writers=("answer", "chat"),
 )

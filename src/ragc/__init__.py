@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from ragc.api.documents import label_answers, new, review_questions
     from ragc.api.exchange import check_export, export, trust, trust_listing
     from ragc.api.gate import gate, pack
-    from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
+    from ragc.api.grids import grid, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
     from ragc.api.recipes import examine, index, pull, recipe_schema, write_beir
-    from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
+    from ragc.api.studies import compile, headroom, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
     from ragc.api.use import ask, compare, evaluate, load, mcp, report, serve, summarize
     from ragc.compiled.base import CompiledProgram
@@ -64,13 +64,12 @@ if TYPE_CHECKING:
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
-    from ragc.doctor.check import Check
+    from ragc.doctor import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
-    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
@@ -117,7 +116,6 @@ __all__ = [
     "RagcError",
     "Recipe",
     "RecipeError",
-    "RecordedGrid",
     "Reproduction",
     "Row",
     "RowsSummary",
@@ -149,12 +147,10 @@ __all__ = [
     "grid",
     "headroom",
     "index",
-    "join_study",
     "label_answers",
     "list_names",
     "load",
     "mcp",
-    "merge_grids",
     "new",
     "number",
     "objective",
@@ -186,11 +182,11 @@ _NAMES_OF = {
     "ragc.api.documents": ("label_answers", "new", "review_questions"),
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
     "ragc.api.gate": ("gate", "pack"),
-    "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
+    "ragc.api.grids": ("grid", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
     "ragc.api.recipes": ("examine", "index", "pull", "recipe_schema", "write_beir"),
-    "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
+    "ragc.api.studies": ("compile", "headroom", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
     "ragc.api.use": ("ask", "compare", "evaluate", "load", "mcp", "report", "serve", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),
@@ -201,13 +197,12 @@ _NAMES_OF = {
     "ragc.compiled.trust_listing": ("TrustListing",),
     "ragc.core.progress": ("Progress",),
     "ragc.corpora.sources.base": ("Source",),
-    "ragc.doctor.check": ("Check",),
+    "ragc.doctor": ("Check",),
     "ragc.exports.write": ("Exported",),
     "ragc.metrics.reports.compare_runs": ("RunComparison",),
     "ragc.metrics.stats.intervals": ("Interval",),
     "ragc.optimizers.compile": ("Compiled",),
     "ragc.optimizers.grids.grid": ("Grid",),
-    "ragc.optimizers.grids.record": ("RecordedGrid",),
     "ragc.optimizers.grids.tables.result": ("Reproduction",),
     "ragc.optimizers.integrations.dspy_compile": ("Compile",),
     "ragc.optimizers.integrations.optuna_objective": ("Objective",),

@@ -142,7 +142,7 @@ def test_rows_are_read_before_anything_is_answered(
 def test_doctor_reads_the_recipe_before_the_machine(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.doctor.machine.examine", lambda **_: pytest.fail("the machine was examined"))
+    monkeypatch.setattr("ragc.doctor.examine_machine", lambda _: pytest.fail("the machine was examined"))
     assert "there is no such file" in refused("doctor recip.toml", capsys)
 
 

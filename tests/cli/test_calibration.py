@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.cli.console import calibration_lines, curve
+from ragc.cli.console import calibration_lines
 
 MADE: dict[str, Any] = {
     "program": "slimplm", "knob": "judge_threshold", "metric": "em", "points": [0.0, 0.25, 0.75, 1.0],
@@ -13,14 +13,13 @@ MADE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_calibrated_threshold_is_told_with_its_curve() -> None:
-    head, line, drawn = calibration_lines({"calibration": [MADE]})
+def test_a_calibrated_threshold_is_told() -> None:
+    head, line = calibration_lines({"calibration": [MADE]})
     assert head.startswith("Thresholds fitted")
     assert line == (
         "  judge_threshold: em 0.500 at 0.25, 0.900 at 0.75, 0.850 cross-validated "
         "(18 of 20 questions reached it)"
     )
-    assert drawn.split() == ["0", "▃" * 20 + "█" * 15 + "▁" * 5, "1"]
 
 
 def test_a_threshold_that_stays_and_one_left_out_say_so() -> None:
@@ -28,9 +27,8 @@ def test_a_threshold_that_stays_and_one_left_out_say_so() -> None:
     left = {"program": "ggatrieval", "knob": "tau", "left_out": "no question reached it"}
     lines = list(calibration_lines({"calibration": [unchanged, left]}))
     assert lines[1].startswith("  slimplm judge_threshold: em 0.500 at 0.25, and nowhere better (18 of 20")
-    assert lines[3] == "  ggatrieval tau: left alone, because no question reached it"
+    assert lines[2] == "  ggatrieval tau: left alone, because no question reached it"
 
 
 def test_a_search_without_calibration_says_nothing() -> None:
     assert list(calibration_lines({})) == []
-    assert curve([0.0, 1.0], [0.4, 0.4], columns=3) == "▁▁▁"

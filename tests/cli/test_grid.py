@@ -1,4 +1,4 @@
-"""`ragc grid` in processes of its own: recorded, killed and resumed, merged, planned, refused."""
+"""`ragc grid` in processes of its own: recorded, killed and resumed, planned, refused."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_an_interrupt_says_that_the_same_command_goes_on(folder: Path, server: L
     status, out, _ = run(folder, "recipe.toml", "--out", "mine", "--json")
     assert status == 0
     assert json.loads(out)["complete"]
-    card = json.loads((folder / "mine" / "card.json").read_text("utf-8"))
-    assert [one["versions"]["ragc"] for one in card["runs"]] == [library.__version__] * 2
+    facts = json.loads((folder / "mine" / "provenance.json").read_text("utf-8"))
+    assert [one["versions"]["ragc"] for one in facts["runs"]] == [library.__version__] * 2
 
 
-def test_a_grid_is_planned_recorded_shown_and_merged(folder: Path, server: Loopback) -> None:
+def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) -> None:
     status, out, err = run(folder, "recipe.toml", "--dry-run")
     assert (status, err) == (0, "")
     assert out.startswith("vanilla on ")
@@ -124,11 +124,7 @@ def test_a_grid_is_planned_recorded_shown_and_merged(folder: Path, server: Loopb
     assert server.answer_count <= plan["lm_calls"]
     more = ("--set", "grid.settings=[{query_pos='after'}]", "--out", "more")
     assert run(folder, "recipe.toml", *more)[0] == 0
-    merging = ("--merge", "grids/recipe", "--merge", "more", "--out", "both", "--json")
-    status, out, _ = run(folder, *merging)
-    assert status == 0
-    assert json.loads(out)["settings"] == 5
-    grid = library.read_grid(folder / "both")
+    grid = library.read_grid(folder / "grids/recipe", folder / "more")
     assert grid.complete
     assert [one["query_pos"] for one in grid.settings] == ["before"] * 4 + ["after"]
 
@@ -136,10 +132,6 @@ def test_a_grid_is_planned_recorded_shown_and_merged(folder: Path, server: Loopb
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "Name a recipe, or grids to merge"),
-        (("recipe.toml", "--merge", "grid"), "Name a recipe, or grids to merge"),
-        (("--merge", "grid", "--dry-run"), "Name a recipe, or grids to merge"),
-        (("--merge", "absent"), "absent is no grid: it has no card.json of `ragc grid`; check the path."),
         (("recipe.toml", "--out", "."), "exists and is not a grid; choose another --out or move it away."),
         (("recipe.toml", "--set", "grid={}"), "The recipe lists no settings to evaluate"),
         (("recipe.toml", "--set", "data.dev=0"), "no dev questions were named"),
@@ -161,17 +153,3 @@ def test_a_spent_budget_exits_1_and_says_what_is_there(folder: Path, server: Loo
     assert "1 of 4 settings are recorded in" in " ".join(err.split())
     # What is charged may be cut off before it leaves, when another question meets the end of the budget.
     assert 20 <= server.answer_count <= 25
-
-
-def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragc.core.extras.is_installed", lambda module: module != "pyarrow")
-    for call in (
-        lambda: library.grid(folder / "recipe.toml", out=folder / "mine"),
-        lambda: library.grid(folder / "recipe.toml", out=folder / "mine", dry_run=True),
-        lambda: library.read_grid(folder / "mine"),
-        lambda: library.merge_grids([folder / "mine"]),
-    ):
-        with pytest.raises(
-            library.UsageError, match=r"A grid needs pyarrow.*run: pip install 'ragc\[parquet\]'"
-        ):
-            call()

@@ -17,9 +17,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import TargetUnavailable
-from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.paths import SRC
 from tests.support.progress import Notes
@@ -94,16 +92,6 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
     assert any("content words stand in its passage" in line for line in project.question_lines)
     assert not any("For trying" in line for line in project.question_lines)
-
-
-def test_writing_questions_measures_the_model_for_the_dry_run_of_a_compile(docs: Path) -> None:
-    new(count=24)
-    recipe = ragc.recipe.load("docs-ragc/recipe.toml")
-    embedded = prepare(recipe, store=CallStore(None)).runtime.target("main")
-    assert ragc.compile("docs-ragc/recipe.toml", dry_run=True)["seconds"] is None
-    other = ScriptedTarget(teach, identity=embedded.identity, concurrency=embedded.concurrency)
-    new(count=30, teacher=other)
-    assert ragc.compile("docs-ragc/recipe.toml", dry_run=True)["seconds"] > 0
 
 
 def test_a_second_run_sends_nothing_and_writes_the_same(docs: Path) -> None:

@@ -19,12 +19,12 @@ from rich.cells import cell_len
 from ragc.cli.main import main
 from ragc.core.progress import Progress, watching
 from tests import processes
-from tests.integration.loopback_server import loopback
 from tests.optimizers.colours import RECIPE, written
 from tests.paths import SRC
+from tests.support.server import MODEL, serving, word_of_prompt
 
 pytestmark = pytest.mark.timeout(240)
-TARGET = '[targets.main]\nkind = "vllm"\nmodel = "echo"\nbase_url = "http://127.0.0.1:%d/v1"\n'
+TARGET = f'[targets.main]\nkind = "vllm"\nmodel = "{MODEL}"\nbase_url = "%s"\n'
 REPORT = '[metrics]\nreport = ["em", "f1", "recall@5"]\n'
 CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 NUMBER = r"[+-]?\d\.\d{3}"
@@ -36,8 +36,8 @@ WIDTHS = pytest.mark.parametrize("width", [80, 120])
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a recipe for a server on this machine, compiled as `out`; the rows of two runs."""
     path = written(tmp_path_factory.mktemp("terminal"))
-    with loopback() as server, pytest.MonkeyPatch.context() as patch:
-        text = RECIPE.partition("[targets.main]")[0] + TARGET % server.port + REPORT
+    with serving(word_of_prompt) as server, pytest.MonkeyPatch.context() as patch:
+        text = RECIPE.partition("[targets.main]")[0] + TARGET % server.url + REPORT
         (path / "recipe.toml").write_text(text, "utf-8")
         for args in (
             ("compile", "recipe.toml", "--out", "out"),
@@ -151,7 +151,7 @@ def test_a_compile_says_what_is_going_on(folder: Path, width: int) -> None:
         ("list", "knobs", "vanilla"),
         ("list", "datasets"),
         ("list", "exports"),
-        ("doctor", "--quick"),
+        ("doctor",),
         ("study", "status", "out"),
         ("compile", "recipe.toml", "--dry-run"),
         ("compile", "recipe.toml", "--set", "search.nothing=1"),

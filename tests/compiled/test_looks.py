@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 from collections.abc import Callable
@@ -19,14 +18,13 @@ from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
-from ragc.core.digest import add_digest, digest
+from ragc.core.digest import digest
 from ragc.core.progress import Silent
-from ragc.corpora.files.splits import normalise
 from ragc.errors import StoreError
 from ragc.optimizers import compile as compiling
 from ragc.store import looks
 from ragc.store.call_store import CallStore
-from ragc.store.looks import MAX_SKETCH_MARKS, Look, old_file, read
+from ragc.store.looks import Look, read
 from ragc.store.uses import ledger_file
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -57,7 +55,7 @@ def questions(*numbers: int) -> list[str]:
 
 
 def count_look(texts: list[str], programs: list[str], **more: Any) -> Look:
-    return looks.count_look(texts, programs, older=normalise, **more)
+    return looks.count_look(texts, programs, **more)
 
 
 def seen(first: range, then: range) -> tuple[int | None, int]:
@@ -89,7 +87,7 @@ def test_other_programs_recipes_and_seeds_are_further_looks(
     assert number(evaluated(folder, "recipe.toml", *OTHER).look) == 2
     third = run("other", sets=("seed=4", "knobs.top_k=6", *PLAIN))
     assert number(third.look) == 3
-    assert third.to_json()["look"] == {"number": 3, "questions": 25, "seen": 25, "estimated": False} | {
+    assert third.to_json()["look"] == {"number": 3, "questions": 25, "seen": 25} | {
         "again": False,
         "problem": "",
     }
@@ -122,22 +120,18 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     assert wider.text == "look 3 at these questions, 25 of which were looked at before"
 
 
-def showing(program: str, replies: dict[str, str], *, drawn: bool, keep: bool = True) -> Look:
-    marks = looks.reply_marks(replies.items())
-    shown = (looks.ShownProgram(program, marks, drawn),)
-    return looks.Showing(tuple(replies), shown, older=normalise, keep=keep).count()
+def showing(program: str, replies: dict[str, str], *, drawn: bool) -> Look:
+    shown = (looks.ShownProgram(program, digest(replies), drawn),)
+    return looks.Showing(tuple(replies), shown).count()
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_only_the_same_replies_are_the_same_look_again(folder: Path, keep: bool) -> None:
+def test_only_the_same_replies_are_the_same_look_again(folder: Path) -> None:
     first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
-    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10)
-    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10, again=True)
-    assert showing("one", other, drawn=False, keep=keep).again
-    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10)
-    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10, again=True)
-    part = dict(list(first.items())[:5])
-    assert showing("one", part, drawn=True, keep=keep).again is keep
+    assert showing("one", first, drawn=True) == Look(1, 10)
+    assert showing("one", first, drawn=True) == Look(1, 10, again=True)
+    assert showing("one", other, drawn=False).again
+    assert showing("one", other, drawn=True) == Look(2, 10, seen=10)
+    assert showing("one", other, drawn=True) == Look(2, 10, seen=10, again=True)
 
 
 def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
@@ -284,15 +278,6 @@ def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Pat
     assert read().count == 1
 
 
-def test_what_is_not_kept_is_counted_without_a_mark_of_any_question(run: Run, folder: Path) -> None:
-    run(sets=("study.keep=false", *PLAIN))
-    assert [use.questions.marks for use in read().new] == [""]
-    assert '"marks": "",' in ledger_file().read_text()
-    later = evaluated(folder, "recipe.toml", "study.keep=false", *OTHER).look
-    assert later == Look(2, 25, seen=25)
-    assert count_look(questions(1, 2), ["p"], keep=False).number == 1
-
-
 def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:
     run(sets=PLAIN)
     content = ledger_file().read_text()
@@ -366,30 +351,19 @@ def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.Captu
     assert (look.number, look.seen) == (2, 10)
     assert "2 lines of it cannot be read" in look.warning
     assert number(count_look(questions(*range(10)), ["five"])) == 3  # the torn line harms no other
-    main(["doctor", "--quick", "--json"])
+    main(["doctor", "--json"])
     checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert not checks["looks"]["ok"]
-    assert not checks["looks"]["needed"]
+    assert not checks["uses"]["ok"]
+    assert not checks["uses"]["needed"]
 
 
-def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_counts_the_looks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         count_look(questions(*range(10)), [name])
     count_look(questions(*range(10, 14)), ["one"])
-    main(["doctor", "--quick", "--json"])
+    main(["doctor", "--json"])
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert checks["looks"]["found"].startswith(
-        "3 at test questions: 2 at 10 questions, 1 at 4 questions, in "
-    )
-
-
-def test_overlaps_with_large_sets_of_earlier_versions_are_estimated(folder: Path) -> None:
-    size = 3 * MAX_SKETCH_MARKS
-    put_old_look(questions(*range(size)), ["one"], most=MAX_SKETCH_MARKS)
-    look = count_look(questions(*range(size // 2, size + size // 2)), ["other"])
-    assert (look.number, look.estimated) == (2, True)
-    assert look.seen == pytest.approx(size / 2, rel=0.1)
-    assert number(count_look(questions(*range(9 * size, 10 * size)), ["other"])) == 1
+    assert checks["uses"]["found"].startswith("3 looks at test questions, ")
 
 
 def take_looks(name: str) -> list[int | None]:
@@ -409,32 +383,6 @@ def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder
     recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
     target = {"main": ScriptedTarget(needs_demos)}
     assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
-
-
-def put_old_look(texts: list[str], programs: list[str], most: int = 10_000) -> None:
-    """Writes a line as the version before the ledger of uses did."""
-    marks = sorted(
-        {hashlib.sha256(f"ragc.question\n{normalise(t)}".encode()).hexdigest()[:12] for t in texts}
-    )
-    row: dict[str, Any] = {
-        "at": "2026-01-01T00:00:00+00:00",
-        "questions": digest(["ragc.questions", marks])[:32],
-    }
-    row |= {"n": len(marks), "marks": "".join(marks[:most]), "programs": programs}
-    old_file().parent.mkdir(parents=True, exist_ok=True)
-    with old_file().open("a") as out:
-        out.write(json.dumps(add_digest(row)) + "\n")
-
-
-def test_looks_that_an_earlier_version_counted_still_count(folder: Path) -> None:
-    put_old_look(questions(*range(10)), ["one"])
-    put_old_look(questions(*range(5)), ["two"])
-    assert count_look(questions(*range(10)), ["one"]) == Look(1, 10, again=True)
-    assert count_look(questions(*range(10)), ["other"]) == Look(3, 10, seen=10)
-    assert count_look(questions(*range(5, 20)), ["new"]) == Look(3, 15, seen=5)
-    before = old_file().read_bytes()
-    assert count_look(questions(40, 41), ["new"]) == Look(1, 2)
-    assert old_file().read_bytes() == before
 
 
 @pytest.mark.parametrize(

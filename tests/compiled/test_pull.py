@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from ragc.cli.main import main
 from ragc.corpora import embed
 from ragc.errors import ArtefactError, TargetUnavailable, Untrusted
 from ragc.targets.embedded import weights
+from tests.security.foreign import RECIPE as FOREIGN_RECIPE
+from tests.security.foreign import foreign_directory
 from tests.support.recipes import recipe_toml
 
 RECIPE = recipe_toml(
@@ -94,12 +95,8 @@ def test_what_cannot_be_fetched_or_is_not_there_is_one_sentence(
 
 
 def test_a_program_from_elsewhere_may_not_name_any_model(fetched: list[str], tmp_path: Path) -> None:
-    folder = tmp_path / "theirs"
-    shutil.copytree(Path(__file__).with_name("older") / "react", folder)
-    recipe = (folder / "recipe.toml").read_text()
     dense = 'kind = "dense"\noptions.model = "intfloat/e5-small"'
-    (folder / "recipe.toml").write_text(recipe.replace('kind = "bm25"', dense))
-    (folder / "corpus.jsonl").write_text('{"id": "p", "title": "", "text": "x"}\n')
+    folder = foreign_directory(tmp_path, FOREIGN_RECIPE.replace('kind = "bm25"', dense))
     with pytest.raises(Untrusted, match="e5-small"):
         ragc.pull(folder)
     assert fetched == []

@@ -26,7 +26,8 @@ from ragc.records import Hit, Passage
 from ragc.signatures.answer import FORMATS, UNCITED
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Capability, ChatRequest, Reply
-from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget, settings
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
+from tests.support.knob_values import settings
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")

@@ -7,102 +7,58 @@ import base64
 import gzip
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 
 import httpx
 import pytest
 
-from ragc.core.http.pool import Pool, Response, never_connected
+from ragc.core.http import Pool, Response, never_connected
 from tests.support.loopback import Loopback
+from tests.support.server import Answer, Visit, serving
 
 
-class Wire:
-    """A server on this machine that keeps what it was sent and answers each request with `reply`."""
-
-    def __init__(self, reply: bytes) -> None:
-        self.reply = reply
-        self.heads: list[bytes] = []
-        self._open: list[asyncio.Task[None] | None] = []
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.append(asyncio.current_task())
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                lengths = [
-                    line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
-                ]
-                await reader.readexactly(int(lengths[0].split(b":")[1]) if lengths else 0)
-                self.heads.append(head)
-                writer.write(self.reply)
-                await writer.drain()
-        writer.close()
-        await writer.wait_closed()
-
-    def fetch(
-        self, path: str, *, url: str = "http://127.0.0.1:{port}/v1", headers: Mapping[str, str] | None = None
-    ) -> Response:
-        """What a pool gets for one request with a body."""
+def fetch(
+    answer: Answer, *, path: str = "/x", url: str = "http://127.0.0.1:{port}/v1", **headers: str
+) -> tuple[Response, Visit]:
+    """What a pool gets for its only request with a body, and what the server saw of it."""
+    with serving() as server:
+        server.pages[""] = answer
 
         async def go() -> Response:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-            async with server:
-                address = httpx.URL(url.format(port=server.sockets[0].getsockname()[1]))
-                pool = Pool(address, httpx.Timeout(5), 2, lambda: headers or {})
-                try:
-                    return await pool.send("POST", path, b"{}")
-                finally:
-                    await pool.aclose()
-                    await asyncio.gather(*filter(None, self._open))
+            pool = Pool(httpx.URL(url.format(port=server.port)), httpx.Timeout(5), 2, lambda: headers)
+            try:
+                return await pool.send("POST", path, b"{}")
+            finally:
+                await pool.aclose()
 
-        return asyncio.run(go())
-
-    def sent(self, name: str) -> list[str]:
-        """The values of one header of the last request."""
-        lines = [line.decode().partition(": ") for line in self.heads[-1].split(b"\r\n")[1:]]
-        return [value for field, _, value in lines if field.lower() == name]
-
-
-def build_response(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    """A whole response."""
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+        response = asyncio.run(go())
+        (visit,) = server.visits
+        return response, visit
 
 
 def test_path_query_credentials_and_headers_are_sent() -> None:
-    wire = Wire(build_response(b"{}"))
     url = "http://me:p%40ss@127.0.0.1:{port}/a%20b/v1/?key=a%2Fb"
-    wire.fetch("/chat/completions", url=url, headers={"content-type": "application/json", "x-own": "1"})
-    assert wire.heads[0].startswith(b"POST /a%20b/v1/chat/completions?key=a%2Fb HTTP/1.1\r\n")
-    known = base64.b64encode(b"me:p@ss").decode()
-    assert wire.sent("authorization") == [f"Basic {known}"]
-    assert (wire.sent("content-type"), wire.sent("x-own")) == (["application/json"], ["1"])
-    assert (wire.sent("user-agent"), wire.sent("content-length")) == (["ragc"], ["2"])
+    own = {"content-type": "application/json", "x-own": "1"}
+    _, visit = fetch(Answer(b"{}"), path="/chat/completions", url=url, **own)
+    assert visit.path == "/a%20b/v1/chat/completions?key=a%2Fb"
+    known = {"authorization": f"Basic {base64.b64encode(b'me:p@ss').decode()}", "user-agent": "ragc"}
+    assert (known | own | {"content-length": "2"}).items() <= visit.headers.items()
 
 
 def test_a_body_is_decoded_and_headers_are_found_by_any_spelling() -> None:
-    wire = Wire(
-        build_response(gzip.compress(b'{"a":1}'), "429 Busy", "Content-Encoding: gzip", "Retry-After: 3")
-    )
-    response = wire.fetch("/x")
-    assert (response.status_code, response.content, response.headers.get("retry-after")) == (
-        429,
-        b'{"a":1}',
-        "3",
-    )
+    named = (("Content-Encoding", "gzip"), ("Retry-After", "3"))
+    response, _ = fetch(Answer(gzip.compress(b'{"a":1}'), 429, headers=named))
+    assert (response.status_code, response.content) == (429, b'{"a":1}')
+    assert response.headers.get("retry-after") == "3"
 
 
 def test_a_redirect_is_not_followed_and_a_cookie_not_kept() -> None:
-    wire = Wire(build_response(b"", "307 Elsewhere", "Location: /other", "Set-Cookie: a=b"))
-    assert wire.fetch("/x").status_code == 307
-    assert len(wire.heads) == 1
+    response, _ = fetch(Answer(b"", 307, headers=(("Location", "/other"), ("Set-Cookie", "a=b"))))
+    assert response.status_code == 307
 
 
 def test_a_body_that_cannot_be_decoded_is_a_broken_exchange() -> None:
-    wire = Wire(build_response(b"no gzip", "200 OK", "Content-Encoding: gzip"))
-    with pytest.raises(httpx.DecodingError):
-        wire.fetch("/x")
+    with pytest.raises(httpx.HTTPError):
+        fetch(Answer(b"no gzip", headers=(("Content-Encoding", "gzip"),)))
 
 
 def test_nobody_at_the_other_end_is_an_error_of_connecting() -> None:
@@ -123,7 +79,7 @@ DROPPED = """
 import gc, sys, threading
 import httpx
 from ragc.core import event_loop as loop
-from ragc.core.http.pool import Pool
+from ragc.core.http import Pool
 
 pool = Pool(httpx.URL(sys.argv[1]), httpx.Timeout(5), 2, dict)
 loop.run(pool.send("POST", "/chat/completions", b"{}"))

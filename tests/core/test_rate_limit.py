@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragc.core.rate_limit import WINDOW_S, SlidingWindow
 from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
-from ragc.targets.limits import EndpointGuards
+from ragc.targets.limits import RateLimits
 from ragc.targets.vllm.options import VllmOptions
 from tests.examples import examples
 
@@ -113,7 +113,7 @@ class Server:
         return await with_retries(attempt, Retry(), endpoint=self.endpoint, sleep=self.time.sleep)
 
 
-def send_through(guards: EndpointGuards, *servers: Server) -> None:
+def send_through(guards: RateLimits, *servers: Server) -> None:
     async def go() -> None:
         request = ChatRequest((Message("user", "x" * 20),), sampling=Sampling(max_tokens=30))
         for server in servers:
@@ -124,7 +124,7 @@ def send_through(guards: EndpointGuards, *servers: Server) -> None:
 
 def test_retries_keep_to_the_rate_too_and_targets_of_one_endpoint_share_it() -> None:
     time = Time()
-    guards = EndpointGuards(clock=time, sleep=time.sleep)
+    guards = RateLimits(clock=time, sleep=time.sleep)
     main, judge = Server(time, requests_per_minute=3), Server(time)
     send_through(guards, main, judge, main)
     times = sorted(main.call_times + judge.call_times)
@@ -136,7 +136,7 @@ def test_retries_keep_to_the_rate_too_and_targets_of_one_endpoint_share_it() -> 
 def test_tokens_count_as_asked_for_until_the_reply_is_there() -> None:
     time = Time()
     server = Server(time, tokens_per_minute=100)
-    send_through(EndpointGuards(clock=time, sleep=time.sleep), server, server)
+    send_through(RateLimits(clock=time, sleep=time.sleep), server, server)
     # 50 for the failed try, 10 for the answered one; then 50 would pass 100.
     assert len(server.call_times) == 4
     assert server.call_times[2] >= server.call_times[0] + WINDOW_S - 1

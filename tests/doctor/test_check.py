@@ -1,4 +1,4 @@
-"""`ragc doctor` reads what is kept on this machine, says what is damaged, and changes nothing."""
+"""`ragc doctor` says what is on this machine and whether targets answer, and changes nothing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ragc.cli import main
 from ragc.core import event_loop
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage import index_cache
-from ragc.optimizers.search.storage import study_directory
+from ragc.doctor import TargetCheck, examine_targets
+from ragc.recipe import parse
 from ragc.store.call_store import CallStore
-from ragc.targets.embedded.prefix_states import PrefixStates, state_key
+from ragc.targets.base import Target
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import begun, written
 
 
@@ -53,57 +54,18 @@ def snapshot(home: Path) -> dict[Path, bytes]:
     return {**contents, home / "store" / "cache.db": repr(table).encode()}
 
 
-def test_what_is_whole_is_counted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, checks = doctor(capsys)
-    assert code == 0
-    assert all(check["ok"] for name in ("store", "indexes", "studies") for check in checks[name])
-    with closing(sqlite3.connect(home / "store" / "cache.db")) as rows:
-        (count,) = rows.execute("SELECT count(*) FROM Cache").fetchone()
-    assert f"{count:,} replies" in checks["store"][0]["found"]
-    assert checks["indexes"][0]["found"].startswith("2 whole")
-    assert checks["studies"][0]["found"].startswith("1 whole")
-
-
-def test_damage_is_named_with_what_to_do_and_nothing_is_changed(
+def test_what_is_stored_is_listed_and_nothing_is_changed(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(sqlite3.connect(home / "store" / "cache.db")) as rows, rows:
-        rows.execute("UPDATE Cache SET value = replace(value, 'e', 'E') WHERE rowid IN (1, 5, 9)")
-    (postings,) = home.rglob("data.csc.index.npy")
-    content = bytearray(postings.read_bytes())
-    content[-1] ^= 1
-    postings.write_bytes(content)
-    directory = study_directory(home.parent / "out")
-    charges = directory / "charges.jsonl"
-    charges.write_bytes(charges.read_bytes().replace(b'"tokens": ', b'"tokens": 1', 1))
     before = snapshot(home)
     code, checks = doctor(capsys)
-    assert code == 0  # all of it mends itself, or concerns one study
-    assert snapshot(home) == before
-    (store,), (index,), (study,) = checks["store"], checks["index"], checks["study"]
-    assert (store["ok"], store["needed"]) == (False, False)
-    assert store["found"].startswith("3 of ")
-    assert store["found"].endswith("stored replies are damaged; they will be asked again: nothing to do")
-    assert "data.csc.index.npy has another content" in index["found"]
-    assert "built again at its next use: nothing to do" in index["found"]
-    assert "damaged in line 1" in study["found"]
-    assert "--resume" in study["found"]
-    code, checks = doctor(capsys, "--quick")
     assert code == 0
+    assert snapshot(home) == before
     assert checks["store"][0]["ok"]
-    assert not {"index", "indexes", "study", "studies"} & checks.keys()
-
-
-def test_rot_in_a_large_index_must_be_deleted(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_cache, "SMALL", 0)
-    (postings,) = home.rglob("data.csc.index.npy")
-    content = bytearray(postings.read_bytes())
-    content[-1] ^= 1
-    postings.write_bytes(content)
-    _, checks = doctor(capsys)
-    assert checks["index"][0]["found"].endswith(f"delete {postings.parent}")
+    kept = checks["kept"][0]["found"]
+    assert all(f"{name} " in kept for name in ("store", "studies", "indexes"))
+    assert kept.endswith("; any of these may be deleted while no ragc runs")
+    assert checks["uses"][0]["found"].startswith("1 look at test questions, 2 sets of train and dev, in ")
 
 
 @pytest.mark.parametrize("harm", ["a page of zeros", "no database", "half of it"])
@@ -116,7 +78,6 @@ def test_a_store_that_cannot_be_used_fails(
     whole = file.read_bytes()
     other = home.parent / "other"
     (other / "store").mkdir(parents=True)
-    (other / "store" / "digests").touch()
     damaged = {
         "a page of zeros": whole[:20480] + bytes(4096) + whole[24576:],
         "no database": b"no database" * 1000,
@@ -130,42 +91,42 @@ def test_a_store_that_cannot_be_used_fails(
     assert "move the folder away" in checks["store"][0]["found"]
 
 
-@pytest.mark.parametrize(
-    "name", ["study.journal", "recipe.toml", "study.json", "best/program.json", "trials.json"]
-)
-def test_each_file_of_a_study_is_looked_at(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    directory = study_directory(home.parent / "out")
-    content = bytearray((directory / name).read_bytes())
-    content[len(content) // 2] ^= 128
-    (directory / name).write_bytes(content)
-    _, checks = doctor(capsys)
-    assert checks["study"][0]["found"].startswith(directory.name)
-    assert "\n" not in checks["study"][0]["found"]
+RECIPE = """program = "no_retrieval"
+[data]
+dataset = "pydocs"
+[targets.main]
+kind = "vllm"
+model = "scripted"
+base_url = "http://127.0.0.1:9/v1"
+"""
 
 
-def test_weights_that_are_damaged_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ragc.targets.embedded.weights import SMOLLM2
-
-    file = home / "weights" / SMOLLM2.name
-    file.parent.mkdir()
-    file.write_bytes(b"GGUF of another content")
-    _, checks = doctor(capsys)
-    assert checks["weights"][0]["found"] == f"{file.name} is damaged; delete {file} to have it fetched again"
-    assert not checks["weights"][0]["needed"]
+def examined(target: Target, monkeypatch: pytest.MonkeyPatch) -> TargetCheck:
+    monkeypatch.setattr("ragc.targets.build", lambda spec: target)
+    (check,) = examine_targets(parse(RECIPE))
+    return check
 
 
-def test_states_of_prompt_prefixes_are_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    states, state = PrefixStates(), home.parent / "a.state"
-    assert "prefixes" not in doctor(capsys)[1]
-    for number in range(2):
-        state.write_bytes(b"state %d" % number)
-        states.save(state_key("weights", [], [number]), state)
-        state.unlink()
-    _, checks = doctor(capsys)
-    assert checks["prefixes"][0]["ok"]
-    assert checks["prefixes"][0]["found"].startswith("2 whole")
-    states.paths()[0].write_bytes(b"damaged")
-    code, checks = doctor(capsys)
-    assert code == 0
-    assert checks["prefixes"][0]["found"].startswith("1 of 2 are damaged")
-    assert "prefixes" not in doctor(capsys, "--quick")[1]
+def test_a_target_that_keeps_to_a_schema_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = ScriptedTarget(SchemaReplies(), capabilities=("schema", "seed"))
+    check = examined(target, monkeypatch)
+    assert (check.ok, check.capabilities) == (True, ("schema", "seed"))
+    assert check.found == f"{target.name}: ready; schema, seed"
+    assert len(target.requests) == 1
+    assert target.requests[0].schema is not None
+
+
+def test_a_target_that_does_not_is_told_what_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = examined(ScriptedTarget(lambda request: "blue", capabilities=("schema",)), monkeypatch)
+    assert not check.ok
+    assert 'add lacks = ["schema"] to its options' in check.found
+    honest = examined(ScriptedTarget(lambda request: "blue", capabilities=()), monkeypatch)
+    assert honest.ok
+    assert honest.found.endswith("ready; no capabilities")
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    (check,) = examine_targets(parse(RECIPE))
+    assert not check.ok
+    assert "start the server or correct base_url" in check.found
+    assert "\n" not in check.found

@@ -11,7 +11,6 @@ import pytest
 
 from ragc.exports.write import format_of
 from ragc.programs import METHODS
-from ragc.programs.flow import graph_of
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
 Rendered = list[tuple[str, str]]
@@ -46,5 +45,4 @@ def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt) -> by
 
 def export_alone(prompt: CompiledPrompt) -> ExportedProgram:
     """A program of one prompt."""
-    graph = graph_of("typed", (), [prompt.name], {}, calls=1)
-    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), graph)
+    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), single=True)

@@ -43,10 +43,6 @@ def test_nothing_is_overwritten_without_force_and_only_exports_with_it(tmp_path:
         export(build_program(CRAG), "openai-json", out)
     export(build_program(CRAG), "openai-json", out, force=True)
     assert check(build_program(CRAG), out) == "openai-json"
-    export(build_program(VANILLA), "jinja2", out, force=True)
-    assert out.is_file()
-    export(build_program(CRAG), "jinja2", out, force=True)
-    assert out.is_dir()
     foreign.mkdir()
     (foreign / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="is no export, so it is not replaced"):

@@ -138,9 +138,8 @@ def read_grid(out: Path) -> Files | None:
         return None
     files = read_files(out)
     texts = {"settings": json.dumps([files.candidates, files.questions, files.metrics]).encode()}
-    for number, cells in files.cells.items():
-        values = [cells.questions, cells.failed, cells.tokens, *(cells.scores[m] for m in files.metrics)]
-        texts[str(number)] = b"".join(value.tobytes() for value in values)
+    for number, rows in files.rows.items():
+        texts[str(number)] = json.dumps([row.model_dump() for row in rows]).encode()
     return texts
 
 

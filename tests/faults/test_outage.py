@@ -18,8 +18,8 @@ from tests.faults.commands import COMMANDS, NOISE, Prepared, prepare, stored_rep
 from tests.faults.injector import missing
 from tests.support.loopback import Loopback
 from tests.support.loopback_world import reply
-from tests.targets.fault_clients import KINDS, QUESTIONS, right, scored
-from tests.targets.fault_server import Answer, Asked, FaultServer, failing, serving
+from tests.support.server import Answer, Asked, ScriptedServer, failing, serving
+from tests.support.targets import KINDS, QUESTIONS, right, scored
 
 OUTAGE_S = 600.0
 FIVES = (500, 502, 503, 504)
@@ -69,7 +69,7 @@ class _Time:
     time: Callable[[], float] = time.time
 
 
-def over(outage: Outage, kind: str, questions: int, **options: Any) -> tuple[Any, FaultServer]:
+def over(outage: Outage, kind: str, questions: int, **options: Any) -> tuple[Any, ScriptedServer]:
     with serving(outage) as server:
         rows, _ = scored(
             kind,
@@ -77,7 +77,6 @@ def over(outage: Outage, kind: str, questions: int, **options: Any) -> tuple[Any
             QUESTIONS[:questions],
             flying=1,
             waits=outage.clock.sleep,
-            break_after=10_000,
             **options,
         )
         return rows, server

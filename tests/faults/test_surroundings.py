@@ -28,7 +28,7 @@ ASKS = (
 """Commands that would send requests, and need somewhere to keep the replies."""
 LOOKS = (
     ("export", "out", "--to", "python", "--out", "x.py"), ("study", "status", "out"), ("list", "programs"),
-    ("doctor", "--quick"), ("compile", "recipe.toml", "--dry-run"), ("trust", "out"),
+    ("doctor",), ("compile", "recipe.toml", "--dry-run"), ("trust", "out"),
     ("report", "out", "--out", "report.html"), ("index", "recipe.toml"),
 )  # fmt: skip
 """Commands that send none."""

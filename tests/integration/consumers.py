@@ -15,7 +15,7 @@ import httpx
 from tests.paths import ROOT
 
 ENVIRONMENT = ROOT / ".venv-consumers"
-"""Where `make consumers` installs them; RAGC_CONSUMERS names another environment."""
+"""Where `make nightly` installs them; RAGC_CONSUMERS names another environment."""
 
 
 def tool(name: str) -> str:
@@ -26,7 +26,7 @@ def tool(name: str) -> str:
 
 def missing(name: str) -> str:
     """Why a test with the program `name` is skipped; "" where it can run."""
-    return "" if tool(name) else f"{name} is not installed (make consumers)"
+    return "" if tool(name) else f"{name} is not installed (make nightly)"
 
 
 @contextmanager

@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from ragc.optimizers.search.storage import study_directory
-from tests.integration import cluster
 from tests.integration.consumers import missing, serving, tool
 from tests.optimizers.colours import begun, written
-from tests.optimizers.distributed.redis_server import free_port
 from tests.processes import PATH
+from tests.support import postgres
+from tests.support.postgres import free_port
 
 DASHBOARD = "optuna-dashboard"
 
@@ -105,14 +105,14 @@ def test_the_journal_of_a_study_is_shown(
     assert journal.read_bytes() == before
 
 
-@pytest.mark.skipif(cluster.INITDB is None, reason="PostgreSQL is not installed (Debian package postgresql)")
-@pytest.mark.skipif(find_spec("psycopg") is None, reason="psycopg is not installed (extra postgres)")
+@pytest.mark.skipif(postgres.INITDB is None, reason="PostgreSQL is not installed (Debian package postgresql)")
+@pytest.mark.skipif(find_spec("psycopg") is None, reason="psycopg is not installed")
 def test_a_study_in_postgresql_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PGPASSWORD", cluster.PASSWORD)
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
     monkeypatch.setenv("PYTHONPATH", PATH)
-    with cluster.postgres() as address:
+    with postgres.postgres() as address:
         # In a process of its own, which closes its connections when it ends.
         subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path), address], check=True)
-        with dashboard(address, tmp_path / "dashboard.log", PGPASSWORD=cluster.PASSWORD) as client:
+        with dashboard(address, tmp_path / "dashboard.log", PGPASSWORD=postgres.PASSWORD) as client:
             check(shown_study(client), trials_of(tmp_path / "out"), ["em"])

@@ -135,7 +135,7 @@ async def together(target: EmbeddedTarget, requests: list[ChatRequest]) -> list[
     return await asyncio.gather(*map(target.complete, requests))
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
 @pytest.mark.parametrize("model", ZOO, ids=lambda model: model.__name__)
 def test_every_complete_reply_validates(
     target: EmbeddedTarget, call: Any, model: type[BaseModel], temperature: float

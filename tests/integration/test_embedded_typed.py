@@ -75,7 +75,7 @@ def signature(annotation: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", [0.0, pytest.param(1.0, marks=pytest.mark.nightly)])
 def test_every_complete_reply_fits_its_schema(target: EmbeddedTarget, shape: str, temperature: float) -> None:
     reply_type = signature(SHAPES[shape])
     for prompt in PROMPTS:

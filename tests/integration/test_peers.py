@@ -53,7 +53,7 @@ async def twice(name: str, task: Task) -> list[ExternalResult]:
     return [await optimize(name, task, limit=limit, progress=Silent()) for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", ["random", "mipro"])
+@pytest.mark.parametrize("name", ["random", pytest.param("mipro", marks=pytest.mark.nightly)])
 def test_a_peer_searches_on_the_real_model_and_can_be_saved(
     name: str, tmp_path: Path, target: EmbeddedTarget
 ) -> None:

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from tests.integration.consumers import missing, serving, tool
-from tests.optimizers.distributed.redis_server import free_port
 from tests.paths import ROOT
+from tests.support.postgres import free_port
 
 PHOENIX = "phoenix"
 LIBRARY = "opentelemetry.exporter"

@@ -54,7 +54,7 @@ def ours(table: dict[str, Any]) -> list[float]:
     return [float(scores[name] or 0.0) for name in ORDER]
 
 
-@pytest.mark.skipif(not PYTHON, reason="RAGC_RAGAS_PYTHON names no interpreter with ragas (make consumers)")
+@pytest.mark.skipif(not PYTHON, reason="RAGC_RAGAS_PYTHON names no interpreter with ragas (make nightly)")
 def test_the_same_verdicts_give_the_same_scores() -> None:
     draw = random.Random(30)
     tables = [table(draw) for _ in range(1000)]

@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from experiments.benchmarks.serving.soak import Load, counted, memory, open_files, serving
 from ragc.core.home import cache_home
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import write_data
+from tests.serving.load import Load, counted, memory, open_files, serving
 from tests.serving.server import until
 from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm
@@ -67,10 +67,8 @@ def test_a_worker_that_is_killed_disturbs_nobody_else(recipe: Path) -> None:
         assert load.results["answered"] <= counted(address) <= load.results["answered"] + clients
         assert "ragc_in_flight 0.0" in httpx.get(f"{address}/metrics").text
     store = CallStore(cache_home() / "store")
-    audit = store.audit()
+    store.check()
     store.close()
-    assert audit.damaged == 0
-    assert audit.rows > 80
 
 
 def test_workers_end_with_their_parent(recipe: Path) -> None:

@@ -1,7 +1,7 @@
 """Fine-tuning for real: SmolLM2 on this processor, killed and resumed, served, and measured before and after.
 
 RAGC_TRAIN_PYTHON names the Python with the extra `train` (this one where it is not set); tests are skipped
-where it lacks that. `make consumers` makes an environment for them. What needs vLLM is skipped where
+where it lacks that. `make nightly` makes an environment for them. What needs vLLM is skipped where
 `vllm_server` finds none.
 """
 

@@ -1,6 +1,6 @@
 """Training data in the hands of those who train: TRL and LLaMA-Factory, in a Python of their own.
 
-`make consumers` makes that Python and names it in RAGC_TRAIN_PYTHON.
+`make nightly` makes that Python and names it in RAGC_TRAIN_PYTHON.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def loaded(folder: Path) -> Mapping[str, Any]:
     check = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('trl', 'llamafactory'))))"
     if not PYTHON or subprocess.run([PYTHON, "-c", check], check=False).returncode:
-        pytest.skip("needs TRL and LLaMA-Factory in the Python of RAGC_TRAIN_PYTHON; run: make consumers")
+        pytest.skip("needs TRL and LLaMA-Factory in the Python of RAGC_TRAIN_PYTHON; run: make nightly")
     script = ROOT / "tests/integration/trainers_load.py"
     environment = {
         **os.environ,

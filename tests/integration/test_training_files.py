@@ -1,7 +1,7 @@
 """Every settings file of `experiments/training` trains a tiny model, and its program runs on what comes out.
 
 The rows are those of the file's own command, from few questions and scripted models. RAGC_TRAIN_PYTHON names
-the Python with the extra `train`; the tests are skipped where there is none. `make consumers` makes one.
+the Python with the extra `train`; the tests are skipped where there is none. `make nightly` makes one.
 """
 
 from __future__ import annotations

@@ -95,38 +95,24 @@ def complete_draws(target: VllmTarget, *numbers: int, **sampling: Any) -> list[s
     return [event_loop.run(target.complete(replace(request, sample=number))).text for number in numbers]
 
 
-def together(target: VllmTarget, *numbers: int) -> list[str]:
-    """The texts of these draws, asked for at once."""
-
-    async def go() -> list[str]:
-        gathered = [target.complete(replace(ASK, sample=number)) for number in numbers]
-        return [(await reply).text for reply in [event_loop.get().create_task(one) for one in gathered]]
-
-    return event_loop.run(go())
-
-
 def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
     assert target.capabilities >= {"schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache"}
     assert target.context_tokens >= CONTEXT
 
 
 @pytest.mark.parametrize(
-    ("name", "knobs", "together"),
-    [
-        ("vanilla", {}, {1}),
-        ("rqrag", {"mode": "tree", "max_depth": 1, "select": "vote", "n_conf_samples": 3}, {1, 3}),
-    ],
+    ("name", "knobs"),
+    [("vanilla", {}), ("rqrag", {"mode": "tree", "max_depth": 1, "select": "vote", "n_conf_samples": 3})],
 )
 def test_every_reply_of_a_program_fits_its_schema(
-    target: VllmTarget, wire: RecordingTransport, name: str, knobs: dict[str, Any], together: set[int]
+    target: VllmTarget, name: str, knobs: dict[str, Any]
 ) -> None:
-    heard, before = RecordingTarget(target), len(wire.bodies)
+    heard = RecordingTarget(target)
     entry = method(name)
     targets: dict[str, Any] = {"main": heard}
     runtime = Runtime(targets, {"local": CITIES}, store=CallStore(None))
     prediction = entry.build(runtime, knobs)(question="In which city is the Prado?")
     assert isinstance(prediction.answer, str)
-    assert {body.get("n", 1) for body in wire.bodies[before:]} == together
     assert all(request.schema is not None for request, _ in heard.exchanges)
     whole = [(request, reply) for request, reply in heard.exchanges if reply.finish == "stop"]
     assert len(whole) >= len(heard.exchanges) / 2
@@ -156,16 +142,6 @@ def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> 
         assert request.messages[0].content in "".join(t.token for t in reply.prompt_logprobs)
         scores.append(sum(t.logprob for t in reply.prompt_logprobs))
     assert scores[0] > scores[1]
-
-
-def test_draws_asked_for_together_are_one_request_and_the_same_as_alone(
-    target: VllmTarget, wire: RecordingTransport
-) -> None:
-    alone = complete_draws(target, 0, 1, 2)
-    before = len(wire.bodies)
-    assert together(target, 0, 1, 2) == alone
-    assert [body["n"] for body in wire.bodies[before:]] == [3]
-    assert len(set(alone)) == 3
 
 
 def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:

@@ -1,4 +1,4 @@
-"""Loads training data as TRL and LLaMA-Factory do; run by the Python of `make consumers`, without ragc.
+"""Loads training data as TRL and LLaMA-Factory do; run by the Python of `make nightly`, without ragc.
 
     python trainers_load.py FOLDER
 

@@ -20,7 +20,6 @@ from tests.support.recipes import recipe_toml
 
 RECIPE = recipe_toml(
     search={"trials": 2, "knobs": ["top_k"]},
-    study={"keep": False},
     data={"dev": 4, "test": 2},
     metrics=["my_metrics:score", "em"],
 )
@@ -94,7 +93,7 @@ def test_a_metric_beside_the_recipe_is_reported_and_optimized(folder: Path) -> N
 
 def test_a_study_does_not_go_on_with_another_metric_of_that_name(folder: Path) -> None:
     target = ScriptedTarget(lambda request: {"answer": "12345"})
-    recipe = load(folder, "study.keep=true")
+    recipe = load(folder)
     compiling.compile(recipe, folder / "out", targets={"main": target})
     (folder / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
     with pytest.raises(UsageError, match="The metrics of the recipe changed since the study began"):

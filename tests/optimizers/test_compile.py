@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from optuna.trial import TrialState
 
-from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
-from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
+from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import open_study, status
-from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
-from tests.examples import cases, thorough
-from tests.optimizers.colours import Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
+from tests.optimizers.colours import Run, colour_of, needs_demos
 from tests.support.colours import COLOURS
 
 
@@ -38,48 +33,10 @@ def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run:
     assert str(folder) not in json.dumps(provenance) + (folder / "out" / "recipe.toml").read_text()
 
 
-def test_a_second_run_sends_nothing_and_is_byte_identical(run: Run, folder: Path) -> None:
-    first, second = run("one"), run("two", target=ScriptedTarget([]))
-    assert first.counters["sent"] > 0
-    assert second.counters["sent"] == 0
-    assert identical(folder / "one", folder / "two")
-
-
-@pytest.mark.parametrize("in_flight", [1, 64])
-def test_the_number_of_questions_in_flight_changes_nothing(
-    run: Run, unbroken: Unbroken, folder: Path, in_flight: int
-) -> None:
-    run("two", sets=(f"concurrency={in_flight}",), store=CallStore(None))
-    for name in ("program.json", "provenance.json"):
-        assert (unbroken()[0] / name).read_bytes() == (folder / "two" / name).read_bytes()
-
-
-@thorough
-@pytest.mark.parametrize("after", cases([3, 25, 47, 80, 110], 3))
-def test_a_study_cut_off_anywhere_resumes_to_the_same_program(
-    run: Run, unbroken: Unbroken, folder: Path, after: int
-) -> None:
-    whole, total = unbroken()
-    with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(needs_demos, after))
-    rest = ScriptedTarget(needs_demos)
-    run("cut", target=rest, resume=True)
-    assert identical(whole, folder / "cut")
-    assert after + len(rest.requests) == total
-
-
 def test_resume_starts_when_there_is_nothing_and_refuses_a_changed_recipe(run: Run) -> None:
     run("out", resume=True)
     with pytest.raises(UsageError, match=r"recipe changed.*trials"):
         run("out", resume=True, sets=("search.trials=7",))
-
-
-def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    result = run(sets=("budget.lm_calls=90",), target=target)
-    assert len(target.requests) <= 90
-    assert result.test
-    assert load(folder / "out").state.method == "vanilla"
 
 
 @pytest.mark.parametrize("objectives", ['["em"]', '["em", "-tokens"]'])
@@ -90,23 +47,6 @@ def test_no_trial_runs_on_in_optunas_storage_when_the_budget_is_spent(run: Run, 
     trials = study.get_trials()
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
     assert status(out).trials["stale"] == 0
-
-
-@pytest.mark.parametrize("tokens", cases(range(12_000, 45_000, 5_500), 3))
-def test_a_budget_of_tokens_leaves_enough_for_test(run: Run, folder: Path, tokens: int) -> None:
-    """The baseline takes some 6,000 on dev and 7,300 on test, the whole study 38,000."""
-    target = ScriptedTarget(needs_demos)
-    result = run("whole", sets=(f"budget.tokens={tokens}",), target=target, store=CallStore(None))
-    assert result.test
-
-    first, rest = dying(needs_demos, 30), ScriptedTarget(needs_demos)
-    with pytest.raises((Killed, RagcError)):
-        run("cut", sets=(f"budget.tokens={tokens}",), target=first)
-    with suppress(BudgetExhausted):  # what was in flight stays charged, and may be all that is left
-        run("cut", sets=(f"budget.tokens={tokens}",), target=rest, resume=True)
-    spent = FileLedger(study_directory(folder / "cut") / "charges.jsonl", Budget())
-    assert len(first.requests) + len(rest.requests) <= spent.calls
-    assert spent.tokens <= tokens
 
 
 def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
@@ -182,26 +122,6 @@ def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Pat
     again = score(opened)
     assert again.metrics["em"].mean == result.test["em"].mean
     assert again.counters["sent"] == 0
-    assert again.score_shift is None
-
-
-def test_on_another_target_it_is_said_how_the_score_moved(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    then = run().test["em"].mean
-    other = ScriptedTarget(lambda request: {"answer": "red"}, identity="other")
-    other.name = "other"
-    evaluation = score(open_program(folder / "out", store=CallStore(None), targets={"main": other}))
-    now = evaluation.metrics["em"].mean
-    assert now < then
-    shift = evaluation.to_json()["moved"]
-    assert shift["targets"] == {"main": {"then": "scripted", "now": "other"}}
-    assert shift["metrics"]["em"] == {"then": then, "now": now, "difference": now - then}
-    assert shift["same_questions"]
-    console.print_evaluation(evaluation)
-    output = capsys.readouterr().out
-    assert "main: scripted when compiled, other now\n" in output
-    assert f"em           {then:.3f} then, {now:.3f} now: {now - then:+.3f}\n" in output
 
 
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:

@@ -11,9 +11,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.cli import console
-from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
-from ragc.optimizers import compile as compiling
-from ragc.optimizers.distributed.worker import address_of, join
+from ragc.errors import ArtefactError, RagcError, RecipeError
 from ragc.optimizers.search.directory import delete_address
 from ragc.optimizers.search.storage import NAME, study_directory
 from ragc.optimizers.status import StudyStatus, status
@@ -55,11 +53,10 @@ def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder:
     assert json.loads(json.dumps(report.to_json()))["state"] == "finished"
 
 
-@pytest.mark.parametrize("optimizer", ["ragc", ["random", "ragc"]])
 def test_a_study_of_several_objectives_that_was_cut_off_in_its_baseline_can_be_seen(
-    run: Run, folder: Path, optimizer: str | list[str]
+    run: Run, folder: Path
 ) -> None:
-    sets = ('search.objectives=["em","-tokens"]', f"search.optimizer={json.dumps(optimizer)}")
+    sets = ('search.objectives=["em","-tokens"]',)
     with pytest.raises((Killed, RagcError, BaseExceptionGroup)):
         run("early", target=dying(needs_demos, 3), sets=sets)
     report = status(folder / "early")
@@ -142,23 +139,12 @@ def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
         status(folder / "nothing")
 
 
-def test_how_workers_join_is_known_while_there_is_a_cluster(cut: Path) -> None:
-    directory = study_directory(cut)
-    assert address_of("host:6379") == "host:6379"
-    with pytest.raises(UsageError, match=r"no workers to join now.*study\.workers"):
-        address_of(str(cut))
-    write_address(directory, workers="10.0.0.1:6379")
-    assert address_of(str(cut)) == "10.0.0.1:6379"
-    with pytest.raises(UsageError, match="at least one trial at a time, found 0"):
-        join(str(cut), trials=0)
-
-
-def test_a_study_keeps_the_name_it_has_on_its_servers(tmp_path: Path) -> None:
+def test_a_study_keeps_the_name_it_has_in_a_database(tmp_path: Path) -> None:
     first, other = study_name(tmp_path / "a"), study_name(tmp_path / "b")
     assert first != other
-    write_address(tmp_path / "a", workers="h:1")
+    write_address(tmp_path / "a", folds="3")
     assert study_name(tmp_path / "a") == first
-    write_address(tmp_path / "a", workers="")
+    write_address(tmp_path / "a", folds="")
     assert read_address(tmp_path / "a") == {"name": first}
     (tmp_path / "a" / MARK).write_text("{")
     with pytest.raises(ArtefactError, match=r"study\.json cannot be read"):
@@ -179,49 +165,22 @@ def test_a_study_begun_anew_leaves_nothing_in_its_storage(
 
 
 @pytest.mark.parametrize(
-    ("sets", "expected"),
+    ("address", "expected"),
     [
-        (('study.workers="ray"',), r"study\.workers needs study\.storage.*RAGC_STORAGE"),
-        (
-            ('study.workers="ray"', 'study.storage="postgresql+psycopg://h/d"'),
-            r"study\.workers needs study\.store.*RAGC_STORE",
-        ),
-        (('study.workers="ray"', 'search.optimizer="random"'), r"'random' runs in one process"),
+        ("postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
+        ("postgresql://h/d?password=p", "must not hold a password"),
+        ("sqlite:///x.db", "an address such as postgresql"),
     ],
 )
-def test_workers_that_share_nothing_are_refused(folder: Path, sets: tuple[str, ...], expected: str) -> None:
-    recipe = recipes.load(folder / "recipe.toml", sets)
-    with pytest.raises(UsageError, match=expected):
-        compiling.compile(recipe, folder / "out")
+def test_the_address_of_a_storage_is_checked_and_holds_no_password(address: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=rf"study\.storage.*{expected}"):
+        recipes.parse(f'{RECIPE}[study]\nstorage = "{address}"\n', files=False)
 
 
-def test_stand_ins_do_not_reach_workers(run: Run) -> None:
-    with pytest.raises(UsageError, match="leave store and targets out"):
-        run(sets=('study.workers="ray"',))
-
-
-@pytest.mark.parametrize(
-    ("key", "address", "expected"),
-    [
-        ("storage", "postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
-        ("storage", "postgresql://h/d?password=p", "must not hold a password"),
-        ("store", "redis://:p@h:1/0", "must not hold a password.*RAGC_STORE"),
-        ("storage", "sqlite:///x.db", "an address such as postgresql"),
-        ("store", "memcached://h", "an address such as redis://"),
-        ("workers", "http://h:1/", "the address of a Ray cluster, HOST:PORT"),
-    ],
-)
-def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address: str, expected: str) -> None:
-    with pytest.raises(RecipeError, match=rf"study\.{key}.*{expected}"):
-        recipes.parse(f'{RECIPE}[study]\n{key} = "{address}"\n', files=False)
-
-
-def test_a_recipe_with_addresses_survives_being_written() -> None:
-    text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\nstore = "redis://h:1/0"\nworkers = "h:2"\n'
+def test_a_recipe_with_a_storage_survives_being_written() -> None:
+    text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\n'
     recipe = recipes.parse(RECIPE + text, files=False)
-    assert recipe.study == StudySpec(
-        storage="postgresql+psycopg://me@h/d", store="redis://h:1/0", workers="h:2"
-    )
+    assert recipe.study == StudySpec(storage="postgresql+psycopg://me@h/d")
     assert recipes.parse(recipe.to_toml(), files=False) == recipe
     assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
 

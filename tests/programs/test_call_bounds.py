@@ -16,9 +16,10 @@ from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import SchemaReplies, ScriptedTarget, settings
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH
 from tests.exports.common import Fresh
+from tests.support.knob_values import settings
 
 QUESTION = "What is the colour of thing 3?"
 LONG = " ".join(f"It was made of text in 19{i:02}." for i in range(40))

@@ -24,7 +24,8 @@ from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import INVALID
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget, ends
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.support.knob_values import ends
 
 
 def vary_reply(request: ChatRequest, salt: int = 0) -> Reply:

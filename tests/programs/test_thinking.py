@@ -23,9 +23,8 @@ from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.testing import ListSource, SchemaReplies
 from tests.contracts.test_programs import FOUND, QUESTION
 from tests.examples import cases
-from tests.targets.fault_clients import target_of
-from tests.targets.fault_server import Asked, FaultServer, serving
-from tests.targets.thinking_server import SECRET, WAYS, Thinker
+from tests.support.server import SECRET, WAYS, Asked, ScriptedServer, Thinker, serving
+from tests.support.targets import target_of
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ async def _no_wait(seconds: float) -> None:
     return None
 
 
-def answered(server: FaultServer, entry: Method, kind: str, enforced: bool, **knobs: Any) -> Any:
+def answered(server: ScriptedServer, entry: Method, kind: str, enforced: bool, **knobs: Any) -> Any:
     """The prediction of `entry` for a question, by a target of `kind` at `server`."""
     target: Target = target_of(kind, server.url, _no_wait, **options_of(enforced=enforced))
     names = {"local", "web", *(name for method in METHODS for name in method.sources)}

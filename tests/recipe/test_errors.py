@@ -52,7 +52,7 @@ options = { context = 512 }
 [metrics]
 entailment = "judge"
 [study]
-store = "redis://host:1/0"
+storage = "postgresql://host/d"
 """
 
 _OF_PYDANTIC = re.compile(
@@ -88,12 +88,11 @@ def test_no_message_of_pydantic_reaches_a_user(base: str) -> None:
             for problem in problems(change(base.encode(), draw).decode("utf-8", "replace")):
                 own = re.sub(r"found .*|got .*|'[^']*'|\"[^\"]*\"", "", problem)
                 assert not _OF_PYDANTIC.search(own), problem
-                assert re.match(r"(line \d+: |a recipe needs a program)", problem), problem
                 lines += 1
     assert lines > 100
 
 
-def test_everything_wrong_inside_options_has_its_line() -> None:
+def test_everything_wrong_inside_options_has_its_key() -> None:
     text = """\
 program = "vanilla"
 [sources.local]
@@ -118,24 +117,24 @@ body = { stream = true }
     source, target = "sources.local.options", "targets.main.options"
     api = "A source of kind 'api' needs the address of the mock API: options.base_url = \"http://127.0.0.1:8000\"."
     of_vllm = "of a vllm target must be a"
-    assert problems(text) == [
-        f"line 6: {source}.share: The option 'share' of a source is a number from 0 to 1, found 2.",
-        f"line 7: {source}.dense.m: The option 'm' of a source is an integer of at least 2, found 1.",
-        f"line 7: {source}.dense.ef: A source of kind 'dense' has no option 'ef'. Known: …",
-        f"line 8: sources.kg.options.base_url: {api}",
-        f"line 15: {target}.tries: Option tries {of_vllm} whole number above 0, got 0.",
-        f"line 16: {target}.timeout_s: Option timeout_s {of_vllm} number above 0, got '3'.",
-        f"line 17: {target}.has.0: No capability is named 'shema'. Did you mean 'schema'? Known: …",
-        f"line 18: {target}.quiet: No option of vllm targets is named 'quiet'. Known: …",
-        f"line 19: {target}.body: Option body of a target cannot set stream.",
-    ]
+    assert set(problems(text)) == {
+        f"{source}.share: The option 'share' of a source is a number from 0 to 1, found 2.",
+        f"{source}.dense.m: The option 'm' of a source is an integer of at least 2, found 1.",
+        f"{source}.dense.ef: A source of kind 'dense' has no option 'ef'. Known: …",
+        f"sources.kg.options.base_url: {api}",
+        f"{target}.tries: Option tries {of_vllm} whole number above 0, got 0.",
+        f"{target}.timeout_s: Option timeout_s {of_vllm} number above 0, got '3'.",
+        f"{target}.has.0: No capability is named 'shema'. Did you mean 'schema'? Known: …",
+        f"{target}.quiet: No option of vllm targets is named 'quiet'. Known: …",
+        f"{target}.body: Option body of a target cannot set stream.",
+    }
 
 
 def test_a_table_of_no_known_kind_is_checked_all_the_same() -> None:
     text = LEAST + "[sources.web]\nkind = 'wep'\ncorpse = 'c'\n[targets.judge]\nmodle = 'm'\n"
     assert [problem.split(" Known")[0] for problem in problems(text)] == [
-        "line 9: No source kind is named 'wep'. Did you mean 'web'?",
-        "line 10: unknown key 'corpse' in [sources.web]. Did you mean 'corpus'?",
-        "line 11: targets.judge.kind is missing.",
-        "line 12: unknown key 'modle' in [targets.judge]. Did you mean 'model'?",
+        "sources.web.kind: No source kind is named 'wep'. Did you mean 'web'?",
+        "unknown key 'corpse' in [sources.web]. Did you mean 'corpus'?",
+        "targets.judge.kind is missing.",
+        "unknown key 'modle' in [targets.judge]. Did you mean 'model'?",
     ]

@@ -86,7 +86,7 @@ def test_the_schema_accepts_every_recipe_that_is_read() -> None:
         (LEAST + "[data]\nfields.questions = 'q'", "data.fields"),
         (LEAST + "[metrics]\nreport = ['recall@k']", "metrics.report.0"),
         (LEAST + "[budget]\nusd = 0", "budget.usd"),
-        (LEAST + "[study]\nstore = 'http://x'", "study.store"),
+        (LEAST + "[study]\nstorage = 'http://x'", "study.storage"),
         (LEAST + "[sources.web]\nkind = 'bm52'", "sources.web"),
         (LEAST + "[sources.kg]\nkind = 'api'", "sources.kg"),
         (LEAST + "[sources.kg]\nkind = 'api'\noptions = {}", "sources.kg.options"),

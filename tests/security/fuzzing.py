@@ -63,7 +63,7 @@ kind = "bm25"
 kind = "vllm"
 model = "scripted"
 base_url = "{url}"
-options = {{ tries = 1, restart_s = 0.0, timeout_s = 1.0, context_tokens = 4096, has = ["schema"] }}
+options = {{ tries = 1, timeout_s = 1.0, context_tokens = 4096, has = ["schema"] }}
 [metrics]
 report = ["f1", "em", "recall@5"]
 [budget]
@@ -366,8 +366,6 @@ def grid_case(world: World, draw: random.Random) -> tuple[list[str], bool, Path 
         relist(world.work / "grid")
     command = draw.choice(
         (
-            ["grid", "--merge", "grid", "--out", "new"],
-            ["grid", "--merge", "grid", "--json"],
             ["grid", "recipe.toml", "--out", "grid", "--set", "grid.sample=3"],
             ["grid", "recipe.toml", "--out", "grid", "--set", "grid.sample=3", "--dry-run"],
         )
@@ -376,8 +374,8 @@ def grid_case(world: World, draw: random.Random) -> tuple[list[str], bool, Path 
 
 
 def relist(grid: Path) -> None:
-    """Lists the files of `grid` in its card with the digests that they have."""
-    card = grid / "card.json"
+    """Lists the files of `grid` in its manifest with the digests that they have."""
+    card = grid / "provenance.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         facts = json.loads(card.read_bytes())
         files = {name: (grid / name).read_bytes() for name in facts["files"] if name != card.name}
@@ -426,15 +424,12 @@ COMMANDS: tuple[list[str], ...] = (
     ["export", "compiled", "--to", "python", "--out", "compiled/program.json", "--force"],
     ["export", "compiled", "--to", "jinja2", "--out", "compiled", "--force", "--base", "."],
     ["trust", "compiled", "--base", ".", "--json"],
-    ["study", "worker", "127.0.0.1:1", "--trials", "1"],
     ["study", "status", "recipe.toml", "--json", "--trust-targets"],
-    ["doctor", "--quick", "--json"],
-    ["doctor", "recipe.toml", "--again", "--set", "targets.main.lacks=[]"],
+    ["doctor", "--json"],
+    ["doctor", "recipe.toml", "--set", "targets.main.lacks=[]"],
     ["compile", "recipe.toml", "--out", "compiled", "--resume", "--set", "budget.lm_calls=500"],
-    ["compile", "recipe.toml", "--out", "mine", "--set", "study.keep=false"],
     ["grid", "recipe.toml", "--out", "new", "--set", "grid.sample=1"],
     ["grid", "recipe.toml", "--out", "compiled", "--set", "grid.product={top_k=[1,2]}", "--json"],
-    ["grid", "--merge", "grid", "--merge", "compiled", "--out", "other"],
     ["headroom", "recipe.toml", "--calls", "40", "--set", "data={dev=6,train=0,test=0}", "--json"],
 )
 
@@ -450,7 +445,7 @@ OVERRIDDEN = (
         "data.fields.id",
         "concurrency",
     ),
-    *("study.storage", "study.keep", "sources.local.corpus", "targets.main.base_url", "metrics.report"),
+    *("study.storage", "sources.local.corpus", "targets.main.base_url", "metrics.report"),
     *("search.ranges.top_k", "prompts.answer", "targets.main.options", "search.objectives"),
 )
 

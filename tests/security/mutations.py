@@ -24,7 +24,7 @@ NASTY_TEXTS = (
         "--out",
     ),
     *("../../../etc/passwd", "/", ".", "..", "~", "/dev/null", "/dev/zero", "hf:./x", "main", "vanilla"),
-    *("redis://", "http://127.0.0.1:99999/v1", "http://[::1", "1e999", "0x10", "null", "NaN"),
+    *("postgresql://", "http://127.0.0.1:99999/v1", "http://[::1", "1e999", "0x10", "null", "NaN"),
 )
 """Texts that programs have stumbled over."""
 

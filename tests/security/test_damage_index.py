@@ -22,8 +22,8 @@ from ragc.corpora.storage import index_cache
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit
-from tests.corpora.sources.test_dense import HashedWords
 from tests.examples import thorough
+from tests.support.embedders import HashedWords
 from tests.support.progress import Notes
 from tests.support.rows import write_rows
 

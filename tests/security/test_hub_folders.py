@@ -12,7 +12,7 @@ import pytest
 from ragc.corpora.files.hub import HubRows
 from ragc.errors import DataError
 from tests.support.rows import write_rows
-from tests.support.servers import noting_server
+from tests.support.server import Visit, serving
 
 SECRET = "the secret of this machine"
 
@@ -34,10 +34,10 @@ def folder(library: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def forbidden_server() -> Iterator[tuple[str, list[str]]]:
+def forbidden_server() -> Iterator[tuple[str, list[Visit]]]:
     """A server that must not be asked, and the paths it was asked for."""
-    with noting_server() as (address, paths):
-        yield f"{address}/secret.jsonl", paths
+    with serving() as server:
+        yield f"{server.base}/secret.jsonl", server.visits
 
 
 def problem(folder: Path, options: str = "") -> str:
@@ -72,7 +72,7 @@ def card(folder: Path, name: str, configs: Any) -> None:
     ],
 )
 def test_a_card_leads_to_no_file_outside(
-    folder: Path, forbidden_server: tuple[str, list[str]], path: str, name: str, options: str
+    folder: Path, forbidden_server: tuple[str, list[Visit]], path: str, name: str, options: str
 ) -> None:
     url, paths = forbidden_server
     path = path.format(secret=folder.parents[1] / "secret.jsonl", url=url)

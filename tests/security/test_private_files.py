@@ -87,7 +87,7 @@ def test_an_index_is_private_and_a_wide_one_is_narrowed_without_another_reading(
 def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) -> None:
     above = tmp_path / "shared"
     above.mkdir(mode=0o755)
-    store = CallStore.at("", above / "store")
+    store = CallStore(above / "store")
     store.close()
     assert readable_by_others(above / "store") == []
     assert mode(above) == 0o755

@@ -81,16 +81,15 @@ def listening() -> Iterator[Listening]:
 
 def plan(folder: Path, manifest: str, victim: str) -> None:
     """A write plan that deletes `victim` and installs a program, with right digests."""
-    for form, name in zip(outputs.FORMATS, (".ragc-first", ".ragc-second"), strict=True):
-        (folder / name / "new" / "hooks").mkdir(parents=True)
-        script = b"#!/bin/sh\n"
-        (folder / name / "new" / "hooks" / "run.sh").write_bytes(script)
-        digest = {"hooks/run.sh": outputs.sha256(script)}
-        old = {victim: outputs.sha256((folder / victim).read_bytes())}
-        new: Any = digest if form == outputs.FORMAT else sorted(digest)
-        content = {"format": form, "write": name, "manifest": manifest, "new": new, "old": old}
-        for state in ("begun.json", "ready.json"):
-            (folder / name / state).write_text(pretty(content))
+    write = folder / ".ragc-planned"
+    (write / "new" / "hooks").mkdir(parents=True)
+    script = b"#!/bin/sh\n"
+    (write / "new" / "hooks" / "run.sh").write_bytes(script)
+    new = {"hooks/run.sh": outputs.sha256(script)}
+    old = {victim: outputs.sha256((folder / victim).read_bytes())}
+    content = {"format": outputs.FORMAT, "write": write.name, "manifest": manifest, "new": new, "old": old}
+    for state in ("begun.json", "ready.json"):
+        (write / state).write_text(pretty(content))
 
 
 def laid_everywhere(folder: Path, marker: Path) -> None:
@@ -127,8 +126,7 @@ RECIPES: dict[str, Make] = {
     "with addresses": lambda at, canary, server: (
         RECIPE
         + f'[sources.kg]\nkind = "api"\noptions.base_url = "{server.url}"\n'
-        + f'[study]\nstore = "redis://127.0.0.1:{server.port}/0"\n'
-        + f'storage = "postgresql://127.0.0.1:{server.port}/x"\n'
+        + f'[study]\nstorage = "postgresql://127.0.0.1:{server.port}/x"\n'
         + target_table(kind="vllm", model="m", base_url=server.url, api_key_env="HOME")
     ),
     "with programs to start": lambda at, canary, server: (
@@ -156,8 +154,6 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     (folder / "recipe.toml").write_text(RECIPES[kind](folder, outside / "canary.jsonl", server))
     (folder / "link").symlink_to(outside)
     (folder / "prompts" / "away.md").symlink_to(outside / "canary.jsonl")
-    workers = {"name": "n", "workers": f"127.0.0.1:{server.port}"}
-    (folder / "study.json").write_text(json.dumps(workers))  # whoever joins these runs their programs
     if kind == "with a program of its own":
         state = json.loads((folder / "program.json").read_text())
         (folder / "program.json").write_text(json.dumps(state | {"method": "evil:Program"}))
@@ -177,15 +173,15 @@ def strange_grid(kind: str, tmp_path: Path) -> Path:
     shutil.move(origin / "grid", folder)
     laid_everywhere(folder, tmp_path / "ran")
     if kind == "with write plans":
-        plan(folder, "card.json", "card.md")
+        plan(folder, "provenance.json", "settings.json")
     else:
         outside = tmp_path / "outside"
         outside.mkdir()
-        shutil.move(folder / "cells.parquet", outside / "canary.parquet")
-        (folder / "cells.parquet").symlink_to(outside / "canary.parquet")
-        card = json.loads((folder / "card.json").read_text())
-        card["files"]["../outside/canary.parquet"] = "0" * 64
-        (folder / "card.json").write_text(pretty(card))
+        shutil.move(folder / "001.jsonl", outside / "canary.jsonl")
+        (folder / "001.jsonl").symlink_to(outside / "canary.jsonl")
+        facts = json.loads((folder / "provenance.json").read_text())
+        facts["files"]["../outside/canary.jsonl"] = "0" * 64
+        (folder / "provenance.json").write_text(pretty(facts))
     return folder
 
 
@@ -234,8 +230,6 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "index": [["index", d]],
         "grid": [
             ["grid", d], ["grid", mine, "--out", d], ["grid", mine, "--out", d, "--dry-run"],
-            ["grid", "--merge", d, d, "--out", f"{out}/merged"],
-            ["grid", "--merge", d, "--out", f"{out}/merged"],
         ],
         "data": [
             ["data", "demonstrations", d, "--out", f"{out}/demos.jsonl"],
@@ -247,14 +241,13 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         ],
         "train": [["train", d], ["train", f"{d}/recipe.toml", "--out", f"{out}/trained"]],
         "study": [
-            ["study", "status", d], ["study", "status", d, "--trials", "3"],
+            ["study", "status", d],
             ["study", "status", "x", "--json"], ["study", "status", f"{d}/recipe.toml"],
-            ["study", "worker", d], ["study", "worker", d, "--trials", "1"],
         ],
         "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
         "list": [["list", "programs"], ["list", "knobs", d]],
         "schema": [["schema"]],
-        "doctor": [["doctor", d], ["doctor", "--quick"]],
+        "doctor": [["doctor", d]],
     }  # fmt: skip
 
 
@@ -338,8 +331,7 @@ def assert_nothing_happens(
     assert not (tmp_path / "ran").exists()
     assert server.connections == []
     assert seen.events == []
-    for refused in (["ask", str(stranger), "Which?"], ["study", "worker", str(stranger)]):
-        assert seen.statuses[jobs.index(refused)] == 2, seen.err[-3000:]
+    assert seen.statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, seen.err[-3000:]
 
 
 @pytest.mark.parametrize("kind", cases(RECIPES, 1))

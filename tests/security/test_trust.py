@@ -88,7 +88,6 @@ TARGETS: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "vllm", "model": "m", "serve": True, "flags": {"trust-remote-code": True}},
         "targets.main.options.flags",
     ),
-    "vLLM in this process": ({"kind": "vllm", "model": "m", "offline": True}, "targets.main.options.offline"),
     "a variable for its own server": (
         {"kind": "vllm", "model": "echo", "base_url": "{url}", "api_key_env": VARIABLE},
         "targets.main.options.api_key_env",
@@ -233,9 +232,7 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t + '[sources.kg]\nkind = "api"\noptions.base_url = "http://127.0.0.1:9"\n',
         "sources.kg.options.base_url",
     ),
-    "a call store": (lambda t: t + '[study]\nstore = "redis://127.0.0.1:1/0"\n', "study.store"),
     "a storage": (lambda t: t + '[study]\nstorage = "postgresql://127.0.0.1/x"\n', "study.storage"),
-    "workers": (lambda t: t + '[study]\nworkers = "ray"\n', "study.workers"),
 }
 
 
@@ -403,7 +400,7 @@ def test_a_model_is_served_only_if_the_user_names_it(
 
 def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Recorded) -> None:
     table = f"main = {{kind='vllm', model='echo', base_url='{server.url}'}}"
-    study = '[study]\nstore = "redis://127.0.0.1:9/0"\nworkers = "127.0.0.1:9"\n'
+    study = '[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
     directory = foreign_directory(tmp_path, RECIPE + study)
     assert ragc.ask(directory, QUESTION, sets=(f"targets.{table}", "study={}")).prediction == "red"
 

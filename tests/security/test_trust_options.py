@@ -53,7 +53,7 @@ REVIEWED_TARGET_OPTIONS = {
     "embedded": {"price", "chat_template_kwargs"},
     "vllm": {
         *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
-        *("serve", "offline", "python", "flags"),
+        *("serve", "python", "flags"),
     },
     "hosted": {"price", "chat_template_kwargs", "api_key_env", "identity", "body"},
 }
@@ -67,7 +67,7 @@ def test_every_field_of_a_recipe_is_classified() -> None:
     assert names(Recipe) == trust.RECIPE_PLAIN | trust.RECIPE_REVIEWED
     assert names(Data) == trust.DATA_PLAIN | trust.DATA_REVIEWED
     assert names(GraderSettings) == trust.ASSESSING_PLAIN | {"entailment"}
-    assert names(StudySpec) == {*trust.STUDY_ADDRESSES, "workers", "keep"}
+    assert names(StudySpec) == {"storage"}
     assert names(TargetSpec) == {"kind", "model", "base_url", "options"}
     assert names(SourceSpec) == {"kind", "corpus", "options", "fields"}
 

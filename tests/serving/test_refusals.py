@@ -173,21 +173,6 @@ def test_unknown_addresses(server: Running) -> None:
         assert refusal(httpx.get(server.address + path), 404)["code"] == "not_found"
 
 
-def test_headers_without_end(server: Running) -> None:
-    host, port = server.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
-        reply = b""
-        try:
-            for number in range(2_000):
-                connection.sendall(b"X-%d: " % number + b"a" * 1_000 + b"\r\n")
-            reply = connection.recv(100)
-        except ConnectionError:
-            reply = b"HTTP/1.1 400"
-    assert reply.startswith(b"HTTP/1.1 400")
-    assert httpx.get(f"{server.address}/healthz").status_code == 200
-
-
 def test_keys(colours: Path, home: Path) -> None:
     target = ScriptedTarget(red)
     settings = Settings(port=0, key_digests=key_digests([KEY, OTHER]))
@@ -246,7 +231,7 @@ def test_a_host_beyond_loopback_needs_keys(monkeypatch: pytest.MonkeyPatch) -> N
         ({"in_flight": 0}, "in_flight must be above 0, found 0"),
         ({"time_out": float("nan")}, "time_out must be above 0"),
         ({"workers": 0}, "workers must be above 0"),
-        ({"usd_per_day": float("inf")}, "usd_per_day must be above 0"),
+        ({"time_out": float("inf")}, "time_out must be above 0"),
         ({"in_flight_per_key": -1}, "in_flight_per_key must be above 0"),
         ({"flight": 1}, "No setting of a server is named 'flight'"),
     ],

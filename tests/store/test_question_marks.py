@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.files.splits import normalise
-from ragc.store.question_marks import DIGITS, lookup_keys, marks_to_search, marks_to_store
+from ragc.store.question_marks import DIGITS, mark
 
 PLAIN = "What colour is thing number3?"
 
@@ -35,10 +35,6 @@ SAME = [
     "\ufeff\u202eWhat colour is thing number3\u202c?",
     "What colour\ufe0f is thing\u2060 number3?",
     "Ｗｈａｔ colour is thing number３?",
-]
-
-LATER = [
-    "Q.1 What colour is thing number3?",
     "Q.1. What colour is thing number3?",
     "Q-3: What colour is thing number3?",
     "Question-3) What colour is thing number3?",
@@ -48,16 +44,12 @@ LATER = [
     "ex 3) What colour is thing number3?",
     "Question 3 of 10: What colour is thing number3?",
     "Question 3/10. What colour is thing number3?",
-    "Aufgabe 3: What colour is thing number3?",
-    "Übung 1.2: What colour is thing number3?",
     "### Question 3\nWhat colour is thing number3?",
     "**Question 3**\r\n\r\nWhat colour is thing number3?",
     "## Question\nWhat colour is thing number3?",
     "Example 3\u2028What colour is thing number3?",
     "### Question 3: What colour is thing number3?",
     "# What colour is thing number3?",
-    "III. What colour is thing number3?",
-    "iv. What colour is thing number3?",
     "3. Example 4: What colour is thing number3?",
     "What colour is thing number3?\nAnswer:",
     "What colour is thing number3?\n\n### Answer\n",
@@ -65,7 +57,6 @@ LATER = [
     "Q: What colour is thing number3? A:",
     "Question: What colour is thing number3?\nFinal answer:",
 ]
-"""Labels that were not known when the first marks were written."""
 
 OTHER = [
     ("Example 4 of X is what?", "Example 5 of X is what?"),
@@ -110,10 +101,10 @@ OTHER = [
 
 
 def same(recorded: str, sought: str) -> bool:
-    return bool(set(marks_to_store(recorded)) & set(marks_to_search(sought)))
+    return mark(recorded) == mark(sought)
 
 
-@pytest.mark.parametrize("edited", [*SAME, *LATER])
+@pytest.mark.parametrize("edited", SAME)
 def test_spelling_and_labels_make_no_other_question(edited: str) -> None:
     assert same(PLAIN, edited)
     assert same(edited, PLAIN)
@@ -125,46 +116,10 @@ def test_other_numbers_signs_and_words_are_other_questions(one: str, other: str)
     assert not same(other, one)
 
 
-@pytest.mark.parametrize(
-    ("labelled", "plain"),
-    [
-        ("2. Bundesliga: who won?", "Bundesliga: who won?"),
-        ("#1 song of 1999?", "song of 1999"),
-        ("3. 这是什么？", "这是什么"),
-        ("What is 1,000 + 5?", "what is 1000 + 5"),
-        ("17 - 5 = what?", "17-5=what?"),
-        ("7. What is X?", "3. What is X?"),
-    ],
-)
-def test_a_number_that_may_be_a_label_hides_no_question(labelled: str, plain: str) -> None:
-    assert same(labelled, plain)
-    assert same(plain, labelled)
-
-
-@pytest.mark.parametrize(
-    ("text", "then"),
-    [
-        ("Example 4: What colour is it?", "9b4b6b381de6b2c9"),
-        ("What colour is it?\nAnswer:", "dcaa2a805d0cb9ae"),
-        ("III. What colour is it?", "43a03f3f0243de3f"),
-        ("Q.1 What colour is it?", "eaf5a57d334c61ea"),
-        ("### Question 3\nWhat colour is it?", "20d69e875b8bdacb"),
-        ("What colour is it?", "ecf732a2de1581f7"),
-        ("2. Bundesliga: who won?", "9e742dcb03048849"),
-    ],
-)
-def test_a_question_is_found_by_the_mark_that_an_earlier_version_gave_it(text: str, then: str) -> None:
-    assert then in marks_to_search(text)
-    assert then in lookup_keys(text)
-    assert marks_to_store(text)[0] == lookup_keys(text)[0]
-
-
 @given(st.text())
-def test_any_text_has_marks_and_is_itself(text: str) -> None:
-    marks = marks_to_store(text)
+def test_any_text_has_a_mark_and_is_itself(text: str) -> None:
     assert same(text, text)
-    assert 1 <= len(marks) <= 2
-    assert all(len(mark) == DIGITS for mark in marks)
+    assert len(mark(text)) == DIGITS
 
 
 @given(st.text(alphabet="abc XYZ.,;?!'\"", min_size=1))

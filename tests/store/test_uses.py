@@ -64,8 +64,7 @@ def test_evaluations_and_tests_are_no_search() -> None:
 def test_questions_are_found_by_position() -> None:
     index = QuestionIndex(["Q: What is thing 2?", "what is thing 9", "3. what is thing 3"])
     assert index.positions_of(use("dev", 1, 2, 3).questions) == {0, 2}
-    assert index.positions_of(use("dev", 1, 2, 3).questions.unmarked) == frozenset()
-    assert index.positions_of(QuestionSet.of(texts(9, 3, 2)).unmarked) == {0, 1, 2}
+    assert index.positions_of(QuestionSet.of(texts(9, 3, 2))) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("damage", [b'"n": 2', b'"role": "dev"', b'"marks": "'])

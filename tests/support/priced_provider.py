@@ -13,7 +13,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,10 +42,16 @@ FAULTS = ("refused", "lost", "broken", "failed", "unreadable", "empty")
 
 @dataclass
 class Account:
-    """What one study is owed for: requests that were computed, their tokens and dollars, and faults."""
+    """What one study is owed for: requests that were computed, their tokens and dollars, and faults.
+
+    `arrival` is called with the number of each request before it is answered. Every reply begins with
+    `reasoning`. A request that is turned away is told the key that came with it.
+    """
 
     price: Price
     faults: float
+    reasoning: str = ""
+    arrival: Callable[[int], None] = lambda number: None
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -116,17 +122,19 @@ class PricedProvider:
         except ConnectionError:  # its sender was killed while sending
             return web.Response(status=400)
         account.arrived += 1
+        account.arrival(account.arrived)
         key = hashlib.sha256(content).hexdigest()
         account.tries[key] += 1
         what = fault(key, account.tries[key], account.faults)
         account.answers[what or "answered"] += 1
         if what == "refused":
-            error = {"error": {"message": "too many requests", "type": "rate_limit"}}
+            sender = request.headers.get("authorization", "")
+            error = {"error": {"message": f"too many requests of {sender}", "type": "rate_limit"}}
             return web.json_response(error, status=429, headers={"retry-after": "0"})
         if what == "broken":
             return _break_off(request)
         body = orjson.loads(content)
-        text = "?" if what == "empty" else reply(body)
+        text = account.reasoning + ("?" if what == "empty" else reply(body))
         usage = count(body, text, key)
         account.charge(usage)  # from here on it is owed, whatever becomes of the caller
         await asyncio.sleep(LATENCY_S)

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.errors import CapabilityMissing, RecipeError, TargetError, TargetUnavailable, UsageError
+from ragc.errors import CapabilityMissing, RecipeError, TargetUnavailable, UsageError
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
@@ -68,16 +68,6 @@ def test_the_next_answers_is_stored_under_its_own_name_and_counted(caplog: pytes
     assert ask(runtime)[0] == '{"answer": "main"}'
 
 
-def test_a_request_that_is_wrong_goes_to_nobody_else() -> None:
-    second = Faulty("second")
-    runtime = Runtime(
-        {"main": Faulty("main", TargetError("bad top_p"), fallbacks=("second",)), "second": second}
-    )
-    with pytest.raises(TargetError, match="bad top_p"):
-        ask(runtime)
-    assert second.requests == []
-
-
 def test_when_none_is_available_each_says_why() -> None:
     targets = {
         "main": Faulty("main", DOWN, fallbacks=("b",)),
@@ -85,14 +75,6 @@ def test_when_none_is_available_each_says_why() -> None:
     }
     with pytest.raises(TargetUnavailable, match=r"main and its fallbacks.*answered 503.*b is off\."):
         ask(Runtime(targets))
-
-
-def test_an_open_breaker_goes_to_the_fallback_without_a_try() -> None:
-    main = Faulty("main", DOWN, fallbacks=("second",), break_after=2)
-    runtime = Runtime({"main": main, "second": Faulty("second")})
-    for number in range(5):
-        assert ask(runtime, ChatRequest((Message("user", f"Item {number}?"),)))[0] == '{"answer": "second"}'
-    assert len(main.requests) == 2
 
 
 def test_a_typed_call_that_a_fallback_answered_is_not_replayed_as_the_first_ones() -> None:

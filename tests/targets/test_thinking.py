@@ -9,31 +9,26 @@ from typing import Any
 
 import pytest
 
-from ragc.cli.main import main
 from ragc.core import event_loop
-from ragc.doctor.targets import examine_targets
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
-from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.charges import Charge
 from ragc.targets.embedded.target import EmbeddedTarget
-from ragc.targets.gateway import Gateway, request_key
+from ragc.targets.gateway import Gateway
 from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
-from ragc.targets.probe import GENEROUS, probe, thought_tokens
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from ragc.task.base import recorded_rooms
-from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, serving
-from tests.targets.test_probe import recipe_of
+from tests.support.server import Answer, Asked, build_answer, serving
+from tests.support.targets import KINDS, Waits, finished, target_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -143,27 +138,6 @@ def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPat
     assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_effort_and_variables_are_sent_as_options_and_count_as_fields_of_the_body(kind: str) -> None:
-    fields = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}}
-    with serving(thinker(0)) as server:
-        checked, typed = (target_of(kind, server.url, Waits(), **more) for more in (fields, {"body": fields}))
-        assert checked.identity == typed.identity
-        if kind == "vllm":
-            finished(checked, checked.complete(grade()))
-            assert fields.items() <= server.bodies[0].items()
-        with pytest.raises(UsageError, match="has reasoning_effort as an option and in body; leave one of"):
-            TARGETS.get(kind).options.of({"reasoning_effort": "low", "body": fields})
-
-
-def test_ordinary_targets_keep_their_keys() -> None:
-    gateway_key = request_key(vllm(), grade())
-    assert vllm(thinking_tokens=0).identity == vllm().identity == "Qwen3-8B@http://127.0.0.1:9/v1"
-    assert request_key(vllm(thinking_tokens=0), grade()) == gateway_key
-    assert request_key(vllm(thinking_tokens=1000), grade()) != gateway_key
-    assert hosted("openai/gpt-4o-mini").identity == "openai/gpt-4o-mini"
-
-
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
@@ -174,11 +148,6 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
         f'Option thinking_tokens of {article} {kind} target must be a whole number of at least 0, or "auto"'
     )
     assert str(checked.value).startswith(words)
-
-
-def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"hgh.*high"):
-        VllmOptions.of({"reasoning_effort": "hgh"})
 
 
 @pytest.mark.parametrize(
@@ -270,94 +239,6 @@ def test_room_that_takes_the_whole_context_is_refused() -> None:
             UsageError, match=r"thinking_tokens = 40000 leaves nothing .* holds 32768 tokens; lower it"
         ):
             finished(target, Runtime({"main": target}).open())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_probe_measures_thoughts_and_gives_its_other_questions_room(kind: str) -> None:
-    with serving(thinker(300)) as server:
-        target: Any = target_of(kind, server.url, Waits())
-        assert finished(target, probe(target)).thinking == 300
-    assert min(map(sent_limit, server.bodies)) >= GENEROUS
-
-
-@pytest.mark.parametrize(
-    ("message", "tokens"),
-    [
-        ({"content": "51"}, 0),
-        ({"content": "51", "reasoning_content": "a" * 98}, 98),
-        ({"content": "51", "reasoning": "a" * 98}, 98),
-        ({"content": f"<think>{'a' * 91}</think>51"}, 98),
-        ({"content": f"{'a' * 92}</think>"}, 100),
-        ({"content": f"<think>{'a' * 93}"}, 100),
-        ({"content": None}, 0),
-        ("no message", 0),
-    ],
-)
-def test_thoughts_that_nobody_counted_are_their_share_of_the_text(message: Any, tokens: int) -> None:
-    body = {"choices": [{"message": message}], "usage": {"completion_tokens": 100}}
-    assert thought_tokens(body) == tokens
-
-
-def test_a_server_that_refuses_generous_limits_is_probed_all_the_same() -> None:
-    def strict(request: Asked) -> Answer:
-        return (
-            failing(400, "max_tokens is too large")
-            if request.body["max_tokens"] > 100
-            else build_answer("yes")
-        )
-
-    with serving(strict) as server:
-        target: Any = target_of("vllm", server.url, Waits())
-        assert finished(target, probe(target)).thinking is None
-
-
-def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    with serving(thinker(300)) as server:
-
-        def target_now() -> Any:
-            options = {"thinking_tokens": "auto"}
-            return build(TargetSpec(kind="vllm", model=MODEL, base_url=server.url, options=options))
-
-        assert room_of(target_now()) == DEFAULT_THINKING_TOKENS
-        text = recipe_of(server.url, MODEL)
-        (without,) = examine_targets(parse(text))
-        request = len(server.prompts)
-        assert room_of(target_now()) == 1536  # four times as much, in steps of 512
-        (home / "recipe.toml").write_text(recipe_of(server.url, MODEL, thinking_tokens="auto"))
-        main(["doctor", str(home / "recipe.toml"), "--json"])
-        checked = json.loads(capsys.readouterr().out)[-1]
-        assert len(server.prompts) == request
-    assert "thought for up to 300 tokens; no room for thoughts: add thinking_tokens" in without.found
-    assert (checked["thinking"], checked["thinking_tokens"]) == (300, 1536)
-    assert "room for 1,536 tokens of thoughts in every call" in checked["found"]
-
-
-def test_the_doctor_measures_thoughts_within_a_small_context(home: Path) -> None:
-    think = thinker(300)
-
-    def small(request: Asked) -> Answer:
-        return (
-            failing(400, "max_tokens is too large") if request.body["max_tokens"] > 2000 else think(request)
-        )
-
-    with serving(small) as server:
-        server.context = 2048
-        (check,) = examine_targets(parse(recipe_of(server.url, MODEL)))
-    assert check.thinking == 300
-
-
-def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) -> None:
-    with serving(thinker(300)) as server:
-        recipe = parse(recipe_of(server.url, MODEL))
-        examine_targets(recipe)
-        (file,) = (home / "home" / "probes").iterdir()
-        body = json.loads(file.read_text())
-        del body["thinking"]
-        file.write_text(json.dumps(body))
-        request = len(server.prompts)
-        (again,) = examine_targets(recipe)
-        assert len(server.prompts) == request + 2
-    assert again.thinking == 300
 
 
 @pytest.mark.parametrize(

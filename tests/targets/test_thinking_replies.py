@@ -20,34 +20,30 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
 from ragc.targets.dspy_lm import DspyTarget
 from ragc.testing import ScriptedTarget
-from tests.targets.fault_clients import finished, target_of
-from tests.targets.fault_server import MODEL, Answer, Asked, serving
-from tests.targets.thinking_server import SECRET, WAYS, Thinker, thoughts_of
+from tests.support.server import (
+    MODEL,
+    SECRET,
+    WAYS,
+    Answer,
+    Thinker,
+    completion,
+    in_order,
+    serving,
+    thoughts_of,
+)
+from tests.support.targets import KINDS, Waits, finished, target_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'
-KINDS = ("vllm", "hosted")
 kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-async def no_wait(seconds: float) -> None:
-    return None
-
-
-def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> Answer:
-    """A completion with `message`; `usage` overrides its counts."""
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-    counts = {"prompt_tokens": 20, "completion_tokens": 30, "total_tokens": 50, **usage}
-    head = {"id": "x", "object": "chat.completion", "created": 1, "model": MODEL}
-    return Answer(json.dumps({**head, "choices": [choice], "usage": counts}).encode())
 
 
 def reply_of(kind: str, answer: Answer, request: ChatRequest = ASK, **options: Any) -> Reply:
     """The reply of a target of `kind` to a server that answers so."""
-    with serving(lambda request: answer) as server:
-        target = target_of(kind, server.url, no_wait, context_tokens=32768, **options)
+    with serving(in_order(answer)) as server:
+        target = target_of(kind, server.url, Waits(), context_tokens=32768, **options)
         return finished(target, target.complete(request))
 
 
@@ -56,19 +52,11 @@ def call(function: str, arguments: str) -> dict[str, Any]:
 
 
 @kinds
-@pytest.mark.parametrize("way", WAYS)
-def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any) -> None:
-    thinker = Thinker(lambda request: JSON, way, tokens=50)
-    reply = reply_of(kind, thinker(Asked(0, "", {})))
-    assert (reply.text, reply.finish) == (JSON, "stop")
-    assert reply.thoughts == thoughts_of(50)
-    assert 0 < reply.usage.thinking <= reply.usage.completion == 52
-
-
-@kinds
 def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
     details = {"reasoning_tokens": 25}
-    reply = reply_of(kind, completion({"content": JSON}, completion_tokens_details=details))
+    reply = reply_of(
+        kind, completion({"content": JSON}, completion_tokens=30, completion_tokens_details=details)
+    )
     assert (reply.usage.thinking, reply.thoughts) == (25, "")
 
 
@@ -108,21 +96,6 @@ def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thought
 )
 def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -> None:
     assert reply_of(kind, completion({"content": content})).text == text
-
-
-def test_log_probabilities_of_thoughts_are_left_out() -> None:
-    request = ChatRequest(ASK.messages, logprobs=True)
-    for way in WAYS:
-        thinker = Thinker(lambda request: JSON, way, tokens=30)
-        reply = reply_of("vllm", thinker(Asked(0, "", {"logprobs": True})), request)
-        assert "".join(token.token for token in reply.logprobs) == JSON
-        assert {token.logprob for token in reply.logprobs} == {-0.01}
-
-
-def test_ten_megabytes_of_thoughts_are_read() -> None:
-    thoughts = completion({"content": None, "reasoning_content": "why " * 2_500_000})
-    reply = reply_of("vllm", thoughts, max_reply_bytes=2**25)
-    assert (reply.text, len(reply.thoughts) < 21_000) == ("", True)
 
 
 @kinds
@@ -276,7 +249,7 @@ def test_a_call_with_more_room_is_replayed_as_it_was(second: Any) -> None:
 def test_a_server_that_thinks_within_its_limits_is_read_after_one_more_call() -> None:
     script = Thinker(lambda request: JSON, "reasoning_content", tokens=400, limit=True)
     with serving(script) as server:
-        target = target_of("vllm", server.url, no_wait, context_tokens=32768)
+        target = target_of("vllm", server.url, Waits(), context_tokens=32768)
         method = next(entry for entry in METHODS if entry.id == "no_retrieval")
         program = method.build(Runtime({"main": target}, {}, store=CallStore(None)))
         prediction = program(question="Capital of Peru?")

@@ -113,7 +113,7 @@ FAILURES: dict[str, tuple[Callable[[], Exception], str]] = {
     "broke off": (lambda: RetryableError("broke the connection off"), "reserve"),
     "500": (lambda: RetryableError("answered 500"), "reserve"),
     "429": (lambda: RetryableError("answered 429", refused=True), "nothing"),
-    "not there": (lambda: RetryableError("does not answer", away=True), "nothing"),
+    "not there": (lambda: RetryableError("does not answer", refused=True), "nothing"),
     "says what it cost": (lambda: RetryableError("unreadable", usage=(30, 4)), "usage"),
     "400": (lambda: TargetError("answered 400", refused=True), "nothing"),
     "no logprobs": (lambda: TargetError("sent no logprobs"), "reserve"),
@@ -232,7 +232,7 @@ def test_a_target_that_is_not_there_costs_nothing() -> None:
 
 def test_a_request_that_the_breaker_holds_back_costs_nothing() -> None:
     class Down(Priced):
-        options = VllmOptions.of({"break_after": 1, "tries": 1, "price": {"input": 2.0, "output": 10.0}})
+        options = VllmOptions.of({"tries": 1, "price": {"input": 2.0, "output": 10.0}})
         endpoint = "http://127.0.0.1:9/v1"
 
         async def complete(self, request: ChatRequest) -> Reply:

@@ -31,14 +31,12 @@ from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.looks import best_looks
 from ragc.optimizers.search.racing import win_probability
 from ragc.optimizers.search.selection import FittedScores
-from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
-from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, dying, needs_demos
+from tests.optimizers.colours import RECIPE, needs_demos
 from tests.support.colours import COLOURS
 from tests.support.recipes import write_files
 from tests.support.rows import read_rows, write_rows
@@ -80,9 +78,9 @@ def recipe_of(folder: Path, *sets: str) -> Recipe:
     return recipes.load(folder / "recipe.toml", sets)
 
 
-def task_of(folder: Path, *sets: str, grouped: bool = True) -> Task:
+def task_of(folder: Path, *sets: str) -> Task:
     target = {"main": ScriptedTarget(needs_demos)}
-    return prepare(recipe_of(folder, *sets), store=CallStore(None), targets=target, grouped=grouped)
+    return prepare(recipe_of(folder, *sets), store=CallStore(None), targets=target)
 
 
 def ids(task: Task) -> dict[str, list[str]]:
@@ -115,7 +113,7 @@ def test_splits_keep_questions_of_one_document_together(folder: Path) -> None:
 
 def test_groups_can_be_turned_off_and_named(folder: Path) -> None:
     off = task_of(folder, 'data.fields.group=""')
-    assert ids(off) == ids(task_of(folder, grouped=False)) != ids(task_of(folder))
+    assert ids(off) != ids(task_of(folder))
     assert "groups" not in off.facts
     by_page = task_of(folder, "data.fields.group=page", "data.dev=35", "data.test=40", "data.train=35")
     assert {question.group for question in by_page.dev} <= {f"page {n}" for n in range(4)}
@@ -142,7 +140,7 @@ def test_named_splits_stay_and_have_groups_only_by_a_column(folder: Path) -> Non
     all_of_test = "data.test=50"
     plain = task_of(folder, all_of_test)
     assert "groups" not in plain.facts
-    assert ids(plain) == ids(task_of(folder, all_of_test, grouped=False))
+    assert sorted(ids(plain)["test"]) == sorted(row["id"] for row in rows[100:])
     named = task_of(folder, all_of_test, "data.fields.group=gold_ids")
     assert named.facts["groups"]["by"] == "gold_ids"
     assert set(Counter(question.group for question in named.dev).values()) == {5}
@@ -185,36 +183,6 @@ def test_too_few_groups_cannot_tell(folder: Path) -> None:
     result = compiled(folder, "data.test=25")
     assert result.verdict == "cannot tell"
     assert "25 questions in 5 groups cannot show a difference" in result.note
-
-
-def test_a_study_from_before_goes_on_with_its_splits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = ids(task_of(folder, grouped=False))
-    monkeypatch.setattr("ragc.optimizers.compile.passes.draws_groups", lambda directory: False)
-    with pytest.raises(Killed):
-        compiled(folder, target=dying(needs_demos, 70))
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    directory = study_directory(folder / "out")
-    write_address(directory, splits="")
-    result = compiled(folder, resume=True)
-    dev = [json.loads(line)["id"] for line in (directory / "dev.jsonl").read_text().splitlines()]
-    assert sorted(dev) == sorted(old["dev"])
-    assert "groups" not in result.program.provenance
-    opened = open_program(
-        folder / "out", store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
-    )
-    assert ids(opened.task)["test"] == old["test"]
-    opened.close()
-    compiled(folder)
-    assert read_address(directory)["splits"] == "groups"
-
-
-def test_a_killed_study_with_groups_ends_as_an_unbroken_one(folder: Path) -> None:
-    with pytest.raises(Killed):
-        compiled(folder, target=dying(needs_demos, 90))
-    resumed = compiled(folder, resume=True)
-    provenance = dict(resumed.program.provenance)
-    assert provenance == dict(compiled(folder).program.provenance)
 
 
 def test_headroom_takes_groups_whole(folder: Path) -> None:

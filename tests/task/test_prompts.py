@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ragc
-from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.errors import UsageError
-from ragc.optimizers import compile as compiling
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Run, colour_of, needs_demos
 
-HAND = [
-    {
-        "role": "system",
-        "content": "Name the colour of the thing, in one word. Reply as JSON with the answer.",
-    },
-    {"role": "user", "content": "Question: {{ question }}\n{% for p in passages %}{{ p }}\n{% endfor %}"},
-]
-
 
 def hand_written(folder: Path) -> None:
-    (folder / "mine.json").write_text(json.dumps(HAND), "utf-8")
-    (folder / "recipe.toml").write_text(RECIPE + '[prompts]\nanswer = "mine.json"\n', "utf-8")
+    (folder / "mine.txt").write_text("Name the colour of the thing, in one word.", "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE + '[prompts]\nanswer = "mine.txt"\n', "utf-8")
 
 
 def follows(request: ChatRequest) -> dict[str, Any]:
@@ -89,44 +80,31 @@ def test_what_was_compiled_is_exported_checked_and_listed(
     assert main(["export", out, "--to", "jinja2"]) == 2
 
 
-def edited_export(folder: Path, run: Run, old: str, new: str) -> None:
-    """A recipe whose prompt is an export of a compile, with `new` in the place of `old`."""
+def edited_export(folder: Path, run: Run, change: Callable[[dict[str, Any]], object]) -> None:
+    """A recipe whose prompt is an export of a compile, after `change` of its document."""
     run(target=ScriptedTarget(needs_demos))
-    ragc.export(folder / "out", "openai-json", folder / "mine.openai.json")
     path = folder / "mine.openai.json"
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), "utf-8")
-    recipe = RECIPE + '[prompts]\nanswer = "mine.openai.json"\n'
-    (folder / "edited.toml").write_text(recipe, "utf-8")
+    ragc.export(folder / "out", "openai-json", path)
+    document = json.loads(path.read_text("utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), "utf-8")
+    (folder / "edited.toml").write_text(RECIPE + '[prompts]\nanswer = "mine.openai.json"\n', "utf-8")
 
 
-def test_a_prompt_that_would_lose_an_edit_is_refused_and_may_be_let_go(
+def test_a_prompt_whose_messages_were_edited_is_refused(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edited_export(folder, run, "Reply with a JSON object:", "Reply in one line of JSON:")
+    edited_export(folder, run, lambda document: document["request"]["messages"][0].update(content="Say."))
     recipe = str(folder / "edited.toml")
     assert main(["compile", recipe, "--dry-run"]) == 2
-    error = capsys.readouterr().err
-    assert "-Reply in one line of JSON:\n" in error
-    assert "+Reply with a JSON object:\n" in error
-    assert "--allow-loss" in error
-    assert "allow_loss=True" in error
-    assert main(["compile", recipe, "--dry-run", "--allow-loss"]) == 0
-    assert "-Reply in one line of JSON:\n" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="Reply in one line of JSON"):
+    assert "edit the instructions, fields and demonstrations in 'source'" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="edited beside its 'source'"):
         ragc.compile(recipe, dry_run=True)
-    with pytest.warns(UserWarning, match="Reply in one line of JSON"):
-        ragc.compile(recipe, allow_loss=True, dry_run=True)
-    resolved = recipes.load(recipe, ("search.demos=0", "search.trials=1"), allow_loss=True)
-    with pytest.warns(UserWarning, match="Reply in one line of JSON"):
-        compiling.compile(resolved, folder / "silent", targets={"main": ScriptedTarget(needs_demos)})
 
 
-def test_an_edit_of_a_prompt_is_what_a_compile_sends(run: Run, folder: Path) -> None:
-    edited_export(folder, run, '- \\"answer\\": ', '- \\"answer\\": in small letters, ')
+def test_an_edited_source_is_what_a_compile_sends(run: Run, folder: Path) -> None:
+    edited_export(folder, run, lambda document: document["source"]["fields"].update(answer="in capitals"))
     target = ScriptedTarget(needs_demos)
     run(sets=("search.demos=0", "search.trials=2", 'prompts.answer="mine.openai.json"'), target=target)
-    assert all('"answer": in small letters, ' in r.messages[0].content for r in target.requests)
-    saved = load(folder / "out").state.predictors["answer"].descriptions["answer"]
-    assert saved.startswith("in small letters, ")
+    assert all('"answer": in capitals' in r.messages[0].content for r in target.requests)
+    assert load(folder / "out").state.predictors["answer"].descriptions["answer"] == "in capitals"

@@ -21,7 +21,7 @@ from ragc.task.requirements import lacking
 from tests import processes
 from tests.paths import ROOT
 from tests.support.recipes import recipe_toml, write_files
-from tests.support.servers import noting_server
+from tests.support.server import Visit, serving
 
 RECIPE = recipe_toml(data={"dev": 1}, metrics=["f1"])
 
@@ -44,10 +44,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def forbidden_index() -> Iterator[tuple[str, list[str]]]:
+def forbidden_index() -> Iterator[tuple[str, list[Visit]]]:
     """An index that must not be asked: its address, and what it was asked for."""
-    with noting_server() as (address, paths):
-        yield f"{address}/simple", paths
+    with serving() as server:
+        yield f"{server.base}/simple", server.visits
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -69,7 +69,7 @@ def problems(folder: Path, *sets: str, **parts: bool) -> tuple[str, ...]:
     ],
 )
 def test_without_the_extra_it_is_said_before_any_download(
-    folder: Path, forbidden_index: tuple[str, list[str]], command: list[str]
+    folder: Path, forbidden_index: tuple[str, list[Visit]], command: list[str]
 ) -> None:
     home, (index, paths) = folder / "home", forbidden_index
     environment = os.environ | {
@@ -89,7 +89,7 @@ def test_without_the_extra_it_is_said_before_any_download(
 
 
 def test_the_target_itself_looks_before_it_downloads(
-    tmp_path: Path, forbidden_index: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, forbidden_index: tuple[str, list[Visit]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index, paths = forbidden_index
     monkeypatch.setenv("RAGC_HOME", str(tmp_path))
@@ -103,7 +103,7 @@ def test_the_target_itself_looks_before_it_downloads(
 def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = [module for modules in extras.EXTRAS.values() for module in modules]
     hide(monkeypatch, *every)
-    for name in ("OPENAI_API_KEY", "NO_SUCH_KEY", "RAGC_STORE", "RAGC_STORAGE"):
+    for name in ("OPENAI_API_KEY", "NO_SUCH_KEY", "RAGC_STORAGE"):
         monkeypatch.delenv(name, raising=False)
     sets = (
         'sources.a = {kind = "dense"}',
@@ -115,11 +115,11 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         'targets.two = {kind = "hosted", model = "openai/gpt-4o-mini"}',
         'targets.three = {kind = "vllm", model = "m", base_url = "http://h/v1"}',
         'targets.three.options = {api_key_env = "NO_SUCH_KEY"}',
-        'targets.four = {kind = "vllm", model = "m", options = {offline = true}}',
+        'targets.four = {kind = "vllm", model = "m", options = {serve = true}}',
         'metrics.report = ["f1", "rouge1", "rougeLsum", "rqrag_f1", "judge_acc", "alce_claim_recall"]',
         'metrics.entailment = "nli:nowhere"',
         'data.dev = "hf:org/name"',
-        'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}',
+        'study = {storage = "postgresql+psycopg://h/d"}',
     )
     messages = problems(folder, *sets)
     expected = [
@@ -138,9 +138,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("'rqrag_f1'", "ftfy", "[metrics]"),
         ("judge_acc", "[targets.judge]"),
         ("entailment", "torch", "[nli]"),
-        ("workers", "ray", "[cluster]"),
-        ("Redis", "redis", "[redis]"),
-        ("PostgreSQL", "psycopg", "[postgres]"),
+        ("PostgreSQL", "psycopg", "pip install 'psycopg[binary]'"),
     ]
     assert len(messages) == len(expected), messages
     for text, words in zip(messages, expected, strict=True):
@@ -150,10 +148,10 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hide(monkeypatch, "xllamacpp", "rouge_score", "ray", "redis", "psycopg")
-    shared = 'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}'
+    hide(monkeypatch, "xllamacpp", "rouge_score", "psycopg")
+    shared = 'study = {storage = "postgresql+psycopg://h/d"}'
     sets = ('metrics.report = ["rouge1"]', shared)
-    assert len(problems(folder, *sets)) == 5
+    assert len(problems(folder, *sets)) == 3
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
     assert ragc.index(folder / "recipe.toml", sets=sets[:1]) == []
 
@@ -189,21 +187,3 @@ def test_every_extra_is_one_of_the_package() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert set(extras.EXTRAS) <= set(project["optional-dependencies"])
-
-
-def test_what_a_grid_needs_is_said_by_doctor_and_dry_run_before_anything_is_opened(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hide(monkeypatch, "pyarrow")
-    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
-    assert not [text for text in problems(folder, grid=True) if "pyarrow" in text]
-    named = problems(folder, "grid.settings=[{top_k = 1}]", grid=True)
-    assert [text for text in named if "needs pyarrow" in text and "ragc[parquet]" in text]
-    assert not [text for text in problems(folder, "grid.settings=[{top_k = 1}]") if "pyarrow" in text]
-    for words in ([], ["--dry-run"]):
-        assert (
-            main.main(["grid", str(folder / "recipe.toml"), "--set", "grid.settings=[{top_k = 1}]", *words])
-            == 2
-        )
-        assert "needs pyarrow" in capsys.readouterr().err
-    assert not (folder / "home" / "store").exists()

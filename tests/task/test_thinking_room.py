@@ -1,4 +1,4 @@
-"""A study of a model that thinks: its room is decided once, kept, counted, said and exported."""
+"""A study of a model that thinks: its room is fixed, counted, said and exported."""
 
 from __future__ import annotations
 
@@ -21,19 +21,15 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.directory import UNDECIDED, kept_rooms
-from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
-from ragc.testing import ScriptedTarget
 from tests.support.rows import write_rows
-from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
+from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 
 THOUGHT = 200
 RECIPE = """
@@ -67,13 +63,13 @@ def thinking(request: Asked) -> Answer:
 
 
 @pytest.fixture
-def server() -> Iterator[FaultServer]:
+def server() -> Iterator[ScriptedServer]:
     with serving(thinking) as running:
         yield running
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     rows = [
         {"id": f"q{n}", "question": f"What is item {n:02}?", "answers": [f"a{n:02}"], "gold_ids": []}
@@ -86,67 +82,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer)
     return tmp_path
 
 
-def measure(folder: Path, server: FaultServer, tokens: int) -> None:
-    """Leaves what the doctor would have measured."""
-    file = probe_file(f"{MODEL}@{server.url}", MODEL, folder / "home" / "probes")
-    _write(file, ProbeResult(frozenset(), thinking=tokens))
-
-
 def compiled(folder: Path, *sets: str, **how: Any) -> Any:
     return compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", **how)
 
 
-def limits(server: FaultServer) -> set[int]:
+def limits(server: ScriptedServer) -> set[int]:
     return {body["max_tokens"] for body in server.bodies}
 
 
-def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
-    measure(folder, server, 300)
+def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: ScriptedServer) -> None:
     with pytest.raises(RagcError, match="budget"):
         compiled(folder, "budget.lm_calls=3")
     sent_before = len(server.prompts)
     (limit,) = limits(server)
-    measure(folder, server, 700)  # the doctor ran again meanwhile
     result = compiled(folder, resume=True)
     assert sent_before < len(server.prompts)
     assert limits(server) == {limit}
     assert result.test["em"].mean == 1
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
-    assert facts["thinking_tokens"] == 1536
+    assert facts["thinking_tokens"] == DEFAULT_THINKING_TOKENS
     sent_before = len(server.prompts)
     evaluate.score(open_program(folder / "out"), include_seen=True)
-    assert len(server.prompts) == sent_before, "its room is that with which it was compiled"
+    assert len(server.prompts) == sent_before
     evaluate.score(
         open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
         include_seen=True,
     )
     assert len(limits(server)) == 2
-    compiled(folder)
-    assert max(limits(server)) == limit - 1536 + 3072, "a study that begins anew decides anew"
-
-
-def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
-    target = ScriptedTarget(lambda request: '{"answer": "a"}')
-    result = compiled(folder, targets={"main": target})
-    directory = study_directory(folder / "out")
-    assert "thinking" not in json.loads((directory / "study.json").read_text())
-    assert kept_rooms(directory, ["main"]) == {"main": 0}
-    sent_before = len(target.requests)
-    again = compiled(folder, targets={"main": target}, resume=True)
-    assert (len(target.requests), again.counters["sent"]) == (sent_before, 0)
-    assert result.verdict == again.verdict
-
-
-def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, server: FaultServer) -> None:
-    recipe = recipes.load(folder / "recipe.toml")
-    with pytest.raises(ZeroDivisionError), compiling.prepare(recipe, folder / "out"):
-        raise ZeroDivisionError
-    directory = study_directory(folder / "out")
-    assert kept_rooms(directory, ["main", "judge"]) == {"main": DEFAULT_THINKING_TOKENS, "judge": 0}
-    from ragc.task.study_address import write_address
-
-    write_address(directory, thinking=UNDECIDED)
-    assert kept_rooms(directory, ["main"]) == {}
 
 
 def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +131,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert f"has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts" in capsys.readouterr().out
 
 
-def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: FaultServer) -> None:
+def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: ScriptedServer) -> None:
     result: Any = None
     try:
         result = compiled(folder, "budget.tokens=20000")
@@ -194,23 +156,22 @@ def test_prompts_leave_the_room_free(folder: Path) -> None:
     assert not reads(2000)
 
 
-def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: FaultServer) -> None:
-    measure(folder, server, 300)
+def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: ScriptedServer) -> None:
     compiled(folder)
     program = derive_export(load(folder / "out"))
     (prompt,) = program.prompts
     (limit,) = limits(server)
     assert prompt.parameters()["max_tokens"] == limit
-    assert limit == prompt.sampling.max_tokens + 1536
+    assert limit == prompt.sampling.max_tokens + DEFAULT_THINKING_TOKENS
     ragc.export(folder / "out", "openai-json", folder / "export")
     text = (folder / "export").read_text()
     assert json.loads(text)["request"]["max_tokens"] == limit
     assert "reasoning" not in text
     graph = graph_json(format_of("openai-json"), program)
-    assert graph["prompts"][prompt.name]["thinking_tokens"] == 1536
+    assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT_THINKING_TOKENS
 
 
-def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultServer) -> None:
+def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: ScriptedServer) -> None:
     text = (folder / "recipe.toml").read_text()
     text = text.replace('knobs = ["wording"]', "knobs = []").replace("trials = 2", "trials = 3")
     text = text.replace('thinking_tokens = "auto"', 'reasoning_effort = "low"')
@@ -295,7 +256,7 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
 
 
-def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: FaultServer) -> None:
+def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: ScriptedServer) -> None:
     sets = ('search.efforts.main=["low", "high"]', "search.knobs=[]", "search.trials=3")
     low = (*sets, 'targets.main.options={ reasoning_effort = "low" }')
     recipe = recipes.load(folder / "recipe.toml", low)

@@ -6,27 +6,24 @@ On disk it is an index of bm25s, with a vocabulary that is searched in the file:
     params.index.json                       the settings of bm25s
     terms.bin, ends.npy                     the terms in their order, UTF-8, and where each ends
 
-The build reads passages one at a time. It holds the terms and a few numbers a passage in memory. Postings are
-written to disk at once and then sorted by term, a block at a time. A search selects the best scores without
-sorting all of them.
+The build reads passages one at a time and holds every posting in memory. A search selects the best scores
+without sorting all of them.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from ragc.core.digest import pretty
@@ -67,11 +64,7 @@ def _kth(scores: NDArray[np.float64], k: int) -> float:
 FORMAT = 1
 """Format version: increased whenever the same passages would give other files."""
 
-BLOCK = 1 << 22
-"""The number of postings sorted at once while an index is written."""
-
 _SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
-_NOTHING = np.empty(0, dtype=np.uint32)
 
 
 class Vocabulary(Protocol):
@@ -107,19 +100,14 @@ class Bm25Index:
 
 
 def build_in_memory(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
-    """Builds the index of `passages` in memory with bm25s."""
-    vocabulary: dict[str, int] = {}
-    documents = [
-        [vocabulary.setdefault(term, len(vocabulary)) for term in passage_terms(passage, title_boost)]
-        for passage in passages
-    ]
+    """Builds the index of `passages` in memory."""
+    postings = _count((passage_terms(passage, title_boost) for passage in passages), k1, b)
     by_id = sorted(range(len(passages)), key=lambda at: passages[at].id)
     rank = np.empty(len(passages), dtype=np.int64)
     rank[by_id] = np.arange(len(passages))
     model = _bm25s().BM25(k1=k1, b=b, **_SETTINGS)
-    if vocabulary:
-        model.index((documents, vocabulary), create_empty_token=False, show_progress=False)
-    return Bm25Index(passages, rank, vocabulary, model)
+    model.scores, model.nonoccurrence_array = {**postings.arrays, "num_docs": len(passages)}, None
+    return Bm25Index(passages, rank, {term: at for at, term in enumerate(postings.terms)}, model)
 
 
 def open_index(folder: Path, passages: Sequence[Passage], rank: NDArray[Any]) -> Bm25Index:
@@ -134,108 +122,53 @@ def write(
     folder: Path, documents: Iterable[list[str]], k1: float, b: float, step: Callable[[int], None]
 ) -> None:
     """Writes the index of `documents`, lists of terms that are read one at a time; `step` counts them."""
-    spilled = folder / "numbers.tmp", folder / "times.tmp"
-    with (
-        spilled[0].open("wb", buffering=1 << 20) as numbers,
-        spilled[1].open("wb", buffering=1 << 20) as times,
-    ):
-        vocabulary, lengths, distinct = _spill(documents, numbers, times, step)
-    terms = sorted(vocabulary)
-    renumbered = np.empty(len(terms), dtype=np.uint32)
-    renumbered[[vocabulary[term] for term in terms]] = np.arange(len(terms), dtype=np.uint32)
-    del vocabulary
-    _write_terms(folder, terms)
-    numbered, counted = (
-        np.memmap(path, dtype=np.uint32, mode="r") if terms else _NOTHING for path in spilled
-    )
-    _sort(folder, numbered, counted, renumbered, distinct, _Scores(lengths, k1, b))
-    for path in spilled:
-        path.unlink()
-    settings = {**_SETTINGS, "k1": k1, "b": b, "num_docs": len(lengths), "version": _bm25s().__version__}
+    postings = _count(documents, k1, b, step)
+    _write_terms(folder, postings.terms)
+    for name, array_ in postings.arrays.items():
+        save_array(folder / f"{name}.csc.index.npy", array_)
+    settings = {**_SETTINGS, "k1": k1, "b": b, "num_docs": postings.n, "version": _bm25s().__version__}
     (folder / "params.index.json").write_text(pretty(settings), encoding="utf-8")
 
 
-def _spill(
-    documents: Iterable[list[str]], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
-) -> tuple[dict[str, int], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Writes the term number and term frequency of every posting, document by document.
-
-    Returns the numbers of the terms and, by document, the counts of terms and of distinct terms.
+class _Postings(NamedTuple):
+    """The `terms` in their order, `n` documents, and the arrays of bm25s: score and document of every
+    posting by term, and where each term begins.
     """
+
+    terms: list[str]
+    n: int
+    arrays: dict[str, NDArray[Any]]
+
+
+def _count(
+    documents: Iterable[list[str]], k1: float, b: float, step: Callable[[int], None] = lambda n: None
+) -> _Postings:
+    """Counts the terms of `documents` and scores every posting by the formula of the source `bm25`."""
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # numbers a new term
     number = vocabulary.__getitem__
-    lengths, distinct = array("I"), array("I")
-    for terms in documents:
-        counts = Counter(terms)
-        numbers.write(array("I", map(number, counts)))
-        times.write(array("I", counts.values()))
-        lengths.append(len(terms))
+    numbers, frequencies, lengths, distinct = array("I"), array("I"), array("I"), array("I")
+    for document in documents:
+        counts = Counter(document)
+        numbers.extend(map(number, counts))
+        frequencies.extend(counts.values())
+        lengths.append(len(document))
         distinct.append(len(counts))
         step(1)
-    return vocabulary, np.frombuffer(lengths, np.uint32), np.frombuffer(distinct, np.uint32)
-
-
-class _Scores:
-    """The BM25 formula of the source `bm25`, vectorised over postings."""
-
-    def __init__(self, lengths: NDArray[np.uint32], k1: float, b: float) -> None:
-        mean = float(lengths.mean()) if len(lengths) and lengths.any() else 1.0
-        self.norm = k1 * (1 - b + b * lengths / mean)
-        self.n = len(lengths)
-
-    def of(self, df: NDArray[Any], times: NDArray[Any], passages: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the scores of postings: `df` passages with the term, `times` in the passage, position in
-        `passages`.
-        """
-        idf = np.log(1 + (self.n - df + 0.5) / (df + 0.5))
-        scores: NDArray[np.float64] = idf * (times / (times + self.norm[passages]))
-        return scores
-
-
-def _sort(
-    folder: Path,
-    numbers: NDArray[np.uint32],
-    times: NDArray[np.uint32],
-    renumbered: NDArray[np.uint32],
-    distinct: NDArray[np.uint32],
-    scores: _Scores,
-) -> None:
-    """Writes the postings sorted by term and, within a term, by passage."""
-    total = len(numbers)
-    df = np.zeros(len(renumbered), dtype=np.int64)
-    for start, end in _blocks(total):
-        df += np.bincount(renumbered[numbers[start:end]], minlength=len(df))
+    terms = sorted(vocabulary)
+    renumbered = np.empty(len(terms), dtype=np.uint32)
+    renumbered[[vocabulary[term] for term in terms]] = np.arange(len(terms), dtype=np.uint32)
+    of_posting = renumbered[np.frombuffer(numbers, np.uint32)]
+    order = np.argsort(of_posting, kind="stable")
+    indices = np.repeat(np.arange(len(lengths), dtype=np.int32), np.frombuffer(distinct, np.uint32))[order]
+    df = np.bincount(of_posting, minlength=len(terms))
+    idf = np.log(1 + (len(lengths) - df + 0.5) / (df + 0.5))
+    size = np.frombuffer(lengths, np.uint32)
+    norm = k1 * (1 - b + b * size / (size.mean() if size.any() else 1.0))
+    tf = np.frombuffer(frequencies, np.uint32)[order]
+    data = np.repeat(idf, df) * (tf / (tf + norm[indices]))
     indptr = np.concatenate([[0], np.cumsum(df)])
-    save_array(folder / "indptr.csc.index.npy", indptr)
-    data = _new_array(folder / "data.csc.index.npy", np.float64, total)
-    indices = _new_array(folder / "indices.csc.index.npy", np.int32, total)
-    free = indptr[:-1].copy()
-    ends = np.cumsum(distinct, dtype=np.int64)
-    for start, end in _blocks(total):
-        terms = renumbered[numbers[start:end]]
-        passages = np.searchsorted(ends, np.arange(start, end), side="right").astype(np.int32)
-        order = np.argsort(terms, kind="stable")
-        terms, passages = terms[order], passages[order]
-        seen, first, count = np.unique(terms, return_index=True, return_counts=True)
-        positions = np.repeat(free[seen] - first, count) + np.arange(len(terms))
-        free[seen] += count
-        data[positions] = scores.of(df[terms], times[start:end][order], passages)
-        indices[positions] = passages
-    data.flush()
-    indices.flush()
-
-
-def _new_array(path: Path, dtype: type[np.generic], total: int) -> Any:
-    """Creates a memory-mapped array in a new .npy file with its disk space reserved. Raises OSError.
-
-    Writing into a mapped file without disk space ends the process.
-    """
-    array = open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return array
+    return _Postings(terms, len(lengths), {"data": data, "indices": indices, "indptr": indptr})
 
 
 class _Unloaded(ModuleType):
@@ -260,10 +193,6 @@ def _bm25s() -> Any:
         del sys.modules[unused.__name__]
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     return bm25s
-
-
-def _blocks(total: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + BLOCK, total)) for start in range(0, total, BLOCK))
 
 
 def _write_terms(folder: Path, terms: Sequence[str]) -> None:

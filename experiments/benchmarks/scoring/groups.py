@@ -1,6 +1,6 @@
 """Questions in groups, by simulation: coverage and width of intervals, and false claims of comparisons.
 
-    PYTHONPATH=src python experiments/benchmarks/scoring/groups.py [REPEATS] [means|tried|pairs|gains]...
+    PYTHONPATH=src python experiments/benchmarks/scoring/groups.py [REPEATS] [means|pairs|gains]...
 
 A cell is a number of groups (6, 12, 20, 60), equal sizes or Zipf's (the r-th group has 1/r of the questions
 of the first), 5 questions a group in the mean, a standard deviation of groups on the logit scale (0 to 2),
@@ -8,11 +8,10 @@ and a base rate (.5, .9). Groups of one cell are alike, and their size says noth
 
     means   `mean_ci`: coverage of the base rate, and width over that of an oracle, which knows the variances
             and takes the mean as normal
-    tried   the same for what was tried in its place: questions as independent (`naive`), a Bayesian bootstrap
-            of groups with an unseen group (`groups`), the sandwich CR2 with t of Satterthwaite's degrees
-            (`cr2`) pairs   `paired` and `verdict` for two systems with the same base rate whose groups differ
+    pairs   `paired` and `verdict` for two systems with the same base rate whose groups differ
             independently: both with the standard deviation, or one with none (`unlike`, where signs are not
-            exchangeable) gains   `paired` where the second system is better by .1 (from .5) or worse by .1
+            exchangeable)
+    gains   `paired` where the second system is better by .1 (from .5) or worse by .1
             (from .9): coverage of the difference, and how often it is shown
 
 With 1000 repeats the simulation error of a coverage is .7 points. Without names all parts run, which takes
@@ -28,11 +27,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 from scipy.special import expit
 
-from ragc.metrics.stats.intervals import Interval, Paired, mean_ci, paired, verdict
-from ragc.metrics.stats.resampling import DRAWS
+from ragc.metrics.stats.intervals import Paired, mean_ci, paired, verdict
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -100,59 +98,21 @@ def cells() -> Iterator[Cell]:
         yield Cell(groups, kind, sd, rate)
 
 
-def by_mean_ci(cell: Cell, scores: Array, seed: int) -> tuple[float, float]:
-    interval = mean_ci(scores.tolist(), seed=seed, groups=cell.labels)
-    return interval.low, interval.high
-
-
-def naive(cell: Cell, scores: Array, seed: int) -> tuple[float, float]:
-    interval: Interval = mean_ci(scores.tolist(), seed=seed)
-    return interval.low, interval.high
-
-
-def bootstrap_of_groups(cell: Cell, scores: Array, seed: int) -> tuple[float, float]:
-    """Exponential weights of groups, with an unseen group of the mean size in every second draw."""
-    rng = np.random.default_rng(seed)
-    sums = np.bincount(np.repeat(np.arange(cell.groups), cell.sizes), scores)
-    weights, unseen = (
-        rng.standard_exponential((DRAWS // 5, cell.groups)),
-        rng.standard_exponential(DRAWS // 5),
-    )
-    good, total = weights @ sums, weights @ cell.sizes
-    more = unseen * cell.sizes.mean()
-    low = np.quantile(np.concatenate([good / total, good / (total + more)]), 0.025)
-    high = np.quantile(np.concatenate([good / total, (good + more) / (total + more)]), 0.975)
-    return float(low), float(high)
-
-
-def cr2(cell: Cell, scores: Array, seed: int) -> tuple[float, float]:
-    """Bell and McCaffrey's sandwich, with degrees of freedom for independent questions."""
-    del seed
-    sums = np.bincount(np.repeat(np.arange(cell.groups), cell.sizes), scores)
-    n, sizes = cell.sizes.sum(), cell.sizes.astype(float)
-    share, mean = sizes / n, sums.sum() / n
-    variance = float(((sums - sizes * mean) ** 2 / (1 - share)).sum()) / n**2
-    residual = np.eye(cell.groups) - np.outer(share, np.ones(cell.groups))
-    form = residual.T @ np.diag(1 / (1 - share)) @ residual @ np.diag(sizes)
-    freedom = np.trace(form) ** 2 / np.trace(form @ form)
-    half = float(stats.t.ppf(0.975, freedom)) * variance**0.5
-    return max(0.0, mean - half), min(1.0, mean + half)
-
-
-def means(repeats: int, how: Callable[[Cell, Array, int], tuple[float, float]], name: str) -> None:
+def means(repeats: int) -> None:
     covered, ratios = {}, {}
     for cell in cells():
         rng = np.random.default_rng([cell.groups, len(cell.kind), int(10 * cell.sd), int(10 * cell.rate)])
-        ends = [how(cell, cell.scores(rng), seed) for seed in range(repeats)]
-        covered[cell] = float(np.mean([low <= cell.rate <= high for low, high in ends]))
-        ratios[cell] = float(np.mean([high - low for low, high in ends])) / cell.oracle
+        ends = [mean_ci(cell.scores(rng).tolist(), seed=seed, groups=cell.labels) for seed in range(repeats)]
+        covered[cell] = float(np.mean([one.low <= cell.rate <= one.high for one in ends]))
+        ratios[cell] = float(np.mean([one.high - one.low for one in ends])) / cell.oracle
         print(
-            f"{name} {cell}: covers {covered[cell]:.3f}, width {ratios[cell]:.2f} of the oracle's", flush=True
+            f"mean_ci {cell}: covers {covered[cell]:.3f}, width {ratios[cell]:.2f} of the oracle's",
+            flush=True,
         )
     wide = [ratio for cell, ratio in ratios.items() if cell.groups >= WIDE_ENOUGH]
     few = sum(value < 0.9 for value in covered.values())
-    print(f"{name}: coverage {extremes(covered.values(), min)}, below .90 in {few} of {len(covered)} cells")
-    print(f"{name}: width from {WIDE_ENOUGH} groups, relative to the oracle's: {extremes(wide, max)}")
+    print(f"mean_ci: coverage {extremes(covered.values(), min)}, below .90 in {few} of {len(covered)} cells")
+    print(f"mean_ci: width from {WIDE_ENOUGH} groups, relative to the oracle's: {extremes(wide, max)}")
 
 
 def extremes(values: Iterable[float], far: Callable[[list[float]], float]) -> str:
@@ -189,12 +149,9 @@ def pairs(repeats: int, gain: float = 0.0) -> None:
 
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    parts = sys.argv[2:] or ["means", "tried", "pairs", "gains"]
+    parts = sys.argv[2:] or ["means", "pairs", "gains"]
     if "means" in parts:
-        means(repeats, by_mean_ci, "mean_ci")
-    if "tried" in parts:
-        for how, name in ((naive, "naive"), (bootstrap_of_groups, "groups"), (cr2, "cr2")):
-            means(repeats, how, name)
+        means(repeats)
     if "pairs" in parts:
         pairs(repeats)
     if "gains" in parts:

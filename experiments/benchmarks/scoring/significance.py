@@ -1,7 +1,7 @@
 """Coverage and width of the intervals, and errors of the verdict, by simulation.
 
     PYTHONPATH=src python experiments/benchmarks/scoring/significance.py [REPEATS]
-        [means|pairs|verdicts|power|families|speed]...
+        [means|pairs|verdicts|power|families]...
 
 A 95% interval should cover in 95% of repeats and be narrow; the verdict should be wrong in at most 5%. With
 1000 repeats the simulation error of a coverage is 1.4 points. Percentile, BCa and Student's t are printed
@@ -13,7 +13,6 @@ single tests, Bonferroni, Holm and the step-down maximum. Without names all part
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -210,24 +209,12 @@ def families(repeats: int) -> None:
             )
 
 
-def speed(repeats: int) -> None:
-    """50 programs on 500 questions; processor seconds, the least of some repeats."""
-    rng, least = np.random.default_rng(0), float("inf")
-    scores = rng.random((50, 500))
-    for seed in range(min(repeats, 3)):
-        started = time.process_time()
-        judge_variants(scores, seed)
-        least = min(least, time.process_time() - started)
-    print(f"\n50 programs, 500 questions, against a baseline: {least:.2f} s of processor time")
-
-
 PARTS: dict[str, Callable[[int], None]] = {
     "means": lambda repeats: table("means", MEANS, ours, repeats),
     "pairs": lambda repeats: table("paired differences", PAIRS, our_paired_interval, repeats),
     "verdicts": verdicts,
     "power": power,
     "families": families,
-    "speed": speed,
 }
 
 if __name__ == "__main__":

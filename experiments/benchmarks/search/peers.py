@@ -8,15 +8,11 @@ calls that reached the server and how many had come before, the wall time of the
 indexing, the most and the mean requests in flight, and of a search that is killed with SIGKILL at half of
 its calls and run again, how many calls were sent again that had been answered at least 250 ms before the
 kill.
-
-Then 600 questions, answered and scored by ragc on an empty store, beside a bare aiohttp loop that sends the
-same bodies with as many in flight, in turns; three times each.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import subprocess
@@ -24,12 +20,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
-import aiohttp
-
-from experiments.benchmarks.search.peers_systems import ASKED, IN_FLIGHT, QUESTIONS, SYSTEMS, TRIALS
-from experiments.benchmarks.search.study import machine
+from experiments.benchmarks.machine import machine
+from experiments.benchmarks.search.peers_systems import IN_FLIGHT, QUESTIONS, SYSTEMS, TRIALS
 from tests.support.loopback import ROOT, ServerProcess, run_server
 from tests.support.loopback_log import Log
 from tests.support.loopback_world import write_data
@@ -98,22 +91,6 @@ def run_killed(name: str, server: ServerProcess, parent: Path, calls: int) -> tu
     return sum(call.key in stored_keys for call in after), before.requests + len(after)
 
 
-async def time_bare_loop(server: ServerProcess, bodies: list[str]) -> float:
-    """Seconds in which a plain loop of aiohttp sends `bodies`, so many in flight."""
-    limit = asyncio.Semaphore(IN_FLIGHT)
-    headers = {"content-type": "application/json"}
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
-
-        async def one(body: str) -> None:
-            address = f"{server.url}/chat/completions"
-            async with limit, session.post(address, data=body, headers=headers) as response:
-                await response.json()
-
-        began = time.monotonic()
-        await asyncio.gather(*map(one, bodies))
-        return time.monotonic() - began
-
-
 def compare(names: list[str], server: ServerProcess, folder: Path) -> None:
     print(f"\n{TRIALS} trials on {QUESTIONS} questions, {IN_FLIGHT} in flight; {machine()}")
     head = f"{'search':16}{'calls':>7}{'repeats':>9}{'seconds':>9}{'calls/s':>9}{'peak':>6}{'mean':>7}"
@@ -128,34 +105,12 @@ def compare(names: list[str], server: ServerProcess, folder: Path) -> None:
         print(f"{name:16}{counts}{again:18}{both:6}{seconds / base:8.2f}", flush=True)
 
 
-def evaluate(server: ServerProcess, parent: Path) -> None:
-    ours: list[float] = []
-    loops: list[float] = []
-    peaks: list[int] = []
-    for turn in range(3):
-        server.reset()
-        ours.append(finish_search("evaluation", server, folder_of(parent, f"evaluation {turn}", 0, ASKED)))
-        log, bodies = server.log(), server.bodies()
-        assert log.requests == log.distinct == ASKED
-        peaks.append(log.peak)
-        server.reset()
-        loops.append(asyncio.run(time_bare_loop(server, bodies)))
-    print(f"\n{ASKED} questions, {IN_FLIGHT} in flight; {machine()}")
-    rates = [[ASKED / seconds for seconds in series] for series in (ours, loops)]
-    for name, series in zip(("ragc", "bare aiohttp loop"), rates, strict=True):
-        print(f"{name:18}{median(series):7.0f} a second ({', '.join(f'{rate:.0f}' for rate in series)})")
-    print(f"ragc's rate is {median(rates[0]) / median(rates[1]):.2f} of the bare loop's; peak {max(peaks)}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Searches side by side.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SYSTEMS)} and evaluation")
-    selection = parser.parse_args().names or [*SYSTEMS, "evaluation"]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SYSTEMS)}")
+    names = parser.parse_args().names or list(SYSTEMS)
     with run_server() as server, tempfile.TemporaryDirectory() as folder:
-        if names := [name for name in selection if name != "evaluation"]:
-            compare(names, server, Path(folder))
-        if "evaluation" in selection:
-            evaluate(server, Path(folder))
+        compare(names, server, Path(folder))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ from typing import Any
 import dspy
 
 from ragc import recipe as recipes
-from ragc.compiled.evaluate import score as scored
-from ragc.compiled.opened import open_program
 from ragc.core import event_loop
 from ragc.metrics import score
 from ragc.optimizers import compile as compiling
@@ -33,8 +31,6 @@ from tests.support.loopback import MODEL, TABLES, Loopback
 from tests.support.loopback_world import write_data
 
 TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
-ASKED = 600
-"""Questions of the one evaluation."""
 
 RECIPE = (
     f"""
@@ -64,13 +60,6 @@ def ours(optimizer: str, url: str, folder: Path, batch: int = 4, looks: int = 2)
         recipes.load(folder / "recipe.toml"), folder / "out", store=store, resume=True
     )
     return float(compiled.counters["seconds"])
-
-
-def evaluation(url: str, folder: Path) -> float:
-    """Seconds in which ragc answers and scores the dev questions."""
-    (folder / "recipe.toml").write_text(RECIPE % (4, 2, "ragc", url), "utf-8")
-    opened = open_program(folder / "recipe.toml", ("search.demos=0",), store=CallStore(folder / "store"))
-    return float(scored(opened, "dev").counters["seconds"])
 
 
 class PlainRag(dspy.Module):  # type: ignore[misc]
@@ -190,7 +179,7 @@ def warm(run: Callable[[str, Path], float]) -> None:
 def main() -> None:
     name, url, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     os.environ |= {"RAGC_HOME": str(folder / "home"), "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
-    run = evaluation if name == "evaluation" else SYSTEMS[name]
+    run = SYSTEMS[name]
     warm(run)
     print(json.dumps({"seconds": run(url, folder)}), flush=True)
 

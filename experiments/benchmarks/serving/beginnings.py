@@ -13,15 +13,17 @@ import random
 import sys
 import time
 
-from experiments.benchmarks.serving import embedded
+from experiments.benchmarks.machine import machine
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.embedded import slots
 from ragc.targets.embedded.target import EmbeddedTarget
 
+WORDS = ("river", "city", "battle", "king", "music", "album", "film", "team", "island", "war")
+
 
 def text(seed: str, words: int) -> str:
     drawn = random.Random(seed)
-    return " ".join(drawn.choice(embedded.WORDS) for _ in range(words))
+    return " ".join(drawn.choice(WORDS) for _ in range(words))
 
 
 def prompt(turn: int, beginning: int, number: int, words: int) -> ChatRequest:
@@ -62,7 +64,7 @@ def main() -> None:
         seconds[name], computed = asyncio.run(measure(args.words, args.questions))
         print(f"{name:>10}: {seconds[name]:6.1f} s, {computed} tokens computed", flush=True)
     print(f"{seconds['each slot'] / seconds['shared']:.2f} times as fast")
-    print(f"machine: {embedded.machine()}")
+    print(f"machine: {machine()}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks.search.study import machine
+from experiments.benchmarks.machine import machine
 from experiments.benchmarks.serving.throughput_server import MODEL
 
 ROOT = Path(__file__).resolve().parents[3]

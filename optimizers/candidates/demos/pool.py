@@ -138,17 +138,12 @@ class DemoPool:
         size: int | None,
         seed: int,
         kind: str = FILLED,
-        *,
-        order: Sequence[int] | None = None,
     ) -> tuple[Demonstration, ...]:
         """Returns at most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
 
-        The kinds cross-domain, nearest and helpful use `filled`. So does a predictor without labels to
-        balance. `order` has the places of the demonstrations in another order.
+        The kinds cross-domain and nearest use `filled`. So does a predictor without labels to balance.
         """
         demos = self._of_kind(kind, predictor)
-        if order is not None:
-            return tuple(demos[at] for at in order[:size])
         if kind == BALANCED and any(demo.label for demo in demos):
             return balance_labels(demos, number, size, seed)
         return tuple(_shuffle(demos, number, seed)[:size])

@@ -1,4 +1,4 @@
-"""Opens the search of a recipe's optimizer: ragc's own study, an external optimizer, or a portfolio."""
+"""Opens the search of a recipe's optimizer: ragc's own study, or an external optimizer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ragc.core.progress import Progress
 from ragc.optimizers.compile.searches.base import DevSearch
 from ragc.optimizers.compile.searches.external import ExternalSearch
 from ragc.optimizers.compile.searches.own import StudySearch
-from ragc.optimizers.compile.searches.portfolio import PortfolioSearch
-from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.study import Study
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.base import Task
@@ -22,18 +20,11 @@ from ragc.task.base import Task
 async def open_search(
     task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress
 ) -> AsyncIterator[DevSearch]:
-    """Opens the search of the recipe's optimizer. A study in `directory` is resumed; its workers run until
-    exit.
+    """Opens the search of the recipe's optimizer. A study in `directory` is resumed.
 
     `limit` bounds the questions in flight.
     """
-    if not isinstance(task.recipe.search.optimizer, str):
-        yield PortfolioSearch(task, directory, limit, progress)
-        return
     if task.recipe.search.optimizer != OWN_OPTIMIZER:
         yield ExternalSearch(task, limit, progress)
         return
-    study = Study(task, directory, limit, progress)
-    async with on_workers(task, directory, progress) as runner:
-        study.runner = runner or study.runner
-        yield StudySearch(study)
+    yield StudySearch(Study(task, directory, limit, progress))

@@ -45,7 +45,7 @@ class ExternalSearch:
         """Runs the external optimizer. When a budget is spent, the result is the best program so far."""
         from ragc.optimizers.external.optimize import optimize
 
-        name = str(self.task.recipe.search.optimizer)
+        name = self.task.recipe.search.optimizer
         external = await optimize(name, self.task, limit=self._limit, progress=self._progress)
         for note in external.notes:
             self._progress.note(note)

@@ -52,7 +52,7 @@ class StudySearch:
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
         }
-        remarks = [remark for remark in (study.looks.fewer_questions, study.looks.ended) if remark]
+        remarks = [study.looks.fewer_questions] if study.looks.fewer_questions else []
         if calibrated := study.threshold_tuner.facts():
             facts["calibration"] = calibrated
             remarks += _fitted_remarks(calibrated, chosen.candidate, task.recipe.program)

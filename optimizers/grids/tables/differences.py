@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ragc.core.display import quantity
 from ragc.core.redact import redact
 from ragc.optimizers.grids.tables import recipes
-from ragc.optimizers.grids.tables.origin import DIFFERS, clauses, origin_of
 from ragc.optimizers.grids.tables.result import Cell
 from ragc.optimizers.grids.tables.table import Table
-from ragc.programs import method
 from ragc.recipe.load import set_keys
 
 _SETTINGS = ("knobs", "sources", "search", "seed")
@@ -45,18 +43,9 @@ def sentences(
         *_learned(done),
         *_metrics(table, backends, unmeasured),
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
-        *_programs(table, done),
         *table.notes,
         *(f"{row.id}: {row.note}" for row in table.rows if row.note and _has_run(row.id, done)),
     )
-
-
-def _programs(table: Table, cells: list[Cell]) -> Iterator[str]:
-    """Yields how our version of the paper's own program differs from the paper, if one of its rows ran."""
-    own = table.id.partition("-")[0]
-    if any(table.row(cell.row).program == own for cell in cells):
-        for text in origin_of(method(own)).get(DIFFERS, ()):
-            yield from (f"{own}: {part.rstrip('.')}." for part in clauses(text, semicolons=False))
 
 
 def _has_run(row: str, cells: list[Cell]) -> bool:

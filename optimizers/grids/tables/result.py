@@ -10,7 +10,6 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, quantity, spent
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.grids.tables.same_requests import RowRequests, SameRequests
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
@@ -25,8 +24,8 @@ class Cell:
 
     `there` is the number of questions in the data set's file, `passages` the number of its passages, 0 if the
     sources have none of their own. `sources` names the kind of each source. `path` is the file of the rows.
-    `sent` records the requests of each question. The row learned from `train` questions, which were
-    `held_out` of those in the file, and showed `demos` demonstrations.
+    The row learned from `train` questions, which were `held_out` of those in the file, and showed `demos`
+    demonstrations.
     """
 
     row: str
@@ -39,7 +38,6 @@ class Cell:
     sources: Mapping[str, str]
     questions: str
     path: Path
-    sent: RowRequests = field(default_factory=lambda: RowRequests({}, {}))
     train: int = 0
     demos: int = 0
     held_out: bool = False
@@ -50,8 +48,7 @@ class Reproduction:
     """A table, or a part of it, on the user's models.
 
     `beside` is the paper's model whose figures are compared. `left_out` says why cells were not run, by row
-    and data set. `differs` are sentences on model, corpus, sample, metric and setting. `same` are rows that
-    sent the same requests. `plot` is the file of a curve.
+    and data set. `differs` are sentences on model, corpus, sample, metric and setting.
     """
 
     table: Table
@@ -61,9 +58,7 @@ class Reproduction:
     differs: tuple[str, ...]
     counters: Mapping[str, float]
     path: Path
-    plot: Path | None = None
     targets: Mapping[str, str] = field(default_factory=dict)
-    same: tuple[SameRequests, ...] = ()
 
     def __repr__(self) -> str:
         return describe("Reproduction", self.table.id, quantity(len(self.cells), "cell"), beside=self.beside)
@@ -120,10 +115,8 @@ class Reproduction:
             ],
             "left_out": list(self.left_out),
             "differs": list(self.differs),
-            "same_requests": [rows.to_json() for rows in self.same],
             "counters": dict(self.counters),
             "path": str(self.path),
-            "plot": None if self.plot is None else str(self.plot),
         }
 
     def grid(self) -> list[tuple[str, ...]]:
@@ -151,17 +144,12 @@ class Reproduction:
             out.append("Inside: the paper's figure is in our interval; below or above: it is outside.")
             if any(0 < figure["n"] < MIN_QUESTIONS for cell in self.cells for figure in self.figures(cell)):
                 out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
-        if self.same:
-            out += ["", "Rows that sent the same requests:"]
-            out += [f"- {rows.sentence()}" for rows in self.same]
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:
             out += ["", "Left out:"]
             out += [f"- {text}" for text in self.left_out]
         out += ["", f"Rows: {self.path}"]
-        if self.plot is not None:
-            out.append(f"Plot: {self.plot}")
         out.append(spent(self.counters))
         return out
 

@@ -18,11 +18,9 @@ from ragc.core import outputs
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.record import locked
-from ragc.optimizers.grids.tables import curve
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.runner import RESULT, TableRun
-from ragc.optimizers.grids.tables.same_requests import would_be_same
 from ragc.optimizers.grids.tables.table import Table, load
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
@@ -45,7 +43,7 @@ def reproduce(
     """Runs the `rows` of `table` on its `data_sets` (by default all) with at most `limit` questions of each.
 
     `data` holds one folder a data set. `beside` names the paper's model to compare with, by default the
-    table's. Rows, result and plot go to the folder `out`, by default `reproduced/` and the table's id.
+    table's. Rows and result go to the folder `out`, by default `reproduced/` and the table's id.
     `targets` replace those of the recipes, by role. Raises UnknownName, UsageError and its subclasses before
     anything is sent, DataError where the data is absent, BudgetExhausted, and TargetError.
     """
@@ -73,8 +71,8 @@ def estimate(
 
     Sends nothing. `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are
     those if all replies are readable; both are None if the judge's calls depend on the answer. Existing rows
-    do not count. `unmeasured` says why metrics cannot be computed here, `same_requests` which rows are equal
-    in program, settings and sources. Raises what `reproduce` raises before it sends anything.
+    do not count. `unmeasured` says why metrics cannot be computed here. Raises what `reproduce` raises before
+    it sends anything.
     """
     chosen, _ = _with_model(table, beside)
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
@@ -85,14 +83,12 @@ def estimate(
         for name in ("questions", "answered", "lm_calls", "lm_calls_about")
     }
     left_out = list(dict.fromkeys(plan.left_out))
-    same = would_be_same(planned, {(cell["data"], cell["row"]): cell["questions"] for cell in cells})
     return {
         "table": chosen.id,
         **totals,
         "cells": cells,
         "left_out": left_out,
         "unmeasured": dict(plan.unmeasured),
-        "same_requests": [rows.to_json() for rows in same],
         "path": str(folder),
     }
 
@@ -132,7 +128,7 @@ def _check_folder(folder: Path, table: Table) -> None:
     outputs.check_writable(folder)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; choose another --out.")
-    result, plot = folder / RESULT, folder / f"{table.id}.svg"
+    result = folder / RESULT
     if result.exists():
         try:
             other = json.loads(result.read_bytes())["table"]
@@ -141,5 +137,3 @@ def _check_folder(folder: Path, table: Table) -> None:
         if other != table.id:
             what = f"the result of {other}" if isinstance(other, str) else "something that ragc did not write"
             raise UsageError(f"{result} is {what}; choose another --out or move it away.")
-    if plot.exists() and curve.HEAD.encode() not in plot.read_bytes()[:2000]:
-        raise UsageError(f"{plot} was not written by ragc; choose another --out or move it away.")

@@ -25,18 +25,11 @@ from ragc.errors import (
     TargetError,
     UsageError,
 )
-from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
+from ragc.optimizers.grids.tables import demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
-from ragc.optimizers.grids.tables.same_requests import (
-    REQUESTS,
-    RowRequests,
-    digest_of,
-    same_requests,
-)
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.grids.timing import NotingLedger, noting
 from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
 from ragc.optimizers.plan.call_bounds import judge_calls
 from ragc.programs.base import RagProgram
@@ -47,7 +40,8 @@ from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
-from ragc.task.base import Task, without_saved_states
+from ragc.task.base import Task
+from ragc.task.budget import FileLedger
 from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200
@@ -92,9 +86,8 @@ class TableRun:
 
     def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
-        study = planned[0].recipe.study
-        calls = store or open_store(study.store, keep=study.keep)
-        ledger = NotingLedger(None, planned[0].recipe.budget)
+        calls = store or open_store()
+        ledger = FileLedger(None, planned[0].recipe.budget)
         for text in self.plan.warnings:
             self.progress.note(text)
         try:
@@ -125,9 +118,9 @@ class TableRun:
             measured.to_json(),
             self.folder,
             targets=self._names,
-            same=same_requests({(cell.data, cell.row): cell.sent for cell in cells}),
         )
-        return self._write(result)
+        self._write(result)
+        return result
 
     def _product(self) -> list[tuple[TableRow, DataUse]]:
         """Returns the cells of the table as they are printed: by data set, then by row."""
@@ -135,7 +128,7 @@ class TableRun:
 
     def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """Returns upper bounds on what `planned` would send, a JSON object a cell. Sends nothing."""
-        ledger = NotingLedger(None, planned[0].recipe.budget)
+        ledger = FileLedger(None, planned[0].recipe.budget)
         try:
             return self._each(planned, CallStore(None), ledger, self._bound_cell)
         finally:
@@ -147,7 +140,7 @@ class TableRun:
         self,
         planned: Sequence[Planned],
         calls: CallStore,
-        ledger: NotingLedger,
+        ledger: FileLedger,
         work: Callable[[Planned, Task], Result],
     ) -> list[Result]:
         """Runs `work` for each cell, on the task of its group; results are in the order of the groups."""
@@ -165,7 +158,7 @@ class TableRun:
         self,
         group: Sequence[Planned],
         calls: CallStore,
-        ledger: NotingLedger,
+        ledger: FileLedger,
         work: Callable[[Planned, Task], Result],
     ) -> Iterator[Result]:
         """Runs `work` for each cell of a group; cells that fail are left out with their reason."""
@@ -227,12 +220,11 @@ class TableRun:
             main = self._targets_by_role["main"]
             chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
         else:
-            chosen = {role: self._build(spec, recipe) for role, spec in recipe.target_specs().items()}
+            chosen = {role: self._build(spec) for role, spec in recipe.target_specs().items()}
         self._names |= {role: target.name for role, target in chosen.items()}
         return chosen
 
-    def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
-        spec = spec if recipe.study.keep else without_saved_states(spec)
+    def _build(self, spec: TargetSpec) -> Target:
         key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
         if key not in self._built:
             self._built[key] = build_target(spec)
@@ -277,10 +269,6 @@ class TableRun:
             {name: source.kind for name, source in searched.items()},
             planned.located.questions.name,
             rows.path,
-            RowRequests(
-                {one["id"]: one.get(REQUESTS, "") for one in answered},
-                {one["id"]: one["prediction"] for one in answered},
-            ),
             train=len(task.train),
             demos=len(planned.demos),
             held_out="train" not in planned.located.paths,
@@ -330,25 +318,18 @@ class TableRun:
     ) -> None:
         """Answers `questions`; each row is written as soon as it is complete."""
 
-        async def one(question: Question) -> None:
-            with noting() as sent:
-                (row,) = await run.answer(program, [question])
-            rows.append(row.to_json() | {REQUESTS: digest_of(sent)})
+        async def answer_one(question: Question) -> None:
+            (row,) = await run.answer(program, [question])
+            rows.append(row.to_json())
 
-        await event_loop.gather_or_cancel(map(one, questions))
+        await event_loop.gather_or_cancel(map(answer_one, questions))
 
-    def _write(self, result: Reproduction) -> Reproduction:
-        """Writes the plot of a curve and the result; returns it with the path of the plot."""
+    def _write(self, result: Reproduction) -> None:
+        """Writes the result."""
         again = "mend that and run the same command again; what was answered is in the rows"
+        content = pretty(result.to_json()).encode("utf-8", "backslashreplace")
         with doing(f"Writing the result to {self.folder}", again):
-            if self.table.kind == "curve" and result.cells:
-                plot = self.folder / f"{self.table.id}.svg"
-                outputs.put_file(plot, curve.draw(result).encode("utf-8", "backslashreplace"))
-                result = replace(result, plot=plot)
-            outputs.put_file(
-                self.folder / RESULT, pretty(result.to_json()).encode("utf-8", "backslashreplace")
-            )
-        return result
+            outputs.put_file(self.folder / RESULT, content)
 
 
 def _is_fatal(error: RagcError) -> bool:

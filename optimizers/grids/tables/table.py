@@ -12,13 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from ragc.errors import ArtefactError, UnknownName
-
-Kind = Literal["table", "curve"]
-KINDS: tuple[Kind, ...] = ("table", "curve")
-
 
 _Named = TypeVar("_Named", "DataUse", "TableRow", "Table")
 
@@ -57,8 +53,7 @@ class TableRow:
     `figures` has the paper's figures by model, in the order of the table's columns; NaN if it prints none.
     `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train` is
     the number of questions that the row learns from, taken from the data set if it has no train file. `demos`
-    is the number of demonstrations of the answering call. `at` is its position on the x-axis of a curve,
-    `series` the line that it belongs to. `note` is a remark on the row in words.
+    is the number of demonstrations of the answering call. `note` is a remark on the row in words.
     """
 
     id: str
@@ -69,8 +64,6 @@ class TableRow:
     needs: tuple[str, ...] = ()
     demos: int = 0
     train: int = 0
-    at: float | str | None = None
-    series: str = ""
     note: str = ""
 
     def model_beside(self, model: str) -> str:
@@ -80,13 +73,13 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or a curve of a paper.
+    """A table of a paper, or the points of a curve.
 
     `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
     what the paper used, by the name of a role, of a source, or of a family of metrics. `stand_ins` maps a
     source that the user may lack to another source. Until it is configured, the two share the passages of the
     other source: each searches one half. `notes` are sentences on differences of our programs, metrics and
-    knobs. `axis` names the x-axis of a curve.
+    knobs.
     """
 
     id: str
@@ -95,14 +88,12 @@ class Table:
     model: str
     data: tuple[DataUse, ...]
     rows: tuple[TableRow, ...]
-    kind: Kind = "table"
     roles: tuple[str, ...] = ("main",)
     knobs: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     setting: Mapping[str, str] = field(default_factory=dict)
     train: int = 0
     stand_ins: Mapping[str, str] = field(default_factory=dict)
-    axis: str = ""
     notes: tuple[str, ...] = ()
 
     def with_model(self, model: str) -> Table:
@@ -144,7 +135,6 @@ class Table:
             "id": self.id,
             "paper": self.paper,
             "about": self.about,
-            "kind": self.kind,
             "model": self.model,
             "rows": [self._row_json(row) for row in self.rows],
         }
@@ -208,11 +198,6 @@ def _table(values: Mapping[str, Any], id: str) -> Table:
     ids = [row.id for row in rows]
     if len(set(ids)) < len(ids) or not rows or not uses:
         raise ValueError("it needs data, and rows with different ids")
-    kind = values.get("kind", "table")
-    if kind not in KINDS:
-        raise ValueError(f"its kind is {kind!r}, table or curve is needed")
-    if kind == "curve" and any(row.at is None for row in rows):
-        raise ValueError("every row of a curve needs `at`")
     return Table(
         id=id,
         paper=values["paper"],
@@ -220,14 +205,12 @@ def _table(values: Mapping[str, Any], id: str) -> Table:
         model=values["model"],
         data=uses,
         rows=rows,
-        kind=kind,
         roles=tuple(values.get("roles", ("main",))),
         knobs=values.get("knobs", {}),
         sources=values.get("sources", {}),
         setting=values.get("setting", {}),
         train=values.get("train", 0),
         stand_ins=_stand_ins(values),
-        axis=values.get("axis", ""),
         notes=tuple(values.get("notes", ())),
     )
 

@@ -19,7 +19,6 @@ from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.programs.base import RagProgram
 from ragc.recipe.values import CROSS
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
 
 SETTINGS, MAX_SETTINGS = 8, 24
 """Settings that the budget is shared among, and the most that are tried if calls are left."""
@@ -51,7 +50,7 @@ class Design:
 
 def make_design(task: Task, calls: int) -> Design:
     """Plans how a budget of `calls` is spent. Raises UsageError if it is too small to show anything."""
-    limit = task.ledger.budget.lm_calls if isinstance(task.ledger, FileLedger) else None
+    limit = task.ledger.budget.lm_calls
     calls = calls if limit is None else limit
     space = search_space(task.recipe, task.runtime)
     needs = Needs(task, space)

@@ -45,7 +45,7 @@ from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import check_programs, give_prompts
 from ragc.task.requirements import require
-from ragc.task.run import MeasuredRun, cost_so_far, note_cost, open_run
+from ragc.task.run import MeasuredRun, cost_so_far, measure, open_run
 
 CALLS = 300
 """LM calls to spend if nothing else is said."""
@@ -185,9 +185,8 @@ class _Probe:
     async def run(self) -> Headroom:
         """Runs the design. Raises NothingAnswered, TargetError and SourceError."""
         await self._run.open()
-        async with self._run.measuring() as measured:
+        with measure() as measured:
             tried, noise = await self._try_all()
-        note_cost(self._task)
         if all(failures.all for failures in self._failures):
             raise NothingAnswered(
                 f"Headroom has nothing to compare, because no dev question was answered by the "
@@ -393,6 +392,6 @@ def _inflation(sizes: Sequence[int]) -> float:
 def _rebuilt_baseline(task: Task, program: RagProgram) -> RagProgram:
     """Builds the baseline of `task` for a second run, with what `program`, its first run, learned."""
     built = task.method.build(task.runtime.repeated(), task.baseline_knobs)
-    built = give_prompts(built, task.recipe, checked=True)
+    built = give_prompts(built, task.recipe)
     built.learned = program.learned
     return built

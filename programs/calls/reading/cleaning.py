@@ -1,6 +1,6 @@
 """Texts of outputs without labels and objects that only say once more which output they are.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values of outputs that a text or a tag holds: numbers, lists and objects among them.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JSON objects in texts: cut short, several of them, or the form that was asked for, not filled in.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

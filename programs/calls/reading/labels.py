@@ -1,6 +1,6 @@
 """Outputs after their names and a colon, at the beginning of a line or in the midst of it.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def parse_inline_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | N
     if len({name for name, _, _ in matches}) < len(matches):
         return None
     ends = [start for _, start, _ in matches[1:]] + [len(text)]
-    values = {n: text[at:end].strip(" \n,;|()[]*") for (n, _, at), end in zip(matches, ends)}  # noqa: B905 (3.9)
+    values = {n: text[at:end].strip(" \n,;|()[]*") for (n, _, at), end in zip(matches, ends, strict=True)}
     before = text[: matches[0][1]].strip(" \n,;|([*")
     missing = [name for name in schema["properties"] if name not in values]
     if before and missing and is_text(schema["properties"][missing[0]]):

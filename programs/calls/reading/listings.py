@@ -1,6 +1,6 @@
 """Outputs in tables and in lists of lines: records with labels, or two values a line.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         one = len(body) == 1 and {fold(cell) for cell in head} & set(spelled)
         if not one:
             return None
-        cells = dict(zip(map(fold, head), body[0]))  # noqa: B905 (Python 3.9)
+        cells = dict(zip(map(fold, head), body[0], strict=False))
         return ParsedReply({spelled[head]: held for head, held in cells.items() if head in spelled})
     name, kind = listed
     fields = {fold(field): field for field in kind.get("properties", {})}
@@ -66,7 +66,9 @@ def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         columns = [fields.get(fold(cell), "") for cell in head]
         if not any(columns):
             return None
-        return ParsedReply({name: [{c: held for c, held in zip(columns, row) if c} for row in body]})  # noqa: B905
+        return ParsedReply(
+            {name: [{c: held for c, held in zip(columns, row, strict=False) if c} for row in body]}
+        )
     wanted = [at for at, cell in enumerate(head) if cell.strip(" #").casefold() not in _RANKS]
     if kind.get("type") != "integer" or len(wanted) != 1:
         return None
@@ -154,7 +156,7 @@ def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> lis
     if len(fields) < 2 or any(len(row) != len(fields) or not row[0] for row in cells):
         return []
     mender = Mender(schema.get("$defs", {}), Tally())
-    items = [dict(zip(fields, row)) for row in cells]  # noqa: B905 (Python 3.9)
+    items = [dict(zip(fields, row, strict=False)) for row in cells]
     return items if all(mender.fits(kind, mender.mend(kind, item)) for item in items) else []
 
 

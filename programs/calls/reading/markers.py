@@ -1,6 +1,6 @@
 """Outputs under markers: DSPy's layout `chat` asks for `[[ ## name ## ]]`, models write headings too.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What words and numbers of a reply mean: options, truth values, and numbers.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _literal(node: ast.AST) -> Any:
         return [_literal(one) for one in node.elts]
     if isinstance(node, ast.Dict):
         keys = [None if key is None else _literal(key) for key in node.keys]
-        return {str(key): _literal(value) for key, value in zip(keys, node.values)}  # noqa: B905 (Python 3.9)
+        return {str(key): _literal(value) for key, value in zip(keys, node.values, strict=True)}
     return ast.literal_eval(node)
 
 

@@ -49,7 +49,7 @@ A value that fits its JSON schema stays as it is. Else these mends are tried, ea
 Nothing is invented: a value that is missing in a whole reply, a number out of bounds and a word that is no
 option are left, and refused where the value is checked.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Mender:
             and len(value) == len(kinds)
             and not any(isinstance(v, (list, dict)) for v in value)
         ):
-            placed = dict(zip(kinds, value))  # noqa: B905 (Python 3.9)
+            placed = dict(zip(kinds, value, strict=False))
             if self.fits(schema, placed):
                 self._count()
                 return placed

@@ -1,6 +1,6 @@
 """Other names of outputs: keys, tags and labels that mean an output, or the contrary of it.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A parser returns what stands for each output, by name, and None where it does not apply.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parsers of a reply that is not one JSON object, in the order in which they are tried.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Answers in prose: the phrase that "the answer is" names, what announces an answer and what follows it.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

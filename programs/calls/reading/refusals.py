@@ -1,6 +1,6 @@
 """Texts that stand where an answer should and are none: refusals, questions back, blanks, errors, loops.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Outputs in sentences: a verdict, a rating, numbers, an answer; or a bare value.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

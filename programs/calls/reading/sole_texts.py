@@ -1,6 +1,6 @@
 """Free texts that say one value: without what stands beside it, and only where it is the only one.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

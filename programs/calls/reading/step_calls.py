@@ -1,6 +1,6 @@
 """Steps as they are written in a line or an object: `search[query]`, "Follow up: ...", `{"tool": ...}`.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

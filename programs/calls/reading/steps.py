@@ -1,6 +1,6 @@
 """Steps in a line of their own: "local[query]", "Follow up: ...?", "So the final answer is: ...".
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Outputs between tags, as DSPy's layout `xml` asks for them, also in XML that is broken.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replies without thoughts, tokens of chat templates and marks of formulas.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Verdicts in sentences: the option, truth value or number that a reply chooses in its own words.
 
-This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+This module is part of exported Python files too: it needs nothing but the standard library.
 """
 
 from __future__ import annotations

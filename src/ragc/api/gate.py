@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
 
 if TYPE_CHECKING:
     from ragc.compiled.gate import Gate
-    from ragc.compiled.gate import GateForecast as GatePlan
     from ragc.compiled.pack import Packed
     from ragc.core.progress import Progress
 
 
-@overload
 def gate(
     path: str | Path,
     against: str | Path,
@@ -25,68 +23,29 @@ def gate(
     allow: float = 0.05,
     least: Mapping[str, float] | None = None,
     split: str = "test",
-    aa: bool = False,
     sets: Sequence[str] = (),
     seed: int = 0,
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
-    dry_run: Literal[False] = False,
-) -> Gate: ...
-@overload
-def gate(
-    path: str | Path,
-    against: str | Path,
-    *,
-    metric: str = "",
-    allow: float = 0.05,
-    least: Mapping[str, float] | None = None,
-    split: str = "test",
-    aa: bool = False,
-    sets: Sequence[str] = (),
-    seed: int = 0,
-    progress: Progress | None = None,
-    access: Access = Access(),
-    include_seen: bool = False,
-    dry_run: Literal[True],
-) -> GatePlan: ...
-def gate(
-    path: str | Path,
-    against: str | Path,
-    *,
-    metric: str = "",
-    allow: float = 0.05,
-    least: Mapping[str, float] | None = None,
-    split: str = "test",
-    aa: bool = False,
-    sets: Sequence[str] = (),
-    seed: int = 0,
-    progress: Progress | None = None,
-    access: Access = Access(),
-    include_seen: bool = False,
-    dry_run: bool = False,
-) -> Gate | GatePlan:
+) -> Gate:
     """Tells whether the program at `path` is shown to lose less than `allow` against the one at `against`.
 
     Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. `metric` decides, by
     default the first common one; `allow` is a loss in its mean, above 0. `least` has least means by metric.
-    With `aa` a program is first run against itself, asked again. The other arguments are those of `compare`.
-    Returns a Gate with `exit_code`: 0, shown to lose less; 10, a drop is shown or a least mean is missed; 11,
-    these questions cannot tell, and `needed` says how many would. With `dry_run` nothing is sent: returns the
-    number of questions `n`, and the `shares` (0..1) of runs that are expected to end with each outcome.
+    The other arguments are those of `compare`. Returns a Gate with `exit_code`: 0, shown to lose less; 10, a
+    drop is shown or a least mean is missed; 11, these questions cannot tell, and `needed` says how many
+    would.
 
         ragc.gate("compiled/new", "compiled/old", least={"f1": 0.7}).exit_code
 
-    Raises UsageError for a metric without a greatest score, RagcError if a program differs from itself, and
-    what `compare` raises.
+    Raises UsageError for a metric without a greatest score, and what `compare` raises.
     """
     from ragc.compiled import gate as gates
 
     asking = gates.Asking(split, tuple(sets), access, include_seen, progress=progress or SILENT)
     first, second = Path(path), Path(against)
-    if dry_run:
-        return gates.plan(first, second, asking, allow=allow)
-    return gates.gate(first, second, asking, metric=metric, allow=allow, least=least, twice=aa, seed=seed)
+    return gates.gate(first, second, asking, metric=metric, allow=allow, least=least, seed=seed)
 
 
 def pack(path: str | Path, *, out: str | Path, weights: bool = False) -> Packed:

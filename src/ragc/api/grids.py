@@ -11,7 +11,6 @@ from ragc.core.progress import SILENT
 if TYPE_CHECKING:
     from ragc.core.progress import Progress
     from ragc.optimizers.grids.grid import Grid
-    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.grids.tables.result import Reproduction
 
 
@@ -21,7 +20,6 @@ def grid(
     *,
     sets: Sequence[str] = ...,
     out: str | Path | None = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[True],
     progress: Progress | None = ...,
 ) -> dict[str, Any]: ...
@@ -31,29 +29,27 @@ def grid(
     *,
     sets: Sequence[str] = ...,
     out: str | Path | None = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[False] = ...,
     progress: Progress | None = ...,
-) -> RecordedGrid: ...
+) -> Grid: ...
 def grid(
     recipe: str | Path,
     *,
     sets: Sequence[str] = (),
     out: str | Path | None = None,
-    allow_loss: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> RecordedGrid | dict[str, Any]:
+) -> Grid | dict[str, Any]:
     """Evaluates the settings in the table `[grid]` of a recipe on its dev questions, and writes a grid.
 
     It is written to the directory `out`, by default `grids/` and the name of the recipe file. A grid that is
-    there is completed, also one that was cut off, and gets the settings that it lacks. `allow_loss` is that
-    of `compile`. Returns a RecordedGrid with `path`, the `grid` and `counters`. With `dry_run` nothing is
-    sent, and a JSON object is returned: `settings`, `recorded`, `questions`, `cells` that are missing in
-    `out`, and the bounds and estimates of a dry run of `compile`.
+    there is completed, also one that was cut off, and gets the settings that it lacks. Returns a Grid, with
+    `path` and `counters`. With `dry_run` nothing is sent, and a JSON object is returned: `settings`,
+    `recorded`, `questions`, `cells` that are missing in `out`, and the bounds and estimates of a dry run of
+    `compile`.
 
-        recorded = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])
-        print(recorded.grid.scores("f1").mean(axis=1))
+        grid = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])
+        print(grid.scores("f1").mean(axis=1))
 
     Raises RecipeError, UsageError for an `out` with a grid of other questions, data, models or metrics,
     ArtefactError for one with something else, BudgetExhausted, and TargetError.
@@ -61,29 +57,25 @@ def grid(
     from ragc import recipe as recipes
     from ragc.optimizers.grids import plan, record
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     folder = Path(out) if out is not None else Path("grids") / Path(recipe).stem
     if dry_run:
         return plan.estimate(resolved, folder)
     return record.record(resolved, folder, progress=progress or SILENT)
 
 
-def merge_grids(paths: Sequence[str | Path], *, out: str | Path | None = None) -> RecordedGrid:
-    """Merges the grids in the directories `paths` into one in `out`, by default the first of them.
+def read_grid(*folders: str | Path) -> Grid:
+    """Reads the grid in a directory, complete or not; several are read as one, with the settings of all.
 
-    They must be of the same questions, data, models and program; settings of each are added. A grid in `out`
-    is the first part. Raises UsageError and ArtefactError, with nothing written.
+        grid = ragc.read_grid("grids/mine", "grids/theirs")
+        print(grid.scores("f1").mean(axis=1))
+
+    Raises ArtefactError for a damaged one, and UsageError for grids of other questions, data, models or
+    metrics.
     """
-    from ragc.optimizers.grids.merge import merge
-
-    return merge(paths, out)
-
-
-def read_grid(path: str | Path) -> Grid:
-    """Reads the grid in the directory `path`, complete or not. Raises ArtefactError and UsageError."""
     from ragc.optimizers.grids.grid import read
 
-    return read(path)
+    return read(*folders)
 
 
 @overload
@@ -130,7 +122,7 @@ def reproduce(
     """Runs a table of a paper, or some `rows` of it on some `data_sets`, with `limit` questions of each.
 
     `data` is the folder that holds one folder a data set. The model is the embedded one unless `sets` says
-    otherwise. `beside` is the paper's model whose figures are compared. Rows, result and plot are written to
+    otherwise. `beside` is the paper's model whose figures are compared. Rows and result are written to
     the folder `out`, by default `reproduced/` and the table's id; rows that are there are not asked again.
     Returns a Reproduction with `cells` (an Interval per metric), `differs` (what differs from the paper, in
     sentences), `left_out`, and the paths. With `dry_run` nothing is sent, and bounds of the LM calls are

@@ -13,7 +13,7 @@ from ragc.errors import UsageError
 if TYPE_CHECKING:
     from ragc.compiled.pull import Pulled
     from ragc.core.progress import Progress
-    from ragc.doctor.check import Check
+    from ragc.doctor import Check
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -27,34 +27,28 @@ def examine(
     recipe: str | Path | None = None,
     *,
     sets: Sequence[str] = (),
-    again: bool = False,
-    quick: bool = False,
     progress: Progress | None = None,
 ) -> list[Check]:
     """Checks this machine: libraries, stored files, and with a `recipe` what that needs.
 
-    Each target of the recipe is opened, and its capabilities are probed with a few tiny requests; the result
-    is kept, and `again` repeats the requests. `quick` leaves out the check of stored data for damage. Returns
-    a list of Check with `id`, `ok`, `found` (a sentence) and `needed`, False for what only some recipes use.
+    Each target of the recipe is opened and asked for one short reply. Returns a list of Check with `id`,
+    `ok`, `found` (a sentence) and `needed`, False for what only some recipes use.
 
         [check.found for check in ragc.examine("recipe.toml") if not check.ok]
 
-    Raises RecipeError, and UsageError for `sets` or `again` without a recipe.
+    Raises RecipeError, and UsageError for `sets` without a recipe.
     """
+    from ragc import doctor
     from ragc import recipe as recipes
-    from ragc.core.progress import Silent
-    from ragc.doctor import machine, targets
 
     if recipe is None:
-        if sets or again:
-            raise UsageError(
-                "`sets` and `again` are for the targets of a recipe; name one, or leave them out."
-            )
-        return machine.examine(quick=quick, progress=progress or Silent())
+        if sets:
+            raise UsageError("`sets` is for the targets of a recipe; name one, or leave it out.")
+        return doctor.examine_machine(progress or SILENT)
     resolved = recipes.load(recipe, sets)
-    needs = targets.examine_recipe(resolved)
-    checks = machine.examine(quick=quick, progress=progress or Silent())
-    return [*checks, needs, *targets.examine_targets(resolved, again=again)]
+    needs = doctor.examine_recipe(resolved)
+    checks = doctor.examine_machine(progress or SILENT)
+    return [*checks, needs, *doctor.examine_targets(resolved)]
 
 
 def index(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
@@ -28,7 +28,6 @@ def compile(
     resume: bool = ...,
     again: bool = ...,
     include_seen: bool = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[True],
     progress: Display = ...,
 ) -> dict[str, Any]: ...
@@ -41,7 +40,6 @@ def compile(
     resume: bool = ...,
     again: bool = ...,
     include_seen: bool = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[False] = ...,
     progress: Display = ...,
 ) -> Compiled: ...
@@ -53,7 +51,6 @@ def compile(
     resume: bool = False,
     again: bool = False,
     include_seen: bool = False,
-    allow_loss: bool = False,
     dry_run: bool = False,
     progress: Display = None,
 ) -> Compiled | dict[str, Any]:
@@ -62,8 +59,7 @@ def compile(
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
     overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. `again`
     asks the models again; stored replies are not used. Test questions that an earlier search on this machine
-    used as train or dev are left out; with `include_seen` they are scored, and the verdict says so. A prompt
-    of the recipe with texts that no request would hold is refused, unless `allow_loss` accepts their loss.
+    used as train or dev are left out; with `include_seen` they are scored, and the verdict says so.
     `progress` is True for the bars of the command line, False for none, None for bars on a terminal or in a
     notebook, a function that takes a line of text, or a Progress. Returns a Compiled with `verdict` (str),
     `baseline` and `test` (an Interval per metric, on the test split), `differences`, `counters` (requests,
@@ -71,7 +67,7 @@ def compile(
 
     With `dry_run` everything that the recipe needs is checked, `out` included, nothing is sent or written,
     and a JSON object is returned: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
-    `tokens_about`, `usd_about` and `seconds` (each None where unknown), and the same by phase.
+    `tokens_about` and `usd_about` (each None where unknown), and the same by phase.
 
         print(ragc.compile("recipe.toml", dry_run=True)["lm_calls"])
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
@@ -83,7 +79,7 @@ def compile(
     from ragc import recipe as recipes
     from ragc.core.progress import showing
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     if dry_run:
         from ragc.optimizers.plan.estimate import estimate
 
@@ -105,7 +101,6 @@ def headroom(
     sets: Sequence[str] = ...,
     calls: int = ...,
     gain: float = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[True],
     progress: Progress | None = ...,
 ) -> dict[str, Any]: ...
@@ -116,7 +111,6 @@ def headroom(
     sets: Sequence[str] = ...,
     calls: int = ...,
     gain: float = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[False] = ...,
     progress: Progress | None = ...,
 ) -> Headroom: ...
@@ -126,7 +120,6 @@ def headroom(
     sets: Sequence[str] = (),
     calls: int = 300,
     gain: float = 0.05,
-    allow_loss: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Headroom | dict[str, Any]:
@@ -147,7 +140,7 @@ def headroom(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.headroom import probe
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     if dry_run:
         return probe.plan(resolved, calls=calls, gain=gain)
     return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or SILENT)
@@ -162,16 +155,6 @@ def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:
     from ragc.optimizers.status import status
 
     return status(path, trust_targets=access.targets)
-
-
-def join_study(study: str, *, trials: int | None = None) -> NoReturn:
-    """Makes this process a worker of a running `study`, given as the `out` of its compile or as HOST:PORT.
-
-    Never returns. It runs up to `trials` trials at a time, by default one per core. Raises UsageError.
-    """
-    from ragc.optimizers.distributed.worker import join
-
-    join(study, trials=trials)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
@@ -190,16 +173,14 @@ def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> op
     return optuna_objective.study(recipes.load(recipe, sets), name=name, file=recipe)
 
 
-def objective(
-    recipe: str | Path, *, sets: Sequence[str] = (), name: str = "", allow_loss: bool = False
-) -> Objective:
+def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
     """Returns a recipe file as an objective for `study.optimize`; nothing is sent until it is called.
 
     A call returns the mean of the objective over the dev questions, or a tuple of means for several
-    objectives. Larger is better. `allow_loss` is that of `compile`. Raises RecipeError and DataError.
+    objectives. Larger is better. Raises RecipeError and DataError.
     """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     return optuna_objective.Objective(resolved, name=name, file=recipe)

@@ -24,7 +24,6 @@ def training_data(
     out: str | Path | None = ...,
     sets: Sequence[str] = ...,
     format: str = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[True],
     progress: Progress | None = ...,
     access: Access = ...,
@@ -37,7 +36,6 @@ def training_data(
     out: str | Path,
     sets: Sequence[str] = ...,
     format: str = ...,
-    allow_loss: bool = ...,
     dry_run: Literal[False] = ...,
     progress: Progress | None = ...,
     access: Access = ...,
@@ -49,7 +47,6 @@ def training_data(
     out: str | Path | None = None,
     sets: Sequence[str] = (),
     format: str = "trl",
-    allow_loss: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     access: Access = Access(),
@@ -58,8 +55,8 @@ def training_data(
 
     `kind` is prefrag-dpo, rqrag-sft, slimplm-labels, slimplm-judge or slimplm-rewrites; with demonstrations
     `recipe` is a compiled program, and nothing is sent. `out` is a file FILE.jsonl, its card is FILE.md.
-    `format` is trl or llamafactory. `access` is that of `load`, for demonstrations; `allow_loss` is that of
-    `compile`. A call that was cut off goes on when it is repeated. Returns a TrainingData with `rows`,
+    `format` is trl or llamafactory. `access` is that of `load`, for demonstrations.
+    A call that was cut off goes on when it is repeated. Returns a TrainingData with `rows`,
     `classes`, `drops`, `card` and `counters`. With `dry_run` nothing is sent or written, `out` may be left
     out, and a JSON object is returned: `questions`, `calls_a_question`, and upper bounds `lm_calls`, `tokens`
     and `usd` (None where unknown).
@@ -86,7 +83,7 @@ def training_data(
         return demonstrations.build(recipe, out, format=format, how=how)
     from ragc import recipe as recipes
 
-    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    resolved = recipes.load(recipe, sets)
     if dry_run or out is None:
         return build.estimate(kind, resolved, out)
     return build.build(kind, resolved, out, format=format, progress=progress or SILENT)

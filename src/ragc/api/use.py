@@ -52,12 +52,11 @@ def ask(
     context: Mapping[str, Any] | None = None,
     again: bool = False,
     access: Access = Access(),
-    allow_loss: bool = False,
 ) -> Row:
     """Answers one question with the compiled program or recipe at `path`.
 
-    `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
-    for a recipe; `again` asks the models again instead of using stored replies; the other arguments are those
+    `context` holds the other columns of a data row, such as `context_ids`;
+    `again` asks the models again instead of using stored replies; the other arguments are those
     of `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
     `counters` and `failure`.
 
@@ -67,7 +66,7 @@ def ask(
     """
     from ragc.compiled import opened
 
-    program = opened.open_program(path, sets, questions=False, access=access, allow_loss=allow_loss)
+    program = opened.open_program(path, sets, questions=False, access=access)
     if again:
         program.ask_anew()
     return opened.ask(program, question, context=context)
@@ -84,7 +83,6 @@ def evaluate(
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
-    allow_loss: bool = False,
 ) -> Evaluation:
     """Scores the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
@@ -105,7 +103,7 @@ def evaluate(
     from ragc.compiled.evaluate import score
     from ragc.compiled.opened import open_program
 
-    program = open_program(path, sets, access=access, allow_loss=allow_loss)
+    program = open_program(path, sets, access=access)
     return score(
         program,
         split,
@@ -129,7 +127,6 @@ def compare(
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
-    allow_loss: bool = False,
 ) -> RunComparison:
     """Compares run `b` with run `a`, question by question.
 
@@ -149,7 +146,7 @@ def compare(
     from ragc.compiled.opened import open_program
 
     def score(path: Path) -> Evaluation:
-        program = open_program(path, sets, access=access, allow_loss=allow_loss)
+        program = open_program(path, sets, access=access)
         shown = progress or SILENT
         return evaluated(program, split, progress=shown, include_seen=include_seen, count=False)
 
@@ -216,7 +213,7 @@ def serve(
 
     The name of a folder is the model id. `settings` are `allowed_hosts`, `history` (compiled, last, rewrite,
     refuse), `system` (ignore, refuse), `stream` (real, late), `workers`, `in_flight` questions in each of
-    them, `in_flight_per_key`, `usd_per_day` of a key, `time_out` in seconds, `max_body` in bytes and `keep`.
+    them, `in_flight_per_key`, `time_out` in seconds, `max_body` in bytes and `keep`.
     Keys of clients are read from RAGC_SERVE_KEYS. `listening` is called with the server's address.
 
         ragc.serve("compiled/mine", port=8080)

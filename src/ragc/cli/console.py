@@ -1,6 +1,6 @@
 """Terminal output of results: lines and tables on stdout that fit the terminal.
 
-`calibration_lines` shows a study's thresholds: the scores before and after, and the curve in between.
+`calibration_lines` shows a study's thresholds, with the scores before and after.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
-    from ragc.doctor.check import Check
+    from ragc.doctor import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.agreement import LabelAgreement
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.compile import Compiled
-    from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.grid import Grid
     from ragc.programs.trace import Event
     from ragc.task.answering import Row
 
 
-_LEVELS = "▁▂▃▄▅▆▇█"
-_COLUMNS = 40
 _ON_DEV = (
     "The dev scores are in provenance.json; those of the compiled program flatter it, because it was chosen "
     "by them."
@@ -49,24 +47,7 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
             continue
         reached = f"({calibration['reached']} of {quantity(calibration['n'], 'question')} reached it)"
         yield f"  {name}: {_outcome(calibration)} {reached}"
-        points = calibration["points"]
-        yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
     yield from search.get("remarks", ())
-
-
-def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines on the optimizers of a portfolio in `provenance.json`; none without one."""
-    parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
-    for part in parts:
-        scores = ", ".join(f"{name} {figure(name, value)}" for name, value in part.get("dev", {}).items())
-        on_dev = f"{scores} on dev" if scores else "nothing to compare"
-        trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
-        calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
-        spent = "cut off by its share" if part["budget"] else f"{calls}, replayed ones too"
-        yield f"{part['optimizer']}: {on_dev}, {trials}, {spent}"
-        yield from calibration_lines(part["search"])
-    if parts:
-        yield f"Chosen on dev: {search['winner']}. The best of several looks better on dev than it is."
 
 
 def _outcome(calibration: Mapping[str, Any]) -> str:
@@ -75,23 +56,6 @@ def _outcome(calibration: Mapping[str, Any]) -> str:
         return f"{before}, and nowhere better"
     after = f"{calibration['in_sample']:.3f} at {calibration['threshold']:g}"
     return f"{before}, {after}, {calibration['validated']:.3f} cross-validated"
-
-
-def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
-    """Returns `means` over the range of the ascending `points` as a bar chart of `columns` characters.
-
-    The lowest mean has the lowest bar. A column shows the mean of the nearest point.
-    """
-    low, high = points[0], points[-1]
-    least, most = min(means), max(means)
-
-    def bar(column: int) -> str:
-        point = low + (column + 0.5) / columns * (high - low)
-        near = min(range(len(points)), key=lambda at: abs(points[at] - point))
-        share = (means[near] - least) / (most - least) if most > least else 0.0
-        return _LEVELS[round(share * (len(_LEVELS) - 1))]
-
-    return "".join(map(bar, range(columns)))
 
 
 def error(text: str) -> None:
@@ -147,7 +111,7 @@ def grid_plan(estimate: dict[str, Any]) -> None:
     lines(plan_view.grid_lines(estimate))
 
 
-def print_grid(result: RecordedGrid) -> None:
+def print_grid(result: Grid) -> None:
     """Prints what a grid holds, the spread of its settings by metric, and what was sent."""
     shown = result.to_json()
     settings, questions = quantity(shown["settings"], "setting"), quantity(shown["questions"], "question")
@@ -209,13 +173,11 @@ def print_compiled(result: Compiled) -> None:
     searched = result.program.provenance.get("search") or {}
     lines(limit_lines(result.program.provenance))
     lines(front_lines(result.program.provenance, result.program.run))
-    lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
     lines(_charge_lines(cost))
-    _print_cache_share(cost)
     lines([f"Compiled program: {result.path}", *filter(None, [result.replacement])])
     if result.example is not None:
         answered = "a program chosen without it" if result.cross_validated else "the compiled program"
@@ -328,26 +290,16 @@ def print_evaluation(evaluation: Evaluation) -> None:
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])
     lines(f"{name}: {verdicts.text}" for name, verdicts in evaluation.second_verdicts.items())
     lines(f"{name}: {shares.text}" for name, shares in evaluation.variances.items())
-    lines(evaluation.score_shift.lines() if evaluation.score_shift else ())
     cost = evaluation.counters
     _print_calls((event for row in evaluation.rows for event in row.trace), len(evaluation.rows) or 1)
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {cost['seconds']:.1f} s"])
-    _print_cache_share(cost)
 
 
 def beside(agreement: LabelAgreement | None, metric: str) -> str:
     """Returns the agreement of `metric` with people as it follows its mean; "" without one."""
     text = agreement.beside(metric) if agreement else ""
     return f"  ({text})" if text else ""
-
-
-def _print_cache_share(cost: Mapping[str, float]) -> None:
-    """Prints the share of prompt tokens from the server's prefix cache, where reported."""
-    if looked_up := cost.get("prefix_tokens"):
-        share = cost["prefix_cached_tokens"] / looked_up
-        line = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
-        lines([line])
 
 
 def print_comparison(comparison: RunComparison) -> None:

@@ -109,9 +109,8 @@ class Arguments(argparse.Namespace):
     @property
     def opening(self) -> dict[str, Any]:
         """How a compiled program is opened, as arguments of the public functions."""
-        allow_loss = {"allow_loss": self.allow_loss} if "allow_loss" in self else {}
         access = Access(self.base, self.trust_targets, self.trust_code)
-        return {"sets": self.sets, "access": access, **allow_loss}
+        return {"sets": self.sets, "access": access}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -149,7 +148,7 @@ def _main(argv: Sequence[str] | None) -> int:
 def _run(args: argparse.Namespace) -> int:
     """Runs a command; returns its exit code, whatever it raises."""
     try:
-        with _reporting_losses(args), _results_alone(args):
+        with _results_alone(args):
             status: int = args.run(args)
         return status
     except RagcError as error:
@@ -173,15 +172,6 @@ def _results_alone(args: argparse.Namespace) -> AbstractContextManager[None]:
     own.
     """
     return results_alone() if args.json and args.command != "mcp" else nullcontext()
-
-
-def _reporting_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
-    """Prints on stderr what prompts lose, for a command that allows it."""
-    if not getattr(args, "allow_loss", False):
-        return nullcontext()
-    from ragc.core.progress import listening
-
-    return listening(console.error)
 
 
 def _output_failed() -> bool:

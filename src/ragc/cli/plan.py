@@ -81,7 +81,6 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the calls take, and the budget that ends them."""
     yield _tokens(plan)
     yield _money(plan)
-    yield _time(plan)
     if plan["budget"]:
         limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
         paid = f"; {plan['budget_pays']['text']}" if plan.get("budget_pays") else ""
@@ -90,9 +89,7 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def _tokens(plan: Mapping[str, Any]) -> str:
     most, about = plan["tokens"], plan["tokens_about"]
-    chunks = "if passages are as long as their chunks may be"
-    how = "as last measured here" if plan.get("measured") else chunks
-    guess = "" if about is None else f"about {about:,} {how}; "
+    guess = "" if about is None else f"about {about:,} if passages are as long as their chunks may be; "
     if most is None:
         return f"tokens: {guess}no bound known"
     return f"tokens: {guess}at most {most:,}, each prompt as long as the context allows"
@@ -115,18 +112,3 @@ def _source(plan: Mapping[str, Any]) -> str:
     """Returns the origin of the prices."""
     typed = " and ".join(plan.get("typed_prices", ()))
     return f"the price of {typed} in the recipe, else LiteLLM's" if typed else "LiteLLM's prices"
-
-
-def _time(plan: Mapping[str, Any]) -> str:
-    if plan["seconds_per_call"] is None:
-        return "time: unknown; `ragc eval RECIPE --split dev --set data.dev=10` measures these targets"
-    speed = f"{plan['seconds_per_call']:g} s a call, as last measured here"
-    if plan["seconds"] is None:
-        return f"time: {speed}"
-    return f"time: about {_duration(plan['seconds'])} for about so many calls, at {speed}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

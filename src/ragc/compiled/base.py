@@ -2,16 +2,6 @@
 
 `program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
 store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
-
-Some fields of typed calls had other names or types in earlier versions:
-
-    steps: list of texts      ->  trajectory       ReAct and Self-Ask, until 0.1
-    trajectory: one text      ->  one text a step  PrefRAG, until 0.1
-    need: {"percent": 40}     ->  40               Self-RAG and RQ-RAG, until 0.1
-
-An older compiled program is read as if it had been written with the present fields. Fields of a user's own
-module with such a name and another type are not changed. Stored replies of the calls above are not found
-again, because prompts name the fields.
 """
 
 from __future__ import annotations
@@ -19,14 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pydantic
-from pydantic.fields import FieldInfo
 
 from ragc.compiled.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.core import inputs, outputs
@@ -62,9 +51,6 @@ _NAMES = re.compile(
     r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|([A-Za-z_]\w*/)*[A-Za-z_]\w*\.py"
 )
 """The files of a compiled program, a module of its author's own among them."""
-
-MAX_EPOCH_NAME = 64
-"""Characters of the name of an epoch, at most."""
 
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
@@ -222,7 +208,7 @@ class CompiledProgram:
     def epoch(self) -> str:
         """The epoch of the measured replies, if they were requested again; else ""."""
         epoch = self.run.get("epoch")
-        return epoch if isinstance(epoch, str) and len(epoch) <= MAX_EPOCH_NAME else ""
+        return epoch if isinstance(epoch, str) else ""
 
     @classmethod
     def of(
@@ -250,8 +236,7 @@ class CompiledProgram:
             )
         for name, saved in self.state.predictors.items():
             predictors[name].signature = self._signature(program, name, saved)
-            present = predictors[name].signature.fields
-            demos = [present_demo(demo, present) for demo in saved.demos]
+            demos = [dict(demo) for demo in saved.demos]
             predictors[name].demos = demos
             predictors[name].nearest = saved.nearest
             own = getattr(program.method, "module", None) is not None
@@ -269,17 +254,13 @@ class CompiledProgram:
         """
         present = dict(program.named_predictors())[name].signature
         fields = [*saved.inputs, *saved.output_schema.get("required", ())]
-        descriptions = saved.descriptions
-        if not set(fields) <= set(present.fields):
-            fields = [present_name(field, present.fields) for field in fields]
-            descriptions = {present_name(field, present.fields): text for field, text in descriptions.items()}
         try:
             signature = with_fields(present, fields)
         except (KeyError, TypeError) as error:
             raise self._other_fields(name, error.args[:1]) from error
         if more := set(present.fields) - set(fields):
             raise self._other_fields(name, sorted(more))
-        return described(signature, saved.instructions, descriptions)
+        return described(signature, saved.instructions, saved.descriptions)
 
     def _check_use(
         self, name: str, saved: PredictorState, predictor: RagPredict, demos: Sequence[Mapping[str, Any]]
@@ -531,28 +512,3 @@ def _inputs(predictor: RagPredict) -> list[tuple[str, Any]]:
 
 def _is_list(info: Any) -> bool:
     return str(info.annotation).startswith("list")
-
-
-RENAMED = {"steps": "trajectory"}
-"""Names of now by names of then."""
-
-NOTHING = "none"
-"""PrefRAG's trajectory before the first step, when it was one text."""
-
-
-def present_name(name: str, present: Collection[str]) -> str:
-    """Returns the present name of field `name` in a call with the fields `present`."""
-    now = RENAMED.get(name, name)
-    return now if name not in present and now in present else name
-
-
-def present_demo(demo: Mapping[str, Any], present: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """Returns a demonstration with present names and types for a call with the fields `present`."""
-    values = {present_name(name, present): value for name, value in demo.items()}
-    types = {name: field.annotation for name, field in present.items()}
-    match values:
-        case {"trajectory": str(text)} if types.get("trajectory") == list[str]:
-            values["trajectory"] = [] if text in ("", NOTHING) else [text]
-        case {"need": {"percent": percent}} if types.get("need") is int:
-            values["need"] = percent
-    return values

@@ -15,12 +15,12 @@ a resume tests on the same questions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.compiled.study_rows import DEV, SEEN_FILE
+from ragc.compiled.study_rows import SEEN_FILE
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, pretty, verify_digest
 from ragc.core.display import quantity
@@ -28,12 +28,12 @@ from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
 from ragc.store import uses
-from ragc.store.question_marks import lookup_keys, marks_to_search, marks_to_store
+from ragc.store.question_marks import mark
 from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
 from ragc.task.answering import Row
 from ragc.task.base import Task
 
-FORMAT = "ragc.question/2"
+FORMAT = "ragc.question"
 """The normalisation of the marks in a compiled program."""
 
 MAX_NAMED = 5
@@ -43,9 +43,7 @@ EARLIER = "an earlier search"
 """The role of questions that this program's compile found in the ledger, at an evaluation."""
 
 NO_MARKS_NOTE = "the compiled program has no digests of its train and dev questions, so they were not checked"
-"""Why a compiled program of an earlier version, or one with study.keep = false, is not checked."""
-
-BEGUN_BEFORE = "the study began with a version of ragc that kept no ledger of uses"
+"""Why a compiled program from elsewhere is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +171,8 @@ def check_compile(
     else:
         earlier, contamination = _study_contamination(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
-    if task.recipe.study.keep:
-        known = [q.whole_text for q in task.test if _earlier_role(q, earlier.roles)]
-        facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
+    known = [text for q in task.test if mark(text := q.whole_text) in earlier.roles]
+    facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
     return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
 
 
@@ -186,13 +183,11 @@ def marks_of_task(task: Task) -> Marks:
 
 
 def question_facts(task: Task, before: Marks | None = None) -> dict[str, Any]:
-    """Returns the entry of `provenance.json` on train and dev questions of `task`; none if nothing is stored.
+    """Returns the entry of `provenance.json` on train and dev questions of `task`.
 
     `before` are the marks of the compiled program that the search began with: the questions that taught or
     chose it count for this one too.
     """
-    if not task.recipe.study.keep:
-        return {}
     own = marks_of_task(task)
     return {"questions": (own if before is None else own.joined(before)).to_json()}
 
@@ -217,44 +212,28 @@ def check_evaluation(
     if split != "test":
         own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
         return task, Contamination(len(questions), own, scored=True)
-    known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
-    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_to_search(q.whole_text))]
+    known = frozenset(one for joined in (marks.train, marks.dev) for one in uses.split_marks(joined))
+    others = [q for q in (*_train(task), *task.dev) if mark(q.whole_text) in known]
     contamination = _contamination_of(task, roles, "", others, include_seen)
     return _without(task, contamination), contamination
 
 
 def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
-    """Returns the marks in the `provenance` of a compiled program; None if it has none that this version
-    knows.
+    """Returns the marks in the `provenance` of a compiled program; None if it has none.
 
     Raises ArtefactError if they are damaged.
     """
     held = provenance.get("questions")
     if held is None:
         return None
-    if not isinstance(held, dict) or not all(_whole_marks(held)):
+    names = ("train", "dev", "earlier")
+    whole = isinstance(held, dict) and all(uses.are_marks(held.get(name, "")) for name in names)
+    if not whole or held.get("marks") != FORMAT:
         raise ArtefactError(
             "The digests of questions in provenance.json are damaged, so nobody knows which questions chose "
             "the program; copy the compiled directory again, or compile the recipe again."
         )
-    if held.get("marks") != FORMAT:
-        return None
-    return Marks(*(held.get(name, "") for name in ("train", "dev", "earlier")))
-
-
-def left_out_in(provenance: Mapping[str, Any] | None) -> frozenset[str]:
-    """Returns the ids of the test questions that the compile with this `provenance` left out."""
-    held = (provenance or {}).get("contamination") or {}
-    used = held.get("used") if isinstance(held, dict) and held.get("scored") is not True else None
-    return frozenset(used if isinstance(used, dict) else ())
-
-
-def _whole_marks(held: Mapping[str, Any]) -> Iterator[bool]:
-    """Yields whether each list of marks in `held` is intact; lists of another format are not checked."""
-    if held.get("marks") == FORMAT:
-        yield from (uses.are_marks(held.get(name, "")) for name in ("train", "dev", "earlier"))
-    else:
-        yield isinstance(held.get("marks"), str)
+    return Marks(*(held.get(name, "") for name in names))
 
 
 def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
@@ -296,8 +275,7 @@ def _own_sets(task: Task) -> dict[str, QuestionSet]:
 
 def _uses_of(task: Task, work: str) -> list[Use]:
     """Returns the uses of the train and dev questions of `task` by `work`."""
-    keep, recipe = task.recipe.study.keep, recipe_digest(task)
-    sets = {role: held if keep else held.unmarked for role, held in _own_sets(task).items()}
+    sets, recipe = _own_sets(task), recipe_digest(task)
     return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
 
 
@@ -319,24 +297,18 @@ def _read_from(
     """
     own_digests = {held.digest for held in own.values()}
     roles: dict[int, set[str]] = {}
-    unknown = 0
     for use in {(use.role, use.questions): use for use in ledger.searched}.values():
         if use.questions.digest in own_digests:
             continue
-        positions = index.positions_of(use.questions)
-        unknown += not use.questions.marks and not positions
-        for position in positions:
+        for position in index.positions_of(use.questions):
             roles.setdefault(position, set()).add(use.role)
-    gaps = []
-    if ledger.damaged:
-        gaps.append(f"{quantity(ledger.damaged, 'line')} of the ledger of uses cannot be read")
-    if unknown:
-        searches = "search" if unknown == 1 else "searches"
-        gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
+    lines = quantity(ledger.damaged, "line")
+    unchecked = f"{lines} of the ledger of uses cannot be read" if ledger.damaged else ""
     by_mark = {
-        marks_to_store(task.test[position].whole_text)[0]: _joined(names) for position, names in roles.items()
+        mark(task.test[position].whole_text): " and ".join(sorted(names, reverse=True))
+        for position, names in roles.items()
     }
-    return _EarlierUses(dict(sorted(by_mark.items())), " and ".join(gaps))
+    return _EarlierUses(dict(sorted(by_mark.items())), unchecked)
 
 
 def _study_contamination(
@@ -351,17 +323,12 @@ def _study_contamination(
     A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
     is appended: after a kill between them the resumed study appends it.
     """
-    path, keep = directory / SEEN_FILE, task.recipe.study.keep
+    path = directory / SEEN_FILE
     stored = _read_record(path, task.facts["data"])
     with uses.opened() as ledger:
-        if stored is not None:
-            earlier = stored
-        elif (directory / DEV).exists():  # the study began, and without a record
-            earlier = _EarlierUses({}, BEGUN_BEFORE)
-        else:
-            earlier = _read_from(ledger.content, task, index, own)
+        earlier = stored or _read_from(ledger.content, task, index, own)
         contamination = checked(earlier)
-        if stored is None and keep:
+        if stored is None:
             content = {
                 "format": FORMAT,
                 "roles": dict(earlier.roles),
@@ -414,20 +381,11 @@ def _roles(
             out[position] = "train and dev" if position in dev else "train"
         elif position in dev:
             out[position] = "dev"
-        elif earlier and (searched := _earlier_role(question, earlier)):
+        elif earlier and (searched := earlier.get(mark(question.whole_text))):
             out[position] = f"{searched} by {EARLIER}"
         elif position in before:
             out[position] = EARLIER
     return out
-
-
-def _earlier_role(question: Question, roles: Mapping[str, str]) -> str:
-    """Returns the use of `question` in earlier searches, whose `roles` are by mark; "" for none."""
-    return next((roles[key] for key in lookup_keys(question.whole_text) if key in roles), "")
-
-
-def _joined(roles: Iterable[str]) -> str:
-    return " and ".join(sorted(roles, reverse=True))
 
 
 def _contamination_of(

@@ -16,7 +16,6 @@ from ragc.compiled.contamination import (
     CLEAN,
     Contamination,
     check_evaluation,
-    left_out_in,
     recipe_digest,
     record,
 )
@@ -31,9 +30,9 @@ from ragc.compiled.replicates import (
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.counters import Counters
-from ragc.core.display import describe, figure, interval, quantity, signed
+from ragc.core.digest import digest
+from ragc.core.display import describe, interval, quantity
 from ragc.core.progress import SILENT, Progress
-from ragc.corpora.files.splits import normalise
 from ragc.errors import UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.judged.without_gold import unscored
@@ -44,66 +43,12 @@ from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
-from ragc.store.looks import Look, Showing, ShownProgram, reply_marks
+from ragc.store.looks import Look, Showing, ShownProgram
+from ragc.store.question_marks import mark
 from ragc.store.uses import EVALUATION
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.run import MeasuredRun, Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreShift:
-    """The change of targets and scores since the compile.
-
-    `targets` has the names of changed targets then and now, by role. `means` has the means then and now, by
-    metric. `same_questions` says whether both are of the same questions.
-    """
-
-    targets: Mapping[str, tuple[str, str]]
-    means: Mapping[str, tuple[float, float]]
-    same_questions: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values only."""
-        means = {
-            name: {"then": then, "now": now, "difference": now - then}
-            for name, (then, now) in self.means.items()
-        }
-        targets = {role: {"then": then, "now": now} for role, (then, now) in self.targets.items()}
-        return {"targets": targets, "metrics": means, "same_questions": self.same_questions}
-
-    def lines(self) -> list[str]:
-        """Returns lines for people: the changed targets, then a line for each metric."""
-        rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
-        rows += [
-            f"{name:<12} {figure(name, then)} then, {figure(name, now)} now: {signed(name, now - then)}"
-            for name, (then, now) in self.means.items()
-        ]
-        return rows if self.same_questions else [*rows, "The questions are not those of the compile."]
-
-
-def measure_score_shift(
-    provenance: Mapping[str, Any], facts: Mapping[str, Any], split: str, now: Mapping[str, Interval]
-) -> ScoreShift | None:
-    """Compares the means `now` of `split` with those in `provenance`. `facts` are those of the present task.
-
-    None if all roles have the same targets, or if the compile did not score this split.
-    """
-    before, after = _table(provenance, "targets"), _table(facts, "targets")
-    changed = {
-        role: (str(_table(before, role).get("name")), str(after[role]["name"]))
-        for role in sorted(before.keys() & after.keys())
-        if before[role] != after[role]
-    }
-    scored = _table(_table(provenance, split), "winner")
-    then = {name: _table(scored, name).get("mean") for name in now}
-    means = {
-        name: (float(mean), now[name].mean) for name, mean in then.items() if isinstance(mean, int | float)
-    }
-    if not changed or not means:
-        return None
-    data = [_table(held, "data").get(split) for held in (provenance, facts)]
-    return ScoreShift(changed, means, data[0] == data[1])
+from ragc.task.run import MeasuredRun, Measurement, measure
 
 
 def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -120,7 +65,6 @@ OPTIMISM_NOTE = "The program was chosen by its scores on these questions, so the
 class Evaluation:
     """A program scored on a split: rows in the order of the questions, means with intervals.
 
-    `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
     sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
     chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
@@ -134,7 +78,6 @@ class Evaluation:
     metrics: Mapping[str, Interval]
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
-    score_shift: ScoreShift | None = None
     look: Look | None = field(default=None, compare=False)
     remark: str = ""
     contamination: Contamination = CLEAN
@@ -163,7 +106,6 @@ class Evaluation:
             "failure_reasons": self.failures.reasons_json(),
             "counters": dict(self.counters),
             **self._judging_json(),
-            **({"moved": self.score_shift.to_json()} if self.score_shift else {}),
             **({"look": self.look.to_json()} if self.look else {}),
             **({"remark": self.remark} if self.remark else {}),
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
@@ -246,12 +188,11 @@ def score(
     )
     progress.close()
     rows = contamination.marked(drawn[0])
-    cost = {**measured.to_json(), **measured.cached}
+    cost = measured.to_json()
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
     look = _look(showing, task, split, progress, count=count)
-    since = _shift(provenance, task, split, means, contamination) if provenance else None
     graded = [row.findings for row in rows if row.findings]
     remark = " ".join([*_remarks(opened, split, contamination), *(unscored(graded) if graded else ())])
     evaluation = Evaluation(
@@ -259,7 +200,6 @@ def score(
         means,
         cost,
         backends=task.scorer.backends,
-        score_shift=since,
         look=look,
         remark=remark,
         contamination=contamination if split == "test" else CLEAN,
@@ -272,16 +212,6 @@ def score(
         return evaluation
     run = runs.of_rows(split, evaluation.row_values())
     return replace(evaluation, agreement=answer_labels.agreement(run))
-
-
-def _shift(
-    provenance: Mapping[str, Any], task: Task, split: str, means: Mapping[str, Interval], seen: Contamination
-) -> ScoreShift | None:
-    """Returns the change since the compile; other test questions left out make the questions others."""
-    since = measure_score_shift(provenance, task.facts, split, means)
-    if since and split == "test" and seen.left_out != left_out_in(provenance):
-        return replace(since, same_questions=False)
-    return since
 
 
 def _look(showing: Showing | None, task: Task, split: str, progress: Progress, *, count: bool) -> Look | None:
@@ -318,7 +248,7 @@ async def _draw(
     run = MeasuredRun(task, progress)
     await run.open()
     progress.phase(f"answering {split}", len(questions))
-    async with run.measuring() as measured:
+    with measure() as measured:
         if opened.compiled is None:
             await task.fit(opened.program)
         drawn = [await run.answer(opened.program, questions)]
@@ -351,22 +281,25 @@ def showing_of(
             )
             for program, rows in answered
         ),
-        older=normalise,
         recipe=recipe_digest(task),
         work=work,
-        keep=task.recipe.study.keep,
         beside=home,
     )
 
 
 def _replies_of(rows: Iterable[Row]) -> str:
-    """Returns the digests of the answers in `rows` and of their findings, in ascending order, joined."""
-    return reply_marks(
-        (
-            row.question.whole_text,
-            [row.prediction, {family: finding.value for family, finding in row.findings.items()}],
+    """Returns a digest of the answers in `rows` and of their findings, in whatever order they are."""
+    return digest(
+        sorted(
+            digest(
+                [
+                    mark(row.question.whole_text),
+                    row.prediction,
+                    {family: finding.value for family, finding in row.findings.items()},
+                ]
+            )
+            for row in rows
         )
-        for row in rows
     )
 
 

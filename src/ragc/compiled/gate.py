@@ -11,35 +11,27 @@ tests are in `ragc.metrics.stats.noninferiority`, the two runs and their questio
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
-from ragc.compiled.contamination import check_evaluation
 from ragc.compiled.evaluate import Evaluation, score
-from ragc.compiled.opened import OpenProgram, open_program
+from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import SILENT, Progress
-from ragc.corpora.files.splits import normalise
-from ragc.errors import RagcError, UsageError
+from ragc.errors import UsageError
 from ragc.metrics import Metric, get
-from ragc.metrics.reports import runs
 from ragc.metrics.reports.compare_runs import RunComparison
 from ragc.metrics.reports.runs import ScoredRun
-from ragc.metrics.stats.clusters import assumed_questions
-from ragc.metrics.stats.grouped_shares import shares_in_groups
 from ragc.metrics.stats.intervals import groups_json, in_groups
 from ragc.metrics.stats.multiple import match
 from ragc.metrics.stats.noninferiority import (
     ALPHA,
     Margin,
-    Shares,
     margin,
     p_mean_above,
     questions_for_bound,
@@ -49,12 +41,6 @@ from ragc.store.looks import Look, count_look
 
 PASSED, DROPPED, UNCLEAR = 0, 10, 11
 """The exit codes."""
-
-CHANGED = (0.05, 0.1, 0.2)
-"""Shares of questions that change, for which the outcomes to expect are said before a run."""
-
-NOISE = 0.005
-"""The p on either side below which a program that differs from itself ends the run."""
 
 State = Literal["reached", "missed", "cannot tell"]
 
@@ -67,63 +53,13 @@ class Asking:
     sets: tuple[str, ...] = ()
     access: Access = Access()
     include_seen: bool = False
-    allow_loss: bool = False
     progress: Progress = SILENT
 
-    def evaluate(self, path: Path, *, again: bool = False) -> Evaluation:
-        """Scores the program at `path`, without counting the look; with `again` the models are asked anew."""
-        opened = self._open(path)
-        if again:
-            opened.ask_anew()
+    def evaluate(self, path: Path) -> Evaluation:
+        """Scores the program at `path`, without counting the look."""
+        opened = open_program(path, self.sets, access=self.access)
         seen = self.include_seen
         return score(opened, self.split, progress=self.progress, include_seen=seen, count=False)
-
-    def groups(self, path: Path) -> dict[str, str]:
-        """Returns the label of the group of each question `evaluate` would score, by id. Sends nothing."""
-        if path.suffix == comparison.ROWS:
-            return runs.read(path).groups
-        with closing(self._open(path)) as opened:
-            provenance = opened.compiled.provenance if opened.compiled else None
-            task, _ = check_evaluation(opened.task, provenance, self.split, include_seen=self.include_seen)
-            return {question.id: question.group for question in task.splits.get(self.split, ())}
-
-    def _open(self, path: Path) -> OpenProgram:
-        return open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
-
-
-@dataclass(frozen=True, slots=True)
-class GateForecast:
-    """The outcomes to expect of a gate on `n` questions, before anything is sent.
-
-    Questions in groups are worth `effective` independent ones, if the groups differ as much as usual.
-    `shares` are those of scores of 0 and 1, without least means.
-    """
-
-    n: int
-    effective: int
-    allow: float
-    shares: tuple[Shares, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the output of `ragc gate --dry-run --json`."""
-        rows = [
-            {"loss": one.loss, "changed": one.changed}
-            | {"0": one.no_loss, "10": one.drop, "11": one.cannot_tell}
-            for one in self.shares
-        ]
-        return {"n": self.n, "effective": self.effective, "allow": self.allow, "shares": rows}
-
-    def lines(self) -> list[str]:
-        """Returns sentences and a table for people."""
-        worth = "" if self.effective == self.n else f", worth about {self.effective} independent ones"
-        head = (
-            f"Expected with {quantity(self.n, 'question')}{worth}, scores of 0 and 1, --allow {self.allow:g}:"
-        )
-        return [head, "true loss  questions that change  exit 0  exit 10  exit 11"] + [
-            f"{one.loss:9.3f}  {one.changed:21.0%}  {one.no_loss:6.1%}  {one.drop:7.1%}"
-            f"  {one.cannot_tell:7.1%}"
-            for one in self.shares
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +85,7 @@ class Gate:
 
     `margin` compares the program with the other one by `metric`, in the direction in which higher is better.
     `alpha` is the share of the 5% that a drop has. `needed` estimates the number of questions that would let
-    most equal programs pass; None if it is shown. `itself` is the margin of a program against itself, asked
-    again.
+    most equal programs pass; None if it is shown.
     """
 
     name: str
@@ -161,10 +96,8 @@ class Gate:
     minimums: tuple[Minimum, ...]
     alpha: float
     needed: int | None
-    plan: GateForecast
     comparison: RunComparison = field(repr=False)
     look: Look | None = field(default=None, compare=False)
-    itself: Margin | None = None
 
     def __repr__(self) -> str:
         return describe("Gate", repr(self.name), repr(self.against), exit_code=self.exit_code)
@@ -214,12 +147,6 @@ class Gate:
                 f"About {self.needed:,} questions like these let 80% of runs of equal programs pass; there "
                 f"were {m.n:,}."
             )
-        if self.itself:
-            noise = self.itself
-            sentences.append(
-                f"Asked twice, {self.name} changed on {noise.worse + noise.better} of "
-                f"{quantity(noise.n, 'question')} by itself ({noise.diff:+.3f})."
-            )
         compared = next(row for row in self.comparison.rows if row.metric == self.metric)
         left_out = compared.matching.note(self.against, self.name)
         return [*sentences, *([left_out] if left_out else []), *self.comparison.remarks, self.runs_sentence]
@@ -253,8 +180,6 @@ class Gate:
                 for one in self.minimums
             ],
             "needed": self.needed,
-            "expected": self.plan.to_json(),
-            **({"itself": _margin_json(self.itself)} if self.itself else {}),
             **({"look": self.look.to_json()} if self.look else {}),
             "comparison": self.comparison.to_json(),
         }
@@ -265,26 +190,6 @@ def _margin_json(value: Margin) -> dict[str, Any]:
     return numbers | {"p_loss": value.p_loss, "p_drop": value.p_drop} | groups_json(value.groups)
 
 
-def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> GateForecast:
-    """Returns the questions that both sides would answer, and the outcomes to expect. Sends nothing.
-
-    Raises UsageError, also if no question is common.
-    """
-    if not 0 < allow < 1:
-        raise UsageError(f"--allow must lie above 0 and below 1, found {allow:g}.")
-    groups, others = asking.groups(path), asking.groups(against)
-    common = [key for key in groups if key in others]
-    if not common:
-        raise UsageError(f"{path} and {against} share no question id; score both on the same split.")
-    labels = [groups[key] or others[key] for key in common]
-    sizes = [*Counter(filter(None, labels)).values(), *[1] * labels.count("")]
-    effective = assumed_questions(sizes)
-    rows = [
-        shares_in_groups(sizes, loss, share, allow) for share in CHANGED for loss in (0.0, allow, 2 * allow)
-    ]
-    return GateForecast(len(common), effective, allow, tuple(row for row in rows if row))
-
-
 def gate(
     path: Path,
     against: Path,
@@ -293,19 +198,15 @@ def gate(
     metric: str = "",
     allow: float = 0.05,
     least: Mapping[str, float] | None = None,
-    twice: bool = False,
     seed: int = 0,
 ) -> Gate:
     """Runs the program at `path` against the one, or the rows, at `against`.
 
-    `metric` decides, by default the first of both. `least` has least means by metric; with `twice` a side is
-    first run against itself. Raises UsageError for a metric without a greatest score, RagcError if a program
-    differs from itself, and what `ragc.compare` raises.
+    `metric` decides, by default the first of both. `least` has least means by metric. Raises UsageError for a
+    metric without a greatest score, and what `ragc.compare` raises.
     """
-    expected = plan(path, against, asking, allow=allow)
-    for line in expected.lines():
-        asking.progress.note(line)
-    itself = _self_margin(path, against, asking, metric, allow, seed) if twice else None
+    if not 0 < allow < 1:
+        raise UsageError(f"--allow must lie above 0 and below 1, found {allow:g}.")
     compared = comparison.compare(against, path, asking.evaluate, by=metric, seed=seed)
     decisive, alpha = get(compared.by), ALPHA / (1 + len(least or {}))
     result, differences = _margin(compared.a, compared.b, decisive, allow, seed)
@@ -323,10 +224,8 @@ def gate(
         tuple(_minimum(compared, name, value, alpha) for name, value in (least or {}).items()),
         alpha,
         needed,
-        expected,
         compared,
         compared.look or _look_at_rows(path, against, compared),
-        itself,
     )
 
 
@@ -387,26 +286,6 @@ def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> 
     return Minimum(name, least, sum(values) / len(values), reached, missed, state, needed)
 
 
-def _self_margin(path: Path, against: Path, asking: Asking, metric: str, allow: float, seed: int) -> Margin:
-    """Returns the margin between two runs of the program at `path`, or else `against`."""
-    program = next((one for one in (path, against) if one.suffix != comparison.ROWS), None)
-    if program is None:
-        raise UsageError("--aa asks a program twice, and rows were scored already; name a compiled program.")
-    first, second = (
-        runs.of_rows(str(program), asking.evaluate(program, again=again).row_values())
-        for again in (False, True)
-    )
-    decisive = get(metric or first.metrics[0])
-    result, _ = _margin(first, second, decisive, allow, seed)
-    back, _ = _margin(second, first, decisive, allow, seed)
-    if min(result.p_drop, back.p_drop) < NOISE:
-        raise RagcError(
-            f"{program} asked twice differs from itself by {result.diff:+.3f} in {decisive.id}, more than by "
-            "chance, so no comparison here can be believed; see what else changed between the runs."
-        )
-    return result
-
-
 def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | None:
     """Counts a look by two files of rows; None if a program was asked on another split."""
     if {path.suffix, against.suffix} != {comparison.ROWS}:
@@ -416,4 +295,4 @@ def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | 
         digest([[key, row.prediction, dict(row.scores)] for key, row in run.answered.items()])
         for run in (compared.a, compared.b)
     ]
-    return count_look([row.question or row.id for row in shared], programs, older=normalise)
+    return count_look([row.question or row.id for row in shared], programs)

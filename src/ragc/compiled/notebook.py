@@ -65,12 +65,11 @@ def of_evaluation(evaluation: Evaluation) -> str:
     first = next(iter(values), "")
     scores = f": {first} {_interval(values[first], first)}" if first else ""
     look = f"{evaluation.look.text.capitalize()}." if evaluation.look and evaluation.look.number else ""
-    shift = evaluation.score_shift.lines() if evaluation.score_shift else []
     return notebook.table(
         f"{quantity(len(evaluation.rows), 'question')}{scores}",
         ("metric", "mean (95% interval)", "questions"),
         [(name, _interval(value, name), _questions(value)) for name, value in values.items()],
-        [evaluation.failures.text, evaluation.remark, look, *shift, *_agreement(evaluation)],
+        [evaluation.failures.text, evaluation.remark, look, *_agreement(evaluation)],
     )
 
 

@@ -25,7 +25,7 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
-from ragc.task.base import Task, prepare, recorded_rooms
+from ragc.task.base import Task, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +88,19 @@ def open_program(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     access: Access = Access(),
-    allow_loss: bool = False,
 ) -> OpenProgram:
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` accepts
-    that parts of its prompts are lost. Raises UsageError and its subclasses.
+    replace those of the recipe; `access` is what a directory from elsewhere may do. Raises UsageError and its
+    subclasses.
     """
     where = program_or_recipe(path)
     if where.is_dir():
         how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
     base = None if access.base is None else Path(access.base)
-    resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
+    resolved = recipe.load(where, sets, base=base)
     task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
@@ -122,22 +121,7 @@ def open_compiled(
 ) -> OpenProgram:
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
-    keys = recipe.set_keys(how.sets)
-    other_data = any(key[0] == "data" for key in keys)
-    changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
-    rooms = recorded_rooms(compiled.provenance)
-    task = prepare(
-        resolved,
-        store=store,
-        questions=questions,
-        targets=targets,
-        grouped=other_data or "groups" in compiled.provenance,
-        rooms={
-            name: thinking
-            for name, thinking in rooms.items()
-            if name not in changed and ("targets",) not in keys
-        },
-    )
+    task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
     task.runtime.gateway.epoch = compiled.epoch
     entry = task.method if task.method.id == compiled.state.method else None

@@ -30,9 +30,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
 from ragc.targets.options import TargetSpec
 
-RECIPE_PLAIN = frozenset(
-    {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
-)
+RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
 RECIPE_REVIEWED = frozenset(
     {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
 )
@@ -41,7 +39,6 @@ DATA_PATHS = ("questions", "train", "dev", "test", "cross_domain", "cross_domain
 DATA_REVIEWED = frozenset({"dataset", "corpus", *DATA_PATHS})
 """The corpus of the data is read by the sources that have it."""
 ASSESSING_PLAIN = frozenset({"crag_judge", "alternatives"})
-STUDY_ADDRESSES = ("storage", "store")
 
 _MAX_ENTRIES = 10_000
 
@@ -60,15 +57,8 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
         keys, value = ("metrics", "entailment"), recipe.assessing.entailment
         yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
-    for key in STUDY_ADDRESSES:
-        if address := getattr(recipe.study, key):
-            yield RequestedAccess("speaks", ("study", key), address, f"keeps the {key} of studies there")
-    if workers := recipe.study.workers:
-        yield RequestedAccess(
-            "runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one"
-        )
-        if workers != "ray":
-            yield RequestedAccess("speaks", ("study", "workers"), workers, "joins this Ray cluster")
+    if address := recipe.study.storage:
+        yield RequestedAccess("speaks", ("study", "storage"), address, "keeps the storage of studies there")
 
 
 def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:

@@ -76,8 +76,12 @@ class Counters:
         return amounts
 
     def invariant(self) -> dict[str, float]:
-        """Returns the amounts that do not depend on the previous content of the call store."""
-        return {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
+        """Returns the amounts that do not depend on the previous content of the call store.
+
+        Dollars are rounded: their last digits depend on the order in which calls at the same time ended.
+        """
+        amounts = {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
+        return amounts | {"usd": round(self.usd, 12)}
 
 
 current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ragc.errors import UsageError
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 """The version of this package, which pyproject.toml says too; a test compares them."""
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -26,13 +26,15 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client"),
     "mcp": ("mcp",),
     "ray": ("ray",),
-    "redis": ("redis",),
-    "postgres": ("psycopg",),
 }
 """The modules of each extra that ragc imports directly, and those that its parts need beside them."""
 
 
-PACKAGES = {"pytrec_eval": "pytrec-eval-terrier", "sentence_transformers": "sentence-transformers"}
+PACKAGES = {
+    "psycopg": "'psycopg[binary]'",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "sentence_transformers": "sentence-transformers",
+}
 """The packages of modules that are in no extra, where they are called otherwise."""
 
 

@@ -17,7 +17,6 @@ folder with a committed plan (`unfinished`).
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import hashlib
 import json
@@ -39,14 +38,9 @@ from ragc.core.inputs import kind_of, read_bytes
 from ragc.errors import StoreError, UsageError
 
 FORMAT = "ragc.replacing/2"
-FORMATS = ("ragc.replacing/1", FORMAT)
-"""The formats of plans that were ever written; plans of the first were not recorded, so none is finished."""
 FILES = "files"
 APART = ".ragc-"
 """What the folder of a write in progress begins with."""
-
-_HERE, _SWAP = -100, 2
-"""AT_FDCWD and RENAME_EXCHANGE of Linux; RENAME_SWAP of macOS is 2 too."""
 
 _BEGUN, _READY, _NEW = "begun.json", "ready.json", "new"
 _PROBE_BYTES = 2**16
@@ -280,24 +274,6 @@ def discard_file(scratch: Path) -> None:
             scratch.rmdir()
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Swaps two files or folders of one file system atomically.
-
-    Raises OSError; with ENOTSUP, EINVAL or ENOSYS where the system cannot.
-    """
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    names = os.fsencode(one), os.fsencode(other)
-    if call := getattr(library, "renameat2", None):  # Linux
-        failed = call(_HERE, names[0], _HERE, names[1], _SWAP)
-    elif call := getattr(library, "renamex_np", None):  # macOS
-        failed = call(*names, _SWAP)
-    else:
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(other))
-    if failed:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
-    sync(other.parent)
-
-
 @contextmanager
 def replacing_file(out: Path) -> Iterator[BinaryIO]:
     """Opens a new file that replaces `out` atomically at exit; after an error `out` is unchanged.
@@ -386,14 +362,14 @@ def _write_at(path: Path, state: str) -> _Write | None:
     try:
         content = b"" if file.is_symlink() else read_bytes(file)
         plan = json.loads(content)
-        whole = plan.get("format") in FORMATS and isinstance(plan["manifest"], str)
+        whole = plan.get("format") == FORMAT and isinstance(plan["manifest"], str)
         whole = whole and all(map(_is_inside, (*plan["new"], *plan["old"])))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if not whole:
         return None
-    current = plan["format"] == FORMAT and plan.get("write") == path.name
-    return _Write(path, plan, content, current and plans.is_recorded(content, path.parent))
+    begun_here = plan.get("write") == path.name and plans.is_recorded(content, path.parent)
+    return _Write(path, plan, content, begun_here)
 
 
 def _carry_out(write: _Write) -> None:

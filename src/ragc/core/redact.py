@@ -1,6 +1,6 @@
 """Masks secrets in texts: passwords in addresses, keys and tokens in messages.
 
-Any form of address is handled: `postgresql://user:password@host/db`, `redis://:password@host/0`, the same
+Any form of address is handled: `postgresql://user:password@host/db`, `http://:password@host/0`, the same
 without a scheme, and secrets in the query (`?password=…`). Nothing here raises.
 """
 

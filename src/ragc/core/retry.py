@@ -1,14 +1,12 @@
 """The retry policy of targets, sources and downloads: jittered waits, a number of tries, a cap on the time.
 
 Not tenacity: a call that succeeds at once takes 18 to 24 microseconds with tenacity and 5 with this. Tenacity
-counts tries and seconds; this also waits for servers that are down, and excludes waits for a rate limit from
-the cap.
+counts tries and seconds; this also excludes waits for a rate limit from the cap.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 import time
@@ -58,18 +56,14 @@ class Meter(Protocol):
 meter: ContextVar[Meter | None] = ContextVar("ragc_meter", default=None)
 """Counts every try of a language model's request, so that a request sent again is paid for again."""
 
-log = logging.getLogger("ragc.targets")
-_unreachable: set[str] = set()
-"""Endpoints that are being waited for, so that each outage is reported once."""
-
 
 class RetryableError(Exception):
     """A failure that a further try may cure.
 
     `reason` completes the sentence "the endpoint …"; `wait` is the Retry-After of the server in seconds.
-    `away` means that no server is running at present: nothing received the request. `refused` means that the
-    server refused the request without computing a reply, so that it costs nothing. `usage` is the cost of the
-    failed try by the server's report: tokens of the prompt and of the reply; None without a report.
+    `refused` means that no server received the request, or that it was refused without computing a reply, so
+    that it costs nothing. `usage` is the cost of the failed try by the server's report: tokens of the prompt
+    and of the reply; None without a report.
     """
 
     def __init__(
@@ -78,13 +72,12 @@ class RetryableError(Exception):
         wait: float | None = None,
         *,
         request_id: str = "",
-        away: bool = False,
         refused: bool = False,
         usage: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(reason)
-        self.reason, self.wait, self.request_id, self.away = reason, wait, request_id, away
-        self.refused, self.usage = refused or away, usage
+        self.reason, self.wait, self.request_id = reason, wait, request_id
+        self.refused, self.usage = refused, usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +86,13 @@ class Retry:
 
     The wait before try n+1 is drawn from the upper half of `first_wait_s * 2**(n-1)`, at most
     `longest_wait_s`. A server's Retry-After replaces it; up to `longest_asked_s` it is always respected.
-    Tries that found no server are not counted for `restart_s` seconds after the first of them, and are at
-    most `look_s` seconds apart.
     """
 
     tries: int = 4
     total_s: float = 300.0
-    restart_s: float = 0.0
     first_wait_s: float = 0.5
     longest_wait_s: float = 20.0
     longest_asked_s: float = math.inf
-    look_s: float = 5.0
 
     def wait(self, failed: int, retry_after_s: float | None) -> float:
         """Returns seconds to wait after `failed` failed tries, given the server's `retry_after_s`."""
@@ -130,8 +119,6 @@ class RetryState:
     started: float = field(default_factory=time.monotonic)
     reached: float = 0.0
     failed: int = 0
-    looks: int = 0
-    away_since: float = 0.0
 
     @property
     def spent(self) -> float:
@@ -141,9 +128,6 @@ class RetryState:
     def next_wait(self, failure: RetryableError) -> float:
         """Returns seconds until the try after `failure`. Raises RetriesExhausted when there is none."""
         spent, policy = self.spent, self.policy
-        if failure.away and policy.restart_s:
-            return self._next_look(failure, spent)
-        self.looks = 0
         self.failed += 1
         wait = policy.wait(self.failed, failure.wait)
         times = "once" if self.failed == 1 else f"{self.failed} times"
@@ -154,21 +138,6 @@ class RetryState:
             raise RetriesExhausted(
                 failure, self.failed, f" (tried {times}; the next try, in {wait:.0f} s, {limit})"
             )
-        self.reached = spent + wait
-        return wait
-
-    def _next_look(self, failure: RetryableError, spent: float) -> float:
-        """Returns seconds until the next try to reach a server that is down."""
-        policy = self.policy
-        self.away_since = self.away_since if self.looks else spent
-        self.looks += 1
-        wait = min(policy.look_s, policy.wait(self.looks, failure.wait))
-        if spent + wait > min(policy.total_s, self.away_since + policy.restart_s):
-            note = f" (waited {spent - self.away_since:.0f} s for it to come back)"
-            raise RetriesExhausted(failure, self.failed, note)
-        if self.endpoint not in _unreachable:
-            _unreachable.add(self.endpoint)
-            log.warning("%s %s; waiting up to %g s for it.", self.endpoint, failure.reason, policy.restart_s)
         self.reached = spent + wait
         return wait
 
@@ -209,9 +178,6 @@ async def with_retries(
                     counting.fail(failure)
                 wait = state.next_wait(failure)
             else:
-                if endpoint in _unreachable:
-                    _unreachable.discard(endpoint)
-                    log.warning("%s answers again.", endpoint)
                 return answer
         except RetriesExhausted as last:
             if error is not None:

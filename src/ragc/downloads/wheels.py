@@ -7,7 +7,6 @@ Checksums of both are known beforehand; nothing else is stored.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import socket
@@ -44,10 +43,8 @@ Watch = Callable[[int, int], None]
 
 BLOCK = 1 << 20
 
-LIMIT_ENV = "RAGC_DOWNLOAD_MINUTES"
-"""Environment variable with the maximum duration of a download in minutes."""
-
 LIMIT_MINUTES = 30.0
+"""Minutes that a download may take in all."""
 
 _TRIES = 5
 _CAPPED_PIP = """\
@@ -87,13 +84,10 @@ class Unfit(Exception):
 
 
 class Deadline:
-    """The time limit of a download, including waits, slow reads and retries.
+    """The time limit of a download, including waits, slow reads and retries."""
 
-    `minutes` defaults to `RAGC_DOWNLOAD_MINUTES`. Raises Unfit when that is not a number above 0.
-    """
-
-    def __init__(self, minutes: float | None = None) -> None:
-        self.minutes = _limit() if minutes is None else minutes
+    def __init__(self, minutes: float = LIMIT_MINUTES) -> None:
+        self.minutes = minutes
         self._end = time.monotonic() + 60 * self.minutes
 
     @property
@@ -103,20 +97,7 @@ class Deadline:
 
     def unfit(self) -> Unfit:
         """Returns the error to raise after the deadline."""
-        return Unfit(
-            f"the download took longer than {self.minutes:g} minutes in all ({LIMIT_ENV} sets the limit)"
-        )
-
-
-def _limit() -> float:
-    text = os.environ.get(LIMIT_ENV, "").strip()
-    try:
-        minutes = float(text) if text else LIMIT_MINUTES
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise Unfit(f"{LIMIT_ENV} must be a number of minutes above 0, found {text!r}")
-    return minutes
+        return Unfit(f"the download took longer than {self.minutes:g} minutes in all")
 
 
 def fetch_part(
@@ -126,7 +107,7 @@ def fetch_part(
     *,
     settings: PipSettings | None = None,
     with_pip: bool = True,
-    minutes: float | None = None,
+    minutes: float = LIMIT_MINUTES,
 ) -> None:
     """Downloads `packed` to `destination`, the first way that works; `with_pip` allows pip as the last.
 

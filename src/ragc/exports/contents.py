@@ -82,7 +82,7 @@ def _add_manifest(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str
 
 
 def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
-    """Returns the machine-readable graph: the steps, all knobs, each prompt's role, sampling and schemas."""
+    """Returns the machine-readable graph: the method, its knobs, each prompt's role, sampling and schemas."""
     from ragc.prompts.model import reading
 
     return {
@@ -90,7 +90,7 @@ def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
         "format": chosen.id,
         "program": program.fingerprint,
         "note": program.note,
-        "graph": program.graph.to_json(),
+        "method": program.method,
         "knobs": dict(program.knobs),
         "learned": dict(program.learned),
         "prompts": {

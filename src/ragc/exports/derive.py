@@ -23,7 +23,6 @@ from ragc.programs.calls.demos import plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.flow import graph_of
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
 from ragc.programs.own.schemas import is_closed
@@ -156,16 +155,13 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
     recipe, mark = tables(state.recipe), state.fingerprint
     prompts = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
     entry = program.method
-    graph = graph_of(entry.id, entry.flow, prompts, program.knobs.to_json(), calls=program.most_calls())
-    first = [node for node in graph.predictors if node in prompts]
-    order = dict.fromkeys([*first, *prompts])
     return ExportedProgram(
         method=entry.id,
         about=entry.about,
         fingerprint=mark,
         knobs=program.knobs.to_json(),
-        prompts=tuple(prompts[name] for name in order),
-        graph=graph,
+        prompts=tuple(prompts.values()),
+        single=len(prompts) == 1 == program.most_calls(),
         models=models(recipe, state.provenance),
         openai_ids=openai_ids(recipe),
         learned=dict(program.learned),
@@ -217,11 +213,13 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
 
 
 def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
-    """Returns the demonstrations that `call` passes to its layout, which drops incomplete ones."""
+    """Returns the demonstrations that `call` shows: those with an input and an output."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
         places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
-    return [plain(call.demos[index]) for index in places]
+    demos = [plain(call.demos[index]) for index in places]
+    kinds = (call.signature.input_fields.keys(), call.signature.output_fields.keys())
+    return [demo for demo in demos if all(kind & demo.keys() for kind in kinds)]
 
 
 def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:

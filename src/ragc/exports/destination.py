@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -88,74 +85,18 @@ def _record_export(content: bytes) -> None:
 def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
     """Writes a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
-    An existing export is replaced atomically; foreign files in its folder stay. Raises UsageError when one is
-    in the way, and OSError.
+    An existing export is replaced atomically; foreign files in its folder stay. Raises UsageError where a
+    folder would become a file or a file a folder, and OSError.
     """
     where = outputs.resolve_out(out)
+    is_file = isinstance(tree, bytes)
+    if os.path.lexists(where) and where.is_dir() == is_file:
+        change = "folder, and the export is a file" if is_file else "file, and the export is a folder"
+        raise UsageError(f"{out} is a {change}; remove it first, or choose another --out.")
     if isinstance(tree, bytes):
         _record_export(tree)  # first: a kill between the two must not leave a file that nobody may replace
     with doing(f"Writing the export to {out}"):
-        if where.is_dir() == isinstance(tree, bytes) and os.path.lexists(where):
-            _replace(where, tree)
+        if isinstance(tree, bytes):
+            outputs.put_file(where, tree)
         else:
-            _put(where, tree)
-
-
-def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    if isinstance(tree, bytes):
-        outputs.put_file(where, tree)
-    else:
-        outputs.put_folder(where, tree, GRAPH)
-
-
-def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Replaces a folder by a file, or a file by a folder."""
-    if where.is_dir():
-        foreign = _foreign(where)
-        if foreign is not None:
-            raise UsageError(
-                f"{foreign} is not part of the export at {where}, which a single file is to replace; move it "
-                "away or choose another --out."
-            )
-    aside = Path(tempfile.mkdtemp(prefix=f".{where.name[:60]}-", dir=where.parent))
-    other = aside / "other"
-    try:
-        _put(other, tree)
-        _exchange(other, where)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)  # the new export, in a folder whose name is random
-        raise
-    if other.is_dir():
-        outputs.remove(other, GRAPH)
-        with suppress(OSError):
-            other.rmdir()
-    else:
-        other.unlink()
-    with suppress(OSError):
-        aside.rmdir()
-
-
-def _exchange(new: Path, where: Path) -> None:
-    """Swaps the export at `where` and the `new` one, so that one of them is there at any moment."""
-    try:
-        outputs.exchange(new, where)
-    except OSError as error:
-        if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-            raise
-        held = "folder and would become a file" if where.is_dir() else "file and would become a folder"
-        raise UsageError(
-            f"{where} is a {held}, and this file system cannot swap the two at once; remove it first, or "
-            "choose another --out."
-        ) from None
-
-
-def _foreign(folder: Path) -> Path | None:
-    """Returns a file in `folder` that its manifest does not list; None when all are listed."""
-    listed = outputs.own_files(folder, GRAPH)
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if name not in listed and not (
-            stat.S_ISDIR(path.lstat().st_mode) and any(each.startswith(f"{name}/") for each in listed)
-        ):
-            return path
-    return None
+            outputs.put_folder(where, tree, GRAPH)

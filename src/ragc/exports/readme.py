@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragc.exports.loading import hints, loading
-from ragc.programs.flow import END, SEARCH, START, Edge
 from ragc.programs.knobs import ADAPTER
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
@@ -55,17 +54,7 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     yield from (f"    {line}" for line in loading(chosen, program, Path(), folder=True))
     yield from (f"\n{hint}" for hint in hints(chosen, program))
     yield "\n## Control flow\n"
-    yield "`graph.json` says the same for machines. After a node comes what its condition allows:\n"
-    for node in program.graph.nodes:
-        steps = [step for step in program.graph.steps if step.source == node]
-        if steps:
-            yield f"- {_name(node)}"
-            yield from (f"  - {_step(step)}" for step in steps)
-    if program.code_note:
-        yield f"\n{program.code_note}"
-    if program.graph.knobs:
-        yield "\n## Knobs that the control flow names\n"
-        yield from (f"- {name} = {value!r}" for name, value in program.graph.knobs.items())
+    yield f"{program.flow_note} The values of its knobs are under `knobs` in `graph.json`."
     if program.learned.keys() == {ADAPTER}:
         yield "\nThe DSPy adapter that these prompts are of is under `learned` in `graph.json`."
     elif program.learned:
@@ -78,7 +67,7 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     yield "\n## What no file here says\n"
     yield "Inputs that do not fit the model's context are cut by the compiled program: passages from the end,"
     yield "oldest steps first, the longest text last. Other systems send them whole."
-    if not program.code_note and any(_PASSAGES & {one.name for one in prompt.inputs} for prompt in program):
+    if not program.is_own and any(_PASSAGES & {one.name for one in prompt.inputs} for prompt in program):
         yield "\nA passage is its title, a line break and its text, or its text alone. In it the compiled"
         yield "program defuses what a chat template would read as a command, such as `<|im_start|>`; other"
         yield "systems do not."
@@ -89,17 +78,3 @@ def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     outputs = ", ".join(one.name for one in prompt.outputs)
     asks = f"role {prompt.role}, model {program.model(prompt)}"
     return f"- {prompt.name} ({asks}): inputs {inputs}; outputs {outputs}; {prompt.demos} demonstrations."
-
-
-def _name(node: str) -> str:
-    if node in (START, END):
-        return {START: "Start: the question", END: "End: the answer"}[node]
-    return f"search the source `{node.removeprefix(SEARCH)}`" if node.startswith(SEARCH) else f"ask `{node}`"
-
-
-def _step(step: Edge) -> str:
-    text = f"then {_name(step.target)}" if step.target != END else "then give the answer"
-    text += ", once for each, side by side" if step.each else ""
-    text += f", with {step.gives}" if step.gives else ""
-    text += f"; when {step.when}" if step.when else ""
-    return text + (f" (knobs: {', '.join(step.knobs)})" if step.knobs else "")

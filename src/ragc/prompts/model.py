@@ -10,18 +10,14 @@ The records are plain data: a format needs nothing else, and nothing here import
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Role, Sampling
 from ragc.targets.openai_wire import request_body
-
-if TYPE_CHECKING:
-    from ragc.programs.flow import Graph
-
 
 Kind = Literal["text", "number", "integer", "flag"]
 Style = Literal["plain", "lines", "json"]
@@ -180,13 +176,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ExportedProgram:
-    """A compiled program for export: its prompts in call order, and how they work together.
+    """A compiled program for export: its prompts and what they are of.
 
-    `models` are the ids of the models by role, without paths or addresses; a role may be missing.
-    `openai_ids` are the names by which a server with OpenAI's API knows those that it calls otherwise. `note`
-    gives the origin and licence of demonstrations, "" without any. `cases` and `example` (one traced
-    question, JSON values) are optional; `metric` is the id of the metric that the program was compiled for,
-    "" when unknown.
+    `single` says that it is a single call: one prompt, called once per question. `models` are the ids of the
+    models by role, without paths or addresses; a role may be missing. `openai_ids` are the names by which a
+    server with OpenAI's API knows those that it calls otherwise. `note` gives the origin and licence of
+    demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are optional;
+    `metric` is the id of the metric that the program was compiled for, "" when unknown.
     """
 
     method: str
@@ -194,7 +190,7 @@ class ExportedProgram:
     fingerprint: str
     knobs: Mapping[str, Any]
     prompts: tuple[CompiledPrompt, ...]
-    graph: Graph
+    single: bool
     models: Mapping[str, str] = field(default_factory=dict)
     openai_ids: Mapping[str, str] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
@@ -220,16 +216,15 @@ class ExportedProgram:
         return self.openai_ids.get(id, id)
 
     @property
-    def code_note(self) -> str:
-        """Returns what a user's own program lacks in every export; "" for those of ragc."""
-        if ":" not in self.method:
-            return ""
-        return f"What happens between the calls is the code of {self.method}, which no export holds."
+    def is_own(self) -> bool:
+        """Whether the program is a user's own, not one of ragc's."""
+        return ":" in self.method
 
     @property
-    def single(self) -> bool:
-        """Whether the program is a single call: one prompt, called once per question."""
-        return len(self.prompts) == 1 and self.graph.single
+    def flow_note(self) -> str:
+        """Returns what no export holds, and where it stands."""
+        code = self.method if self.is_own else f"the program {self.method}"
+        return f"What happens between the calls is the code of {code}, which no export holds."
 
 
 AGAIN = (
@@ -283,57 +278,28 @@ def reading(prompt: CompiledPrompt) -> dict[str, Any]:
     }
 
 
-KEY = "source"
+SOURCE = "source"
+_REMARKS = frozenset({"about", "note", SOURCE})
 
 
-def source(
-    prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]], document: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the `source` block of an export: what is needed to import the prompt again.
+def with_source(prompt: CompiledPrompt, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the `document` of an export with the block `source`, from which `[prompts]` takes the prompt.
 
-    Digests of the `messages` as written, and of the other parts of the `document`, detect edits.
+    A digest of the rest of the document shows whether that was edited.
     """
-    block: dict[str, Any] = {
-        "layout": prompt.layout,
+    inputs = {one.name: one.about for one in prompt.inputs}
+    fields = inputs | {one.name: one.about for one in prompt.outputs}
+    block = {
         "instructions": prompt.instructions,
+        "fields": fields,
         "demonstrations": [dict(demo) for demo in prompt.demonstrations],
-        "outputs": {one.name: one.about for one in prompt.outputs},
+        "digest": digest_without_source(document),
     }
-    parts = parts_of({**document, KEY: block})
-    return {
-        **block,
-        "messages": digest(list(messages)),
-        "parts": {name: digest(part)[:16] for name, part in parts.items()},
-    }
+    return {**document, SOURCE: block}
 
 
-_REMARKS = frozenset({"about", "note", "program", "messages"})
-_NESTED = ("request", "parameters", KEY)
-
-
-def parts_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of an export's `document` beside its messages, by dotted key, without remarks."""
-    parts: dict[str, Any] = {}
-    for key, value in document.items():
-        if key in _NESTED and isinstance(value, dict):
-            parts |= {f"{key}.{name}": v for name, v in value.items() if name not in ("messages", "parts")}
-        elif key not in _REMARKS:
-            parts[key] = value
-    return parts
-
-
-def edited_parts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parts of a file that differ from its export, None for missing ones; {} if none known."""
-    block = document.get(KEY)
-    known = block.get("parts") if isinstance(block, dict) else None
-    if not isinstance(known, dict):
-        return {}
-    parts = parts_of({k: v for k, v in document.items() if k != "request" or "messages" not in document})
-    names = dict.fromkeys([*parts, *map(str, known)])
-    return {name: parts.get(name) for name in names if known.get(name) != digest(parts.get(name))[:16]}
-
-
-def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the `messages` of a file match the digest in its source block."""
-    source = document.get(KEY)
-    return isinstance(source, dict) and source.get("messages") == digest(list(messages))
+def digest_without_source(document: Mapping[str, Any]) -> str:
+    """Returns the digest of all in the `document` of an export that is made from its source, without
+    remarks. Raises ValueError and RecursionError for what no export holds.
+    """
+    return digest({name: value for name, value in document.items() if name not in _REMARKS})

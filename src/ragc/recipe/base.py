@@ -25,10 +25,9 @@ class Recipe:
 
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
-    settings of graders. `prompts` are files by predictor, imported before the search; `allow_loss`, which no
-    file sets, accepts the loss of their texts that no program would send. `grid` is for `ragc grid` alone,
-    `training_data` for `ragc data`. `search.efforts` is empty: each effort is a target in `search.targets`;
-    `grid.product` is too: its combinations are among `grid.settings`.
+    settings of graders. `prompts` are files by predictor, imported before the search. `grid` is for `ragc
+    grid` alone, `training_data` for `ragc data`. `search.efforts` is empty: each effort is a target in
+    `search.targets`; `grid.product` is too: its combinations are among `grid.settings`.
     """
 
     program: str
@@ -47,7 +46,6 @@ class Recipe:
     grid: GridSpec = field(default_factory=GridSpec)
     training_data: TrainingSpec = field(default_factory=TrainingSpec)
     base: Path = field(default=Path(), compare=False)
-    allow_loss: bool = field(default=False, compare=False)
 
     @property
     def method(self) -> Method:
@@ -113,15 +111,14 @@ class Recipe:
         """Returns the text that identifies a study of this recipe: everything except what may change on
         resuming.
 
-        Those are the budget, prices, the number of questions in flight, whether the study is kept, the grid,
-        and what training data is made.
+        Those are the budget, prices, the number of questions in flight, the grid, and what training data is
+        made.
         """
         unpriced = {
             name: spec.replace(options={key: value for key, value in spec.options.items() if key != "price"})
             for name, spec in self.targets.items()
         }
-        study = self.study.replace(keep=True)
-        same = replace(self, budget=Budget(), concurrency=None, study=study, targets=unpriced)
+        same = replace(self, budget=Budget(), concurrency=None, targets=unpriced)
         return replace(same, grid=GridSpec(), training_data=TrainingSpec()).to_toml()
 
     def to_toml(self) -> str:

@@ -19,8 +19,6 @@ from ragc.recipe.values import (
     DEMO_COLUMNS,
     DEMO_KIND,
     DEMOS,
-    FILLED,
-    HELPFUL,
     OWN_OPTIMIZER,
     check_metric,
 )
@@ -107,22 +105,12 @@ class KnobChecks:
         if CROSS in table.demo_kinds and not crossed:
             text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
             self.problems.add(("search", "demo_kinds"), text)
-        if HELPFUL in table.demo_kinds and FILLED not in table.demo_kinds:
-            text = f"{HELPFUL!r} learns from the scores of other sets; add {FILLED!r} to search.demo_kinds"
-            self.problems.add(("search", "demo_kinds"), text)
         if table.instruction_rounds and not table.instructions:
             text = (
                 f"search.instruction_rounds = {table.instruction_rounds} needs search.instructions, the most "
                 "that a round writes; set it to 1 or more"
             )
             self.problems.add(("search", "instruction_rounds"), text)
-        names_of = (table.optimizer,) if isinstance(table.optimizer, str) else table.optimizer
-        if table.shares and len(table.shares) != len(names_of):
-            text = (
-                f"a share for each of the {len(names_of)} optimizers is needed ({', '.join(names_of)}), got "
-                f"{len(table.shares)}"
-            )
-            self.problems.add(("search", "shares"), text)
         return table.replace(
             knobs=names,
             ranges={name: ranges[name] for name in names if name in ranges},
@@ -142,9 +130,9 @@ class KnobChecks:
             self.problems.add(("search", "front"), text)
         chosen = (("limits", table.limits != CostLimits()), ("pick", not isinstance(table.pick, str)))
         for key, used in chosen:
-            if used and isinstance(table.optimizer, str) and table.optimizer != OWN_OPTIMIZER:
+            if used and table.optimizer != OWN_OPTIMIZER:
                 text = f"search.{key} needs trials to choose among, and {table.optimizer} chooses by itself; "
-                text += f'leave it out, or add "{OWN_OPTIMIZER}" to search.optimizer'
+                text += f'leave it out, or set search.optimizer = "{OWN_OPTIMIZER}"'
                 self.problems.add(("search", key), text)
 
     def grid(self, table: GridSpec, search: Search) -> GridSpec:

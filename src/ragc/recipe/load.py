@@ -1,22 +1,20 @@
 """Reads recipes: `load` turns a TOML file into a `Recipe`.
 
-An invalid recipe raises one `RecipeError` that lists every problem with its line. Nothing here imports an LM
+An invalid recipe raises one `RecipeError` that lists every problem with its key. Nothing here imports an LM
 library, and nothing is sent.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from ragc.core import inputs
 from ragc.core.inputs import missing_file
 from ragc.core.redact import MASK, secrets
-from ragc.core.validation import Location
+from ragc.core.validation import Location, dotted
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
 from ragc.recipe.base import Recipe
@@ -28,54 +26,47 @@ _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
 
 class RecipeProblems:
-    """The problems of a recipe and their `keys`; its TOML `text` and the overrides `sets` locate a key."""
+    """The problems of a recipe and their `keys`.
 
-    def __init__(self, text: str, sets: Mapping[Location, str]) -> None:
-        self._text, self._sets = text, sets
-        self._lines: Mapping[Location, int] | None = None
-        self._texts: list[tuple[float, str]] = []
+    `written` are the names at the top of its file, and `sets` the overrides by the keys that they write.
+    """
+
+    def __init__(self, written: Container[str], sets: Mapping[Location, str]) -> None:
+        self._written, self._sets = written, sets
+        self._texts: list[str] = []
+        self._of_sets: list[str] = []
         self.keys: list[Location] = []
 
     def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
-        """Adds a problem of `keys`, with the line of the keys, of their table, or of their content.
+        """Adds a problem of `keys`, which the text names unless it does already.
 
-        With `hidden` the value of an override is not repeated.
+        If an override wrote them, it is named in their place; with `hidden` its value is not repeated.
         """
         self.keys.append(keys)
-        for end in range(len(keys), 0, -1):
-            if keys[:end] in self._sets:
-                return self.add_set(_expression(self._sets[keys[:end]], hidden), text)
-            if line := self._line(keys[:end]):
-                return self._texts.append((line, f"line {line}: {text}"))
-        inside = (text for written, text in self._sets.items() if written[: len(keys)] == keys)
-        if expression := next(inside, ""):
-            return self.add_set(_expression(expression, hidden), text)
-        return self._texts.append((0, text))
-
-    def _line(self, keys: Location) -> int | None:
-        """Returns the line of `keys` in the text, unless an override replaced their value."""
-        if self._lines is None:
-            from ragc.recipe.lines import locate
-
-            self._lines = locate(self._text)
-        replaced = any(keys[:end] in self._sets for end in range(1, len(keys) + 1))
-        return None if replaced else self._lines.get(keys)
+        outside = (self._sets[keys[:end]] for end in range(len(keys), 0, -1) if keys[:end] in self._sets)
+        inside = (expression for known, expression in self._sets.items() if known[: len(keys)] == keys)
+        found = next(outside, "") or ("" if keys[0] in self._written else next(inside, ""))
+        if found:
+            self.add_set(_expression(found, hidden), text)
+        elif dotted(keys) in text or f"[{dotted(keys[:-1])}]" in text:
+            self._texts.append(text)
+        else:
+            self._texts.append(f"{dotted(keys)}: {text}")
 
     def add_set(self, expression: str, text: str) -> None:
         """Adds a problem of the override `--set expression`, with its password masked."""
         name, _, value = expression.partition("=")
         if secrets(value.strip().strip("\"'")):
             expression = f"{name}={MASK}"
-        self._texts.append((math.inf, f"--set {expression}: {text}"))
+        self._of_sets.append(f"--set {expression}: {text}")
 
     def inside(self, keys: Location) -> bool:
         """Returns whether there is a problem with `keys` or anything inside them."""
         return any(wrong[: len(keys)] == keys for wrong in self.keys)
 
     def texts(self) -> tuple[str, ...]:
-        """Returns all problems in the order of their lines, those of overrides last; equal ones once."""
-        ordered = sorted(self._texts, key=lambda problem: problem[0])
-        return tuple(dict.fromkeys(text for _, text in ordered))
+        """Returns all problems, those of overrides last; equal ones once."""
+        return tuple(dict.fromkeys([*self._texts, *self._of_sets]))
 
 
 def _expression(expression: str, hidden: bool) -> str:
@@ -88,17 +79,16 @@ def load(
     *,
     base: Path | None = None,
     files: bool = True,
-    allow_loss: bool = False,
 ) -> Recipe:
     """Reads the recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
 
     Relative paths are relative to `base`, by default the recipe's folder. `files=False` skips the check that
-    its files exist. `allow_loss` accepts the loss of texts in its prompts that no program would send. Raises
-    UsageError when `path` cannot be read and RecipeError with all problems of its content.
+    its files exist. Raises UsageError when `path` cannot be read and RecipeError with all problems of its
+    content.
     """
     path = Path(path)
     text = read_text(path, "recipe")
-    recipe = parse(
+    return parse(
         text,
         sets,
         where=str(path),
@@ -106,7 +96,6 @@ def load(
         files=files,
         code=True,
     )
-    return replace(recipe, allow_loss=allow_loss)
 
 
 def parse(
@@ -177,7 +166,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, o
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
     overrides: dict[Location, str] = {}
-    problems = RecipeProblems(text, overrides)
+    problems = RecipeProblems(frozenset(values), overrides)
     for expression in sets:
         if wrong := _override(values, expression, overrides):
             problems.add_set(expression, wrong)
@@ -191,7 +180,7 @@ def settings(
 
     Raises RecipeError with all problems; `where` names the values.
     """
-    problems = RecipeProblems("", {})
+    problems = RecipeProblems((), {})
     records = read_settings(program, search, budget, problems)
     if texts := problems.texts():
         raise RecipeError(where, texts)

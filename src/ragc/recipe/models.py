@@ -35,15 +35,14 @@ from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
     FILLED,
+    OPTIMIZERS,
     OWN_OPTIMIZER,
     PROGRAMS,
     RISK,
     DatasetName,
-    OptimizerNames,
     PickOption,
     PickRule,
     ProgramName,
-    ShareList,
     SplitSize,
     check_demo_kind,
     check_metric,
@@ -51,7 +50,6 @@ from ragc.recipe.values import (
     check_program,
     is_added_objective,
 )
-from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
 from ragc.targets.options import EFFORTS, TargetSpec, check_effort
 
@@ -145,15 +143,8 @@ class Search(Model):
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str | tuple[str, ...], OptimizerNames()] = Field(
-        default=OWN_OPTIMIZER,
-        description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
-        "run one after another.",
-    )
-    shares: Annotated[tuple[float, ...], ShareList()] = Field(
-        default=(),
-        description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
-        "equal.",
+    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
+        default=OWN_OPTIMIZER, description="Optimizer: ragc's own, or MIPROv2, GEPA or random search."
     )
     pick: Annotated[str | PickRule, PickOption()] = Field(
         default="",
@@ -174,13 +165,6 @@ class Search(Model):
         default=RISK,
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
-    )
-    worth: Annotated[float, Number(low=0)] = Field(
-        default=0.0,
-        description="Least gain, in units of the first objective, to expect of 100 further answers: a study "
-        "without a budget whose trials have all begun ends once less is expected. 0 goes on while any look "
-        "promises anything; .0001 is a cautious value. Several objectives, instruction rounds and other "
-        "optimizers ignore it.",
     )
     programs: Annotated[
         tuple[str, ...],
@@ -210,8 +194,8 @@ class Search(Model):
     ] = Field(
         default=(FILLED,),
         description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
-        "bootstrapped, labelled, nearest (to the question), balanced (by class), cross-domain or helpful "
-        "(by their effect in earlier trials).",
+        "bootstrapped, labelled, nearest (to the question), balanced (by class) or "
+        "cross-domain.",
     )
 
     @property
@@ -304,11 +288,11 @@ class Budget(Model):
 
 
 class StudySpec(Model):
-    """The table `[study]`: where the state of a study is, and who runs its trials.
+    """The table `[study]`: where the state of a study is.
 
-    "" is this machine's folder, or this process. No address contains a password: one with a password belongs
-    in the environment variables `RAGC_STORAGE` and `RAGC_STORE`, which override the recipe; that of
-    PostgreSQL may also be in PGPASSWORD.
+    "" is this machine's folder. No address contains a password: one with a password belongs in the
+    environment variable `RAGC_STORAGE`, which overrides the recipe; that of PostgreSQL may also be in
+    PGPASSWORD.
     """
 
     storage: Annotated[
@@ -320,26 +304,6 @@ class StudySpec(Model):
     ] = Field(
         default="",
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
-    )
-    store: Annotated[
-        str, Text(expected="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
-    ] = Field(
-        default="",
-        description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.",
-    )
-    workers: Annotated[
-        str,
-        Text(
-            expected='"ray" or the address of a Ray cluster, HOST:PORT',
-            pattern=r"^(ray|[^\s/@:]+:[0-9]{1,5})$",
-        ),
-    ] = Field(
-        default="",
-        description='Ray cluster that runs trials: HOST:PORT, or "ray" to use or start one. By default none.',
-    )
-    keep: Flag = Field(
-        default=True,
-        description="Whether prompts, replies and the study's folder stay. false excludes all addresses.",
     )
 
 

@@ -9,10 +9,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ragc.core.redact import holds_key, is_secret_name, secrets
 from ragc.core.validation import Location, dotted
-from ragc.store.call_store import STORAGE_ENV, STORE_ENV
-
-STUDY_VARIABLES = {"storage": STORAGE_ENV, "store": STORE_ENV, "workers": "RAY_ADDRESS"}
-"""The environment variables for a study's addresses that contain a password."""
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
 _REMEDY = "put it into an environment variable and name that in api_key_env"
@@ -38,12 +34,11 @@ def find_secrets(values: Mapping[str, object]) -> Iterator[Secret]:
     for name, target in _tables(values, "targets"):
         yield from _of_target(("targets", name), target)
     study = values.get("study")
-    for key, variable in STUDY_VARIABLES.items():
-        address = study.get(key) if isinstance(study, Mapping) else None
-        if isinstance(address, str) and secrets(address):
-            text = f"study.{key} must not hold a password: recipes are passed on"
-            advice = f"put the address into the environment, {variable}"
-            yield Secret(("study", key), f"{text}; {advice}", ("study", key), hidden=False)
+    storage = study.get("storage") if isinstance(study, Mapping) else None
+    if isinstance(storage, str) and secrets(storage):
+        text = "study.storage must not hold a password: recipes are passed on"
+        advice = "put the address into the environment, RAGC_STORAGE"
+        yield Secret(("study", "storage"), f"{text}; {advice}", ("study", "storage"), hidden=False)
 
 
 def _tables(values: Mapping[str, object], family: str) -> list[tuple[str, Mapping[str, object]]]:

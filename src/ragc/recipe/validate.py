@@ -22,7 +22,7 @@ from ragc.programs import Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe.base import Recipe
 from ragc.recipe.knobs import KnobChecks, Methods
-from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec, StudySpec
+from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS, PickRule
 from ragc.targets import TARGETS
@@ -124,7 +124,7 @@ class _Reader:
             report=report,
             assessing=GraderSettings(**graders),
             budget=tables.budget,
-            study=self._study(),
+            study=self.tables.study,
             prompts=dict(tables.prompts),
             grid=knobs.grid(tables.grid, tables.search),
             training_data=tables.training_data,
@@ -275,14 +275,6 @@ class _Reader:
             if (error.name or "").startswith("ragc"):
                 raise
             # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
-
-    def _study(self) -> StudySpec:
-        study = self.tables.study
-        for key in ("storage", "store", "workers"):
-            if getattr(study, key) and not study.keep:
-                text = f"study.{key} shares what a study keeps, and keep = false keeps nothing; leave one out"
-                self.problems.add(("study", key), text)
-        return study
 
     def _check_needs(self, methods: Methods) -> None:
         for program in methods:

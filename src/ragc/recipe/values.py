@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from ragc import corpora, metrics
 from ragc.core.user_code import REFERENCE, is_reference
-from ragc.core.validation import Checked, Choice, Model, Names, Number, Text, sentence, wrong
+from ragc.core.validation import Checked, Choice, Model, Number, Text, sentence, wrong
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
@@ -32,14 +32,13 @@ regret, and more often settings worse than the baseline: at .15 in 1.8% of runs 
 CALLERS_METRIC = "metric"
 """The id of a metric that is a function of the caller's, which only their Python has."""
 
-FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
+FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
     "filled",
     "bootstrapped",
     "labelled",
     "nearest",
     "balanced",
     "cross-domain",
-    "helpful",
 )
 """Kinds of demonstrations.
 
@@ -49,15 +48,13 @@ FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS =
     nearest        from the filled pool, those nearest to the question
     balanced       from the filled pool, balanced by class
     cross-domain   from questions of another domain
-    helpful        from the filled pool, those that helped other questions in earlier trials
 """
 
 DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
 """What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
 
-OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
+OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random")
 PROGRAMS = NAMES
-_MAX_SHARE = 1e6
 
 
 def check_metric(name: str) -> str:
@@ -69,12 +66,6 @@ def check_metric(name: str) -> str:
     if name.endswith("@k"):
         raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
     return name if metric.higher_is_better else f"-{name}"
-
-
-def check_optimizer(name: str) -> None:
-    """Raises UnknownName for a name that is no optimizer."""
-    if name not in OPTIMIZERS:
-        raise UnknownName("optimizer", name, OPTIMIZERS)
 
 
 def check_objective(name: str) -> None:
@@ -191,30 +182,6 @@ class ThenMetric(Checked):
         return value
 
 
-class OptimizerNames(Names):
-    """The name of an optimizer, or a list of names; a list of one is the name."""
-
-    def __init__(self) -> None:
-        known = {"type": "string", "enum": list(OPTIMIZERS)}
-        super().__init__("an optimizer or a list of them", check=check_optimizer, items=known)
-
-    def _read(self, value: object, info: ValidationInfo) -> Any:
-        if isinstance(value, str):
-            try:
-                check_optimizer(value)
-            except UsageError as error:
-                raise sentence(error) from None
-            return value
-        names = super()._read(value, info)
-        return names[0] if len(names) == 1 else names
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        listed = super().__get_pydantic_json_schema__(schema, handler)
-        return {"anyOf": [dict(listed["items"]), listed]}
-
-
 class PickRule(Model):
     """The table `search.pick`: of programs about as good, the one that is best in another metric."""
 
@@ -249,23 +216,3 @@ class PickOption:
         if not isinstance(value, str) or (value and not value.strip()):
             raise wrong('an objective, or a table { within = 0.02, then = "tokens" }')
         return value
-
-
-class ShareList:
-    """A list of numbers above 0."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}}
-
-    def _read(self, value: object) -> tuple[float, ...]:
-        numbers = value if isinstance(value, list | tuple) else (None,)
-        if not all(
-            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _MAX_SHARE for n in numbers
-        ):
-            raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
-        return tuple(float(n) for n in numbers if n is not None)

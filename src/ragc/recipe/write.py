@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ragc.recipe.models import Data, SourceSpec
     from ragc.targets.options import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens", "shares", "worth", "front")
-"""Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
-their identity, as is `risk` at its default. They are written last, as is `looks`."""
+_LATER = ("instruction_rounds", "prompt_tokens", "front")
+"""Keys of `[search]` that are left out where they are 0 or empty."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

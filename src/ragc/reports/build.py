@@ -21,7 +21,7 @@ from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT
-from ragc.reports.front import front_programs, limit_lines, oracle_lines
+from ragc.reports.front import front_programs, limit_lines
 from ragc.reports.report import (
     CostRow,
     Difference,
@@ -50,12 +50,8 @@ LONGEST = 100_000
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
 _NO_ROWS = (
-    "A compiled directory holds scores, not answers, and the study that wrote it is not on this machine. "
+    "A compiled directory holds scores, not answers, and its study is not whole on this machine. "
     "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
-)
-_NOT_RECORDED = (
-    "This study did not record its questions, as those of older versions; `ragc eval COMPILED --out "
-    "rows.jsonl` answers again, by replay where it can; name that file too."
 )
 _NO_TRIALS = "There are no trials to show: none has ended, or an optimizer made them that records none."
 _SCRIPT = "Of an Optuna script of your own the values of trials are stored, and no answers."
@@ -324,7 +320,7 @@ def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence
         yield _SPENT
     if split == "dev" or (trials and not provenance):
         yield verdicts.OPTIMISM_NOTE
-    yield from (*limit_lines(provenance), *oracle_lines(provenance))
+    yield from limit_lines(provenance)
     for text in (provenance.get("remarks"), mapping(provenance.get("search")).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
 
@@ -335,8 +331,6 @@ def _no_questions(held: Inputs) -> list[str]:
         return [_SCRIPT]
     if held.study and not held.study.finished:
         return ["No question was answered by any finished trial yet."]
-    if held.study:
-        return [_NOT_RECORDED]
     return [_NO_ROWS]
 
 

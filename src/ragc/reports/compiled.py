@@ -117,13 +117,12 @@ def _look_in(run: Mapping[str, Any]) -> Look | None:
         int(count),
         int(amount(held.get("questions"))),
         int(amount(held.get("seen"))),
-        estimated=held.get("estimated") is True,
         again=held.get("again") is True,
     )
 
 
 def thresholds_in(search: Any) -> Iterator[Threshold]:
-    """Yields the fitted thresholds of a search, those of the parts of a portfolio too."""
+    """Yields the fitted thresholds of a search."""
     for value in entries(mapping(search).get("calibration")):
         held = mapping(value)
         points, means = ([number(v) for v in entries(held.get(name))] for name in ("points", "means"))
@@ -144,8 +143,6 @@ def thresholds_in(search: Any) -> Iterator[Threshold]:
             held.get("exact") is True,
             text(held.get("left_out")),
         )
-    for part in entries(mapping(search).get("parts")):
-        yield from thresholds_in(mapping(part).get("search"))
 
 
 def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[CostRow]:
@@ -156,10 +153,6 @@ def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[
     measured = {k: v for k in ("sent", "replayed", "seconds") if (v := number(run.get(k))) is not None}
     if measured:
         yield CostRow("last run on this machine", measured)
-    for part in entries(mapping(provenance.get("search")).get("parts")):
-        spent = {k: v for k, v in mapping(mapping(part).get("spent")).items() if number(v)}
-        if spent:
-            yield CostRow(f"optimizer {text(mapping(part).get('optimizer'))}", spent)
 
 
 def facts_in(

@@ -1,6 +1,6 @@
 """Reads the trace of a row: missing parts of events are filled in, and other values become text.
 
-Rows of older versions have no prompts, and files from elsewhere may hold anything.
+Files from elsewhere may hold anything.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def _sent(fields: Any) -> dict[str, Any]:
 
 
 def _search(fields: Any) -> dict[str, Any]:
-    hits = fields.get("hits")
-    listed = [mapping(hit) for hit in entries(hits)]
+    listed = [mapping(hit) for hit in entries(fields.get("hits"))]
     shown = [
         {
             "id": text(hit.get("id")),
@@ -81,5 +80,5 @@ def _search(fields: Any) -> dict[str, Any]:
         }
         for hit in listed
     ]
-    count = len(shown) if shown else amount(hits)  # older rows have the number of hits alone
-    return {"query": text(fields.get("query")), "k": number(fields.get("k")), "n": count, "hits": shown}
+    query, k = text(fields.get("query")), number(fields.get("k"))
+    return {"query": query, "k": k, "n": len(shown), "hits": shown}

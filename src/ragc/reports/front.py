@@ -62,18 +62,6 @@ def front_lines(provenance: Mapping[str, Any], run: Mapping[str, Any] | None = N
         p = "" if one.p is None else f" (p {one.p:.4f})"
         line = f"  {one.path}{mark}: {scores or 'no score'}; {one.verdict}{p}"
         yield line + (f"; {one.limits}" if one.limits else "")
-    yield from oracle_lines(provenance)
-
-
-def oracle_lines(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what choosing a program for each question could save at most; none where it is not known."""
-    oracle = mapping(provenance.get("oracle"))
-    saved = number(oracle.get("saved"))
-    if saved is not None:
-        yield (
-            f"Choosing among them for each question could save at most {max(0.0, saved):.0%} of "
-            f"{text(oracle.get('cost'))}: so much saves an oracle that knows the scores."
-        )
 
 
 def limit_lines(provenance: Mapping[str, Any]) -> Iterator[str]:

@@ -32,7 +32,7 @@ from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, ReportFact, Trial
 from ragc.reports.row_files import RunRows, read_rows, rows_of
-from ragc.reports.values import mapping
+from ragc.reports.values import mapping, text
 from ragc.task.base import objective_of
 from ragc.task.study_address import recipe_in
 
@@ -252,7 +252,7 @@ def facts_of(files: StudyFiles) -> Iterator[ReportFact]:
     yield ReportFact("study", "trials", f"{done['done']} of {done['wanted']}")
     for word, count in count_words(done, held.recipe.get("optimizer")):
         yield ReportFact("study", f"trials {word}", str(count))
-    yield ReportFact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
+    yield ReportFact("study", "optimizer", text(held.recipe.get("optimizer")))
     yield ReportFact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
     if held.log:
         yield ReportFact("study", "log", redact("\n".join(held.log)))
@@ -271,10 +271,7 @@ def runs_on_test(files: StudyFiles) -> list[RunRows]:
 
 
 def runs_on_dev(files: StudyFiles) -> list[RunRows]:
-    """Returns baseline and best trial on the dev questions that both answered: scores without answers.
-
-    Empty if the questions of the study are not recorded, as by older versions.
-    """
+    """Returns baseline and best trial on the dev questions that both answered: scores without answers."""
     path, best = files.directory / DEV, (files.status.best or {}).get("trial")
     results = {trial.number: trial for trial in files.results}
     if not path.exists() or best not in results:

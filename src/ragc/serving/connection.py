@@ -1,4 +1,4 @@
-"""Connections: what they refuse before a request is whole, and word of their end.
+"""Connections, which tell when their client has left.
 
 Writes of one turn of the loop are joined, so that the head of a response leaves together with its body.
 """
@@ -9,16 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 CONNECTION = "ragc.connection"
 """The entry of the state of a request's scope with its connection."""
-
-HEADER_BYTES = 32 << 10
-"""Bytes of a request that are no body, at most: of its head, and of what stands between and after parts."""
-
-REQUEST_SECONDS = 30.0
-"""Seconds in which a request must have arrived, and the first one of a connection have begun."""
 
 
 class JoinedWrites:
@@ -49,7 +43,7 @@ class JoinedWrites:
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection, with joined writes, limits of what a client may send and how slowly, and `watch`.
+    """uvicorn's connection, with joined writes and `watch`.
 
     A request finds its connection in the state of its scope.
     """
@@ -58,63 +52,13 @@ class Connection(HttpToolsProtocol):
         """See asyncio.Protocol."""
         super().connection_made(cast(asyncio.Transport, JoinedWrites(transport, self.loop)))
         self.app_state = {**self.app_state, CONNECTION: self}
-        self._incomplete, self._no_body = True, 0
         self._watchers: list[Callable[[], None]] = []
-        self._deadline: asyncio.TimerHandle | None = None
-        self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
         super().connection_lost(exc)
-        self._complete()
         for leave in list(self._watchers):
             leave()
-
-    def data_received(self, data: bytes) -> None:
-        """Reads on; refuses a request whose head has no end."""
-        self._no_body += len(data)
-        super().data_received(data)
-        if self._no_body > HEADER_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too long.")
-        if self._incomplete and self._deadline is None:
-            self._expect()
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
-        self._incomplete = True
-
-    def on_body(self, body: bytes) -> None:
-        """A part of the body is there."""
-        self._no_body = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """The request is whole."""
-        self._no_body = 0
-        self._complete()
-        super().on_message_complete()
-
-    def _complete(self) -> None:
-        self._incomplete = False
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _expect(self) -> None:
-        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._leave_slow_client)
-
-    def _leave_slow_client(self) -> None:
-        self._deadline = None
-        cycle: RequestResponseCycle | None = self.cycle
-        if self.transport.is_closing():
-            return
-        if cycle is not None and not cycle.more_body and not cycle.response_complete:
-            self._expect()  # an earlier request is still being answered
-        elif self._no_body or (cycle is not None and not cycle.response_started):
-            self.send_400_response(f"The request was not whole after {REQUEST_SECONDS:.0f} seconds.")
-        else:
-            self.transport.close()
 
     def watch(self, leave: Callable[[], None]) -> None:
         """Calls `leave` when the connection is lost."""

@@ -14,20 +14,13 @@ from typing import Any, TypeVar
 from ragc.compiled.access import Access
 from ragc.compiled.opened import OpenProgram, open_program
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter
-from ragc.programs.flow import END
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings
-from ragc.serving.spending import DailySpending
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
-
-SPENDING = "spending.sqlite3"
-"""The file in the store's folder with what each key spent."""
 
 T = TypeVar("T")
 
@@ -85,8 +78,6 @@ class ServedProgram:
     def close(self) -> None:
         """Frees models, connections and files."""
         self.opened.close()
-        if isinstance(ledger := self.opened.task.runtime.gateway.ledger, DailySpending):
-            ledger.close()
 
 
 def open_programs(
@@ -120,27 +111,11 @@ def open_programs(
             programs[name] = ServedProgram(
                 name, created, opened, tuple(_streamed(opened)), _rewriter(opened, settings)
             )
-            if settings.usd_per_day is not None:
-                gateway.ledger = _spending(opened, settings.usd_per_day)
     except BaseException:
         for served in programs.values():
             served.close()
         raise
     return programs
-
-
-def _spending(opened: OpenProgram, limit: float) -> DailySpending:
-    """Returns the ledger that holds each key to `limit` dollars a day. Raises UsageError where a price is
-    unknown.
-    """
-    runtime = opened.task.runtime
-    for name, target in runtime.targets.items():
-        if price_of(target) is None:
-            raise UsageError(
-                f"--usd-per-day cannot be held to: the price of {target.name} (targets.{name}) is not known; "
-                "give that target prices, or leave the option out."
-            )
-    return DailySpending(cache_home() / "store" / SPENDING, limit, runtime.gateway.ledger)
 
 
 def _rewriter(opened: OpenProgram, settings: Settings) -> RagPredict | None:
@@ -159,16 +134,12 @@ def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedPro
 
 
 def _streamed(opened: OpenProgram) -> list[Any]:
-    """Returns the typed calls whose output `answer` is the program's answer, and which are made once a
-    question.
-
-    Calls after which others may follow write drafts, which are not shown.
+    """Returns the typed calls whose output `answer` is the program's answer; calls that write drafts are not
+    shown.
     """
     predictors = dict(opened.program.named_predictors())
-    writers = {name for name, call in predictors.items() if "answer" in call.signature.output_fields}
-    steps = [step for step in opened.task.method.flow if {step.source, step.target} & writers]
-    if not steps:
-        return [predictors[name] for name in writers] if len(predictors) == 1 else []
-    drafts = {step.source for step in steps if step.target != END}
-    repeated = {step.target for step in steps if step.each}
-    return [predictors[name] for name in sorted(writers - drafts - repeated)]
+    writers = opened.task.method.writers
+    if writers is None:
+        writers = tuple(predictors) if len(predictors) == 1 else ()
+    called = [predictors[name] for name in writers if name in predictors]
+    return [call for call in called if "answer" in call.signature.output_fields]

@@ -43,7 +43,6 @@ class Settings:
     stream: Stream = "real"
     in_flight: int = 64
     in_flight_per_key: int | None = None
-    usd_per_day: float | None = None
     workers: int = 1
     time_out: float = 120.0
     max_body: int = 1 << 20
@@ -56,7 +55,7 @@ class Settings:
                 raise UsageError(f"{name} must be one of {', '.join(get_args(choices))}, found {value!r}.")
         if not 0 <= self.port <= 65535:
             raise UsageError(f"port must be 0 to 65535, where 0 is any free one, found {self.port}.")
-        for name in ("in_flight", "in_flight_per_key", "usd_per_day", "workers", "time_out", "max_body"):
+        for name in ("in_flight", "in_flight_per_key", "workers", "time_out", "max_body"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise UsageError(f"{name} must be above 0, found {value}.")

@@ -3,7 +3,7 @@
     parent   opens the programs once to say what is wrong, listens, starts the workers and replaces dead ones
     worker   python -P -m ragc.serving.workers; its order comes on stdin, the socket is inherited
 
-Workers share the socket, the call store, what was spent, and a folder of Prometheus's client where their
+Workers share the socket, the call store, and a folder of Prometheus's client where their
 counters are summed up. A worker ends when its parent does.
 """
 

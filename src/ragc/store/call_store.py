@@ -1,136 +1,57 @@
 """The call store: stores every reply, so that no request is sent twice.
 
 Keys are SHA-256 digests, values JSON texts. Nothing is pickled, and failures are not stored. Every row
-carries a digest of its key and text; a damaged row is ignored and its request sent again. A backend stores
-the rows: files on one machine (`disk`), or Redis for several machines (`redis`).
+carries a digest of its key and text; a damaged row is ignored and its request sent again. `disk` stores the
+rows in files.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ragc.core.home import cache_home
-from ragc.errors import UsageError
-from ragc.store.disk import Audit, DiskBackend
+from ragc.store.disk import DiskRows
 
 T = TypeVar("T")
 
-STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
-"""Environment variables for complete addresses, passwords included: of this store, of Optuna's storage."""
-
-ADDRESSES = ("redis://", "rediss://", "unix://")
-"""Prefixes of the address of a store that is not a folder."""
-
-
-class Backend(Protocol):
-    """Storage of the rows. Every method raises StoreError when the storage cannot be reached.
-
-    `where` names the location and `remedy` says how to start with an empty one, both for users and without
-    secrets. A backend with `is_local` answers `get` in microseconds, so `get` may be called on the loop.
-    """
-
-    where: str
-    remedy: str
-    is_local: bool
-
-    def get(self, key: str) -> str | None:
-        """Returns the text under `key`, or None; a damaged row counts as absent. Blocks; thread-safe."""
-        ...
-
-    def put(self, key: str, text: str) -> None:
-        """Stores `text` under `key`; it is stored when this returns. Blocks; thread-safe."""
-        ...
-
-    async def aget(self, key: str) -> str | None:
-        """Awaits what `get` returns, on the process's loop."""
-        ...
-
-    async def aput(self, key: str, text: str) -> None:
-        """Stores as `put` does; awaitable on the process's loop."""
-        ...
-
-    def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
-        """Holds the lock of `key` while its text is made; yields one that another process stored, or None."""
-        ...
-
-    def audit(self, step: Callable[[int], None]) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
-        ...
-
-    def close(self) -> None:
-        """Closes the backend; it can no longer be used."""
-        ...
-
 
 class CallStore:
-    """JSON texts by digest, in memory and in a backend; concurrent requests for one key share one call.
+    """JSON texts by digest, in memory and on disk; concurrent requests for one key share one call.
 
-    `directory` stores rows on disk, `backend` elsewhere; with neither they are in memory only.
-    `memory` is the maximum number of entries in memory.
+    Without a `directory` they are in memory only. `memory` is the maximum number of entries in memory.
     """
 
-    def __init__(
-        self, directory: Path | None, *, memory: int = 10_000, backend: Backend | None = None
-    ) -> None:
-        if directory is not None and backend is not None:
-            raise ValueError("a call store has a directory or a backend, not both")
+    def __init__(self, directory: Path | None, *, memory: int = 10_000) -> None:
         self.directory = directory
         self._limit = memory
         self._memory: dict[str, str] = {}
-        self._flying: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
-        self._backend = DiskBackend(directory) if directory is not None else backend
-
-    @classmethod
-    def at(cls, address: str, directory: Path) -> CallStore:
-        """Returns the store at `address`, such as `redis://host:6379/0`; in `directory` when `address` is
-        empty.
-
-        Raises UsageError for any other kind of address, StoreError when the store cannot be opened.
-        """
-        if not address:
-            return cls(directory)
-        if not address.startswith(ADDRESSES):
-            kind = address.partition("://")[0] if "://" in address else "none of them"
-            raise UsageError(
-                f"The address of the call store (RAGC_STORE) begins with one of {', '.join(ADDRESSES)}, "
-                f"found {kind}; write redis://HOST:PORT/NUMBER, or leave it out for a folder of this machine."
-            )
-        from ragc.store.redis import RedisBackend
-
-        return cls(None, backend=RedisBackend(address))
+        self._flying: dict[str, asyncio.Task[Any]] = {}
+        self._disk = DiskRows(directory) if directory is not None else None
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
 
     @property
     def where(self) -> str:
-        """The location of the rows for users: a folder, an address without its password, or `memory`."""
-        return self._backend.where if self._backend else "memory"
-
-    @property
-    def remedy(self) -> str:
-        """How to start with an empty store, as the end of a sentence."""
-        return self._backend.remedy if self._backend else "start again"
+        """The location of the rows for users: a folder, or `memory`."""
+        return "memory" if self.directory is None else str(self.directory)
 
     def get(self, key: str) -> str | None:
         """Returns the text under `key`, or None. A damaged row counts as absent."""
         text = self._memory.get(key)
-        if text is None and self._backend is not None:
-            text = self._backend.get(key)
+        if text is None and self._disk is not None:
+            text = self._disk.get(key)
             if text is not None:
                 self._remember(key, text)
         return text
 
     def put(self, key: str, text: str) -> None:
-        """Stores `text` under `key`, in the backend first. Raises StoreError."""
-        if self._backend is not None:
-            self._backend.put(key, text)
+        """Stores `text` under `key`, on disk first. Raises StoreError."""
+        if self._disk is not None:
+            self._disk.put(key, text)
         self._remember(key, text)
 
     def _remember(self, key: str, text: str) -> None:
@@ -139,19 +60,19 @@ class CallStore:
             self._memory.pop(next(iter(self._memory)))
 
     async def read(self, key: str) -> str | None:
-        """Returns the text under `key` in the backend, for callers that cache the parsed value themselves.
+        """Returns the text under `key` on disk, for callers that cache the parsed value themselves.
 
-        None without a backend. Must be awaited on the process's loop.
+        None without a directory. Must be awaited on the process's loop.
         """
-        return None if self._backend is None else await self._backend.aget(key)
+        return None if self._disk is None else self._disk.get(key)
 
     async def write(self, key: str, text: str) -> None:
-        """Stores `text` in the backend only; without one this does nothing.
+        """Stores `text` on disk only; without a directory this does nothing.
 
         Must be awaited on the process's loop.
         """
-        if self._backend is not None:
-            await self._backend.aput(key, text)
+        if self._disk is not None:
+            await self._disk.aput(key, text)
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -168,57 +89,31 @@ class CallStore:
     ) -> tuple[T, bool]:
         """Returns the value under `key`, made by `make` when absent, and whether it was replayed.
 
-        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text of
-        another version, counts as absent. Concurrent callers share one call and its value; with a shared
-        backend, so do several processes. The call continues when its callers are cancelled, so that the reply
-        to a request already sent is stored. Must be awaited on the process's loop.
+        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text
+        that does not fit, counts as absent. Concurrent callers share one call and its value. The call
+        continues when its callers are cancelled, so that the reply to a request already sent is stored. Must
+        be awaited on the process's loop.
         """
-        near = self._backend is None or self._backend.is_local
-        stored = self.get(key) if near else self._memory.get(key)
+        stored = self.get(key)
         if stored is not None and (known := read(stored)) is not None:
             return known, True
         task = self._flying.get(key)
         first = task is None
         if task is None:
-            task = asyncio.ensure_future(self._make(key, make, read, write))
+            task = asyncio.ensure_future(self._make(key, make, write))
             self._flying[key] = task
             task.add_done_callback(lambda done: self._on_call_done(key, done))
-        value, replayed = await asyncio.shield(task)
-        return value, replayed or not first
+        return await asyncio.shield(task), not first
 
-    async def _make(
-        self,
-        key: str,
-        make: Callable[[], Awaitable[T]],
-        read: Callable[[str], T | None],
-        write: Callable[[T], str],
-    ) -> tuple[T, bool]:
-        """Returns the value under `key`, from a remote backend or from `make`."""
-        backend = self._backend
-        if backend is None:
-            value = await make()
-            self._remember(key, write(value))
-            return value, False
-        stored = None if backend.is_local else await backend.aget(key)
-        if (known := self._recall(key, stored, read)) is not None:
-            return known, True
-        async with backend.lock(key) as other_text:
-            if (known := self._recall(key, other_text, read)) is not None:
-                return known, True
-            value = await make()
-            text = write(value)
-            await backend.aput(key, text)
+    async def _make(self, key: str, make: Callable[[], Awaitable[T]], write: Callable[[T], str]) -> T:
+        """Returns the value that `make` gives, and stores it."""
+        value = await make()
+        text = write(value)
+        await self.write(key, text)
         self._remember(key, text)
-        return value, False
-
-    def _recall(self, key: str, text: str | None, read: Callable[[str], T | None]) -> T | None:
-        """Returns the value of a stored `text`, which is remembered then; None without one."""
-        value = None if text is None else read(text)
-        if text is not None and value is not None:
-            self._remember(key, text)
         return value
 
-    def _on_call_done(self, key: str, done: asyncio.Task[tuple[Any, bool]]) -> None:
+    def _on_call_done(self, key: str, done: asyncio.Task[Any]) -> None:
         self._flying.pop(key, None)
         if not done.cancelled():
             done.exception()  # with every waiter gone, the loop would log an exception that nobody retrieved
@@ -233,33 +128,17 @@ class CallStore:
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
 
-    def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
-        """Reads every stored row and counts the damaged ones; `step` is called with the number of rows."""
-        return Audit(0, 0) if self._backend is None else self._backend.audit(step)
+    def check(self) -> None:
+        """Raises StoreError for a damaged database."""
+        if self._disk is not None:
+            self._disk.check()
 
     def close(self) -> None:
-        """Closes the backend; the store can no longer be used."""
-        if self._backend is not None:
-            self._backend.close()
+        """Closes the files; the store can no longer be used."""
+        if self._disk is not None:
+            self._disk.close()
 
 
-def open_store(address: str = "", *, keep: bool = True) -> CallStore:
-    """Opens the user's call store: on the server named by RAGC_STORE or `address`, else in a folder.
-
-    Without `keep` the store is in memory only, without a size limit. Raises UsageError for an unusable
-    address, StoreError if the store cannot be opened.
-    """
-    if not keep:
-        refuse_shared()
-        return CallStore(None, memory=sys.maxsize)
-    return CallStore.at(os.environ.get(STORE_ENV) or address, cache_home() / "store")
-
-
-def refuse_shared() -> None:
-    """Raises UsageError if a study with `keep = false` would store its state on a server."""
-    for variable in (STORAGE_ENV, STORE_ENV):
-        if os.environ.get(variable):
-            raise UsageError(
-                f"study.keep = false keeps nothing, and {variable} names a server that would keep it; unset "
-                f"{variable}, or leave study.keep out."
-            )
+def open_store() -> CallStore:
+    """Opens the user's call store. Raises StoreError if it cannot be opened."""
+    return CallStore(cache_home() / "store")

@@ -1,18 +1,14 @@
 """The call store's rows on one machine, in SQLite through diskcache; safe across processes and kills.
 
 Keys and values are texts; nothing is pickled. Each row carries the digest of its key and text as diskcache's
-tag. A row without a tag, or with a wrong one, counts as absent and is written again. A store from a version
-without digests gets them when it is first opened; the file `digests` in its folder records that.
+tag. A row without a tag, or with a wrong one, counts as absent and is written again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +19,8 @@ from ragc.core.home import create_private, make_private, narrow_tree
 from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30
+_REMEDY = "move the folder away to start a new one"
 _FILE = diskcache.core.DBNAME
-_SIGNED = "digests"
-_SIGNED_AT_ONCE = 5_000
-_UNSIGNED = """
-SELECT rowid, key, value FROM Cache
-WHERE rowid > ? AND tag IS NULL AND raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
-ORDER BY rowid LIMIT ?
-"""
-_AUDITED = """
-SELECT key, value, tag, raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
-AND typeof(tag) = 'text' AND (expire_time IS NULL OR expire_time > ?) FROM Cache
-"""
-"""Every row, and whether diskcache reads it as a text value under a text key."""
-_GIVE_DIGEST = """
-UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
-"""
 
 
 class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
@@ -74,23 +56,11 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The number of rows, the number of damaged rows, and the problem of the database file ("" for none)."""
-
-    rows: int
-    damaged: int
-    broken: str = ""
-
-
-class DiskBackend:
+class DiskRows:
     """Rows in the folder `directory`, which is created. Raises StoreError when it cannot be opened."""
-
-    is_local = True
 
     def __init__(self, directory: Path) -> None:
         self.where = str(directory)
-        self.remedy = "move the folder away to start a new one"
         self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
@@ -109,9 +79,6 @@ class DiskBackend:
                 size_limit=2**50,
                 timeout=60,
             )
-            if not (directory / _SIGNED).exists():
-                _sign(directory / _FILE)
-                create_private(directory / _SIGNED)
         except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error
@@ -130,7 +97,7 @@ class DiskBackend:
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error
             raise StoreError(
-                f"The call store at {self.where} cannot be read ({error}); {self.remedy}."
+                f"The call store at {self.where} cannot be read ({error}); {_REMEDY}."
             ) from error
         return text if text is not None and tag == row_digest(key, text) else None
 
@@ -149,9 +116,9 @@ class DiskBackend:
             raise TypeError(f"store values are JSON text, found {type(text).__name__}")
         self._rows.set(key, text, retry=True, tag=row_digest(key, text))
 
-    def _damage_text(self, error: Exception) -> str:
+    def _damage_text(self, error: Exception | str) -> str:
         return (
-            f"The call store at {self.where} is damaged ({error}); {self.remedy} and ask again what it held, "
+            f"The call store at {self.where} is damaged ({error}); {_REMEDY} and ask again what it held, "
             f"or save what can be read with SQLite's own `.recover` of its {_FILE}."
         )
 
@@ -162,10 +129,6 @@ class DiskBackend:
             f"The call store at {self.where} could not keep a reply ({error}); free space "
             "there or set RAGC_HOME to another folder. What was stored before is kept."
         )
-
-    async def aget(self, key: str) -> str | None:
-        """Returns what `get` returns: reading a row takes microseconds."""
-        return self.get(key)
 
     async def aput(self, key: str, text: str) -> None:
         """Stores as `put` does; rows written in the same iteration of the loop share one transaction."""
@@ -203,72 +166,20 @@ class DiskBackend:
             else:
                 future.set_exception(failed)
 
-    def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
-        """Yields None at once: processes on one machine do not wait for each other."""
-        return nullcontext()
-
-    def audit(self, step: Callable[[int], None]) -> Audit:
-        """Reads every row; `step` is called with the number of rows. Changes nothing."""
-        return audit(Path(self.where), step)
+    def check(self) -> None:
+        """Raises StoreError unless SQLite finds the database whole; changes nothing."""
+        file = Path(self.where) / _FILE
+        try:
+            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
+                (found,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(self._damage_text(str(error))) from error
+        if found != "ok":
+            raise StoreError(self._damage_text(" ".join(str(found).split())))
 
     def close(self) -> None:
         """Closes the files."""
         self._rows.close()
-
-
-def audit(directory: Path, step: Callable[[int], None]) -> Audit:
-    """Reads every row of the existing store in `directory`; `step` is called with the number of rows.
-
-    Changes nothing. Raises OSError.
-    """
-    rows = damaged = 0
-    try:
-        with closing(_connect(directory / _FILE, "ro")) as opened:
-            (integrity,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
-            if integrity != "ok":
-                return Audit(0, 0, " ".join(str(integrity).split()))
-            opened.text_factory = bytes
-            for key, text, tag, read in opened.execute(_AUDITED, (time.time(),)):
-                rows += 1
-                damaged += not read or tag != _digest_of(key, text)
-                if rows % 1000 == 0:
-                    step(1000)
-    except sqlite3.Error as error:
-        return Audit(rows, damaged, str(error))
-    step(rows % 1000)
-    return Audit(rows, damaged)
-
-
-def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{file.resolve().as_uri()}?mode={mode}", uri=True, timeout=60)
-
-
-def _sign(file: Path) -> None:
-    """Adds a digest to every row without one, some thousands per transaction."""
-    with closing(_connect(file, "rw")) as opened:
-        opened.text_factory = bytes
-        last = -1
-        while True:
-            rows = opened.execute(_UNSIGNED, (last, _SIGNED_AT_ONCE)).fetchall()
-            if not rows:
-                return
-            last = rows[-1][0]
-            signed = [(_digest_of(key, text), rowid, key) for rowid, key, text in rows]
-            with opened:
-                opened.executemany(
-                    _GIVE_DIGEST,
-                    [row for row in signed if row[0] is not None],
-                )
-
-
-def _digest_of(key: object, text: object) -> bytes | None:
-    """Returns the digest of a row read as bytes; None unless both are texts."""
-    if not isinstance(key, bytes) or not isinstance(text, bytes):
-        return None
-    try:
-        return row_digest(key.decode(), text.decode()).encode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _is_damage(error: Exception) -> bool:

@@ -3,8 +3,7 @@
     STATE/uses/uses.jsonl    one line a use of a set of questions, with its own digest; appended under a lock
 
 A use has a role: a search learned from train questions, chose by dev questions, or scores on test questions
-were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`). If nothing is to
-be stored, a set is one digest without marks, so that only the whole set is recognised.
+were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`).
 
 The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.home.state_home`, readable by
 this user alone. Damaged lines are counted, and every reader reports them.
@@ -27,7 +26,7 @@ from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
 from ragc.core.home import make_private, narrow, state_home
 from ragc.errors import StoreError
-from ragc.store.question_marks import DIGITS, marks_to_search, marks_to_store
+from ragc.store.question_marks import DIGITS, mark
 
 Role = Literal["train", "dev", "test"]
 
@@ -45,7 +44,7 @@ _WAIT_S = 20.0
 class QuestionSet:
     """A set of `n` different questions: its digest, and all their marks in ascending order, joined.
 
-    Without marks ("") only the whole set is recognised.
+    A line of the ledger has no marks ("") where an earlier one has those of its set.
     """
 
     digest: str
@@ -55,14 +54,8 @@ class QuestionSet:
     @classmethod
     def of(cls, texts: Iterable[str]) -> QuestionSet:
         """Returns the set of the questions with these `texts`; questions with the same mark are one."""
-        by_mark = {marks[0]: marks for marks in map(marks_to_store, texts)}
-        every = sorted({mark for marks in by_mark.values() for mark in marks})
-        return cls(digest(["ragc.questions/2", sorted(by_mark)])[:32], len(by_mark), "".join(every))
-
-    @property
-    def unmarked(self) -> QuestionSet:
-        """The set without marks."""
-        return replace(self, marks="")
+        marks = sorted(set(map(mark, texts)))
+        return cls(digest(["ragc.questions", marks])[:32], len(marks), "".join(marks))
 
 
 def split_marks(joined: str) -> Iterator[str]:
@@ -85,8 +78,6 @@ class Use:
     """A use of `questions`: their role, and the work that used them, such as "compile" or "eval".
 
     `recipe` is the digest of its recipe, and `programs` those of the programs whose scores were shown.
-    `replies` has digests of the replies of each program, joined, by the digest of the program; it is empty in
-    lines of earlier versions.
     """
 
     role: Role
@@ -94,7 +85,6 @@ class Use:
     questions: QuestionSet
     recipe: str = ""
     programs: frozenset[str] = frozenset()
-    replies: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +107,12 @@ class QuestionIndex:
         self.questions = QuestionSet.of(texts)
         self._positions: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
-            for mark in marks_to_search(text):
-                self._positions.setdefault(mark, []).append(position)
+            self._positions.setdefault(mark(text), []).append(position)
         self._all = frozenset(range(len(texts)))
 
     def positions_in(self, marks: Iterable[str]) -> frozenset[int]:
         """Returns the positions of the texts that have any of `marks`."""
-        known = self._positions
-        return frozenset(position for mark in marks if mark in known for position in known[mark])
+        return frozenset(position for one in marks for position in self._positions.get(one, ()))
 
     def positions_of(self, questions: QuestionSet) -> frozenset[int]:
         """Returns the positions of the texts that are in the set `questions`."""
@@ -148,7 +136,7 @@ class OpenLedger:
             if use.questions.n and _key(use) not in known:
                 lines.append(_line(use, marks=use.questions.digest not in marked))
                 known.add(_key(use))
-                marked |= {use.questions.digest} if use.questions.marks else set()
+                marked.add(use.questions.digest)
         if lines:
             _append(self._path, b"".join(lines))
 
@@ -209,12 +197,11 @@ def read(path: Path) -> UseLedger:
         if parsed is None:
             damaged += 1
             continue
-        use, is_marked = parsed
-        if use.questions.marks:
-            marks[use.questions.digest] = use.questions.marks
-        elif is_marked and use.questions.digest not in marks:  # the line that held its marks is damaged
+        if parsed.questions.marks:
+            marks[parsed.questions.digest] = parsed.questions.marks
+        elif parsed.questions.digest not in marks:  # the line that held its marks is damaged
             damaged += 1
-        uses.append(use)
+        uses.append(parsed)
     return UseLedger(tuple(_with_marks(use, marks) for use in uses), damaged)
 
 
@@ -227,8 +214,7 @@ def _with_marks(use: Use, marks: Mapping[str, str]) -> Use:
 
 
 def _key(use: Use) -> tuple[object, ...]:
-    replies = tuple(sorted(use.replies.items()))
-    return use.role, use.work, use.recipe, use.questions.digest, use.programs, replies
+    return use.role, use.work, use.recipe, use.questions.digest, use.programs
 
 
 def _line(use: Use, *, marks: bool) -> bytes:
@@ -239,10 +225,8 @@ def _line(use: Use, *, marks: bool) -> bytes:
         "work": use.work,
         "recipe": use.recipe,
         "programs": sorted(use.programs),
-        **({"replies": dict(sorted(use.replies.items()))} if use.replies else {}),
         "questions": questions.digest,
         "n": questions.n,
-        "kept": bool(questions.marks),
         "marks": questions.marks if marks else "",
     }
     return json.dumps(add_digest(row)).encode() + b"\n"
@@ -262,8 +246,8 @@ def _append(path: Path, lines: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _parse(line: bytes) -> tuple[Use, bool] | None:
-    """Returns the use in a line, and whether its set's marks are in the ledger; None if damaged."""
+def _parse(line: bytes) -> Use | None:
+    """Returns the use in a line; None if damaged."""
     try:
         row = verify_digest(json.loads(line))
         if row is None or row["role"] not in get_args(Role) or not are_marks(row["marks"]):
@@ -271,9 +255,7 @@ def _parse(line: bytes) -> tuple[Use, bool] | None:
         questions = QuestionSet(str(row["questions"]), int(row["n"]), str(row["marks"]))
         programs = frozenset(map(str, row["programs"]))
         role = cast(Role, row["role"])
-        replies = {str(program): str(content) for program, content in row.get("replies", {}).items()}
-        use = Use(role, str(row["work"]), questions, str(row["recipe"]), programs, replies)
-        return use, row["kept"] is True
+        return Use(role, str(row["work"]), questions, str(row["recipe"]), programs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragc.core.retry import Meter, RetryableError
+from ragc.core.retry import RetryableError
 from ragc.errors import RagcError, TargetError, UsageError
 from ragc.targets.base import ChatRequest, Reply, Target
 from ragc.targets.token_price import price_of, prompt_bound, reply_bound
@@ -119,40 +119,6 @@ class Charge:
         number, self.number = self.number, ""
         if number:
             self.ledger.settle(number, reply.usage.prompt + reply.usage.completion, reply.usd)
-
-    @property
-    def wanted(self) -> bool:
-        """Returns whether a caller still waits for the reply."""
-        return self._wanted()
-
-
-class Charges:
-    """The tries of several requests that are sent together; each is charged separately."""
-
-    def __init__(self, charges: Sequence[Charge]) -> None:
-        self._charges = charges
-
-    async def begin(self) -> None:
-        """Reserves a try for each that has none, all at once or none: none waits for another of them."""
-        open_charges = [charge for charge in self._charges if not charge.number]
-        if not open_charges:
-            return
-        numbers = await open_charges[0].ledger.reserve(
-            [charge.need for charge in open_charges], lambda: any(charge.wanted for charge in open_charges)
-        )
-        for charge, number in zip(open_charges, numbers, strict=True):
-            charge.number = number
-
-    def fail(self, failure: BaseException) -> None:
-        """Ends the try of each with `failure`."""
-        for charge in self._charges:
-            charge.fail(failure)
-
-
-def together(meters: Sequence[Meter | None]) -> Meter | None:
-    """Returns one meter for requests that are sent together; None if they are not counted."""
-    charges = [one for one in meters if isinstance(one, Charge)]
-    return Charges(charges) if charges else None
 
 
 def is_free(failure: BaseException) -> bool:

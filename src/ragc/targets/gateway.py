@@ -29,7 +29,7 @@ from ragc.targets.thoughts import set_aside_cut
 from ragc.targets.token_price import priced
 
 if TYPE_CHECKING:
-    from ragc.targets.limits import EndpointGuards
+    from ragc.targets.limits import RateLimits
 
 log = logging.getLogger("ragc.targets")
 
@@ -105,7 +105,7 @@ class Gateway:
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._guards: EndpointGuards | None = None
+        self._rates: RateLimits | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
@@ -215,14 +215,14 @@ class Gateway:
         return reply
 
     async def _complete(self, target: Target, request: ChatRequest) -> Reply:
-        """Returns the reply of `target`; a server's reply passes its circuit breaker and rate limits."""
+        """Returns the reply of `target`; a server's within its rate limits."""
         if not isinstance(getattr(target, "options", None), ServerOptions):
             return await target.complete(request)
-        if self._guards is None:
-            from ragc.targets.limits import EndpointGuards
+        if self._rates is None:
+            from ragc.targets.limits import RateLimits
 
-            self._guards = EndpointGuards()
-        return await self._guards.complete(target, request)
+            self._rates = RateLimits()
+        return await self._rates.complete(target, request)
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:

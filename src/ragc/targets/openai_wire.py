@@ -133,42 +133,14 @@ def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> 
 
     Raises only Unreadable, when the body is not a complete completion.
     """
-    return _reply(body, part(body, "choices", 0), request, count, None)
-
-
-def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
-    """Returns the `n` replies of a request for `n` samples, in order. Each counts the full prompt.
-
-    Raises what `read_reply` raises.
-    """
-    if n == 1:
-        return (read_reply(body, request, count),)
-    listed = part(body, "choices")
-    choices = (
-        {part(choice, "index"): choice for choice in listed if type(part(choice, "index")) is int}
-        if isinstance(listed, list)
-        else {}
-    )
-    if choices.keys() != set(range(n)):
-        raise Unreadable(f"{len(choices)} of {n} samples came")
-    ids = [part(choices[i], "token_ids") for i in range(n)]
-    own = [len(token_ids) if isinstance(token_ids, list) else 0 for token_ids in ids]
-    return tuple(_reply(body, choices[i], request, count, own[i]) for i in range(n))
-
-
-def _reply(
-    body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
-) -> Reply:
-    """Returns the reply in `choice`; `own` is its token count if the body only has a total."""
+    choice = part(body, "choices", 0)
     message, stopped = _read_message(choice), part(choice, "finish_reason")
     if stopped in ("abort", "error"):
         raise Unreadable("the completion was broken off")
-    spelled = message.thoughts + message.text
-    usage = _usage(body, request, spelled, count)
     reply = Reply(
         text=message.text,
         finish=stopped if stopped in ("length", "content_filter") else message.finish,
-        usage=usage if own is None else replace(usage, completion=own or count(spelled), thinking=0),
+        usage=_usage(body, request, message.thoughts + message.text, count),
         logprobs=_logprobs(part(choice, "logprobs", "content")) if request.logprobs else (),
         prompt_logprobs=_prompt_logprobs(body) if request.prompt_logprobs else (),
         thoughts=message.thoughts,

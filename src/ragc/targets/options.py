@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Self, get_args
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from ragc.core.http import MOST_BYTES
 from ragc.core.kinds.marks import HARMLESS, Keys, Mark, RequestedAccess, Speaks
 from ragc.core.validation import (
     Checked,
@@ -190,7 +189,7 @@ class TargetOptions(Options):
     thinking_tokens: Annotated[int | str | None, Room(), HARMLESS] = Field(
         default=None,
         description="Tokens of room for thoughts on top of every limit on a reply: from 0, or `auto` for "
-        "what `ragc doctor` measured or the effort suggests. By default `auto` for a model that is known to "
+        "what the effort suggests. By default `auto` for a model that is known to "
         "think, else 0.",
     )
     reasoning_effort: Annotated[str, Choice("reasoning effort", EFFORTS), HARMLESS] = Field(
@@ -254,18 +253,6 @@ class ServerOptions(TargetOptions):
         default=0.0,
         description="Seconds for all tries of one request together. 0 allows two and a half times timeout_s.",
     )
-    max_reply_bytes: Positive = Field(
-        default=MOST_BYTES, description="Bytes of one reply, unpacked, that are read at most. From 1."
-    )
-    restart_s: Wait = Field(
-        default=180.0,
-        description="Seconds to wait for a server that went away. Does not apply where fallbacks are set.",
-    )
-    break_after: Positive = Field(
-        default=5,
-        description="Failures in a row after which a model at an endpoint is not asked for a while. From 1.",
-    )
-    cool_down_s: Wait = Field(default=30.0, description="Seconds until such a model is asked again. From 0.")
     requests_per_minute: Natural = Field(
         default=0, description="Requests in any sixty seconds, retries included. 0 is no limit."
     )
@@ -299,11 +286,6 @@ class ServerOptions(TargetOptions):
     def total(self) -> float:
         """Maximum seconds for all tries of one request."""
         return self.total_s or 2.5 * self.timeout_s
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait for a server that is down; 0 with fallbacks, which answer meanwhile."""
-        return 0.0 if self.fallbacks else self.restart_s
 
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """Returns the `capabilities`, with `has` added and `lacks` removed."""

@@ -12,7 +12,6 @@ from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.thinking import room_of
 from ragc.targets.token_price import price_of
 from ragc.targets.vllm.managed import ManagedTarget
-from ragc.targets.vllm.offline import OfflineTarget
 from ragc.targets.vllm.target import VllmTarget
 
 
@@ -50,7 +49,7 @@ def request_limits(target: Target, reply: int) -> RequestLimits:
 def _context(target: Target, reply: int) -> int | None:
     if isinstance(target, HostedTarget):
         return _hosted_context(target, reply)
-    if isinstance(target, VllmTarget | ManagedTarget | OfflineTarget):
+    if isinstance(target, VllmTarget | ManagedTarget):
         return target.options.context_tokens or None
     return target.context_tokens + room_of(target)
 

@@ -7,7 +7,6 @@ declared: by an effort, a switch or a budget in the options, by the name of a fa
 LiteLLM's table for a hosted model. It takes the first of:
 
     declared   0 if the options switch thoughts off; a budget in tokens if they set one
-    measured   `FACTOR` times what `ragc doctor RECIPE` measured on this machine
     known      by effort (`THINKING_TOKENS_BY_EFFORT`); 0 for a hosted model that thinks only when asked to
     otherwise  `DEFAULT_THINKING_TOKENS`
 
@@ -22,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ragc.core.home import cache_home
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Target
 from ragc.targets.options import AUTO, EFFORTS, TargetOptions
@@ -38,12 +36,6 @@ THINKING_TOKENS_BY_EFFORT: Mapping[str, int] = dict(
     )
 )
 """Tokens of room by effort."""
-
-FACTOR = 4
-"""Room over what was measured: the questions of the doctor are shorter than those of a program."""
-
-STEP = 512
-"""Measured room is a multiple of this many tokens."""
 
 _ALWAYS = re.compile(r"(?i)gpt-oss|deepseek-?r1|deepseek-reasoner|\bqwq\b|magistral|-thinking\b")
 _WHEN_ASKED = re.compile(r"(?i)claude|deepseek-chat|deepseek-v3|gpt-5-chat")
@@ -89,12 +81,6 @@ class ThinkingRoom:
     def identity(self: _Thinker) -> str:
         """The model and what else affects replies. Raises TargetUnavailable if its files cannot be read."""
         return f"{self.plain_identity}{identity_mark(room_of(self))}"
-
-    def keep_thinking(self, tokens: int) -> None:
-        """Takes the number that an earlier run decided, unless the option sets one."""
-        options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target
-        if not isinstance(options.thinking_tokens, int):
-            self._thinking = tokens
 
     def reasons(self) -> bool:
         """Returns whether a table says that the model can think."""
@@ -145,9 +131,7 @@ def decide(target: _Thinker) -> int:
         return 0
     if declared is not None and declared is not True:
         return declared
-    thinking = _measured(target)
-    if thinking is None:
-        thinking = _known(target, sent)
+    thinking = _known(target, sent)
     context = target.whole_context
     return min(thinking, context // 2) if context else thinking
 
@@ -191,28 +175,12 @@ def _effort(sent: Mapping[str, Any]) -> str:
     return next((effort for effort in held if isinstance(effort, str) and effort), "")
 
 
-def _measured(target: _Thinker) -> int | None:
-    """Returns the number by the doctor's measurement on this machine; None without one."""
-    from ragc.targets.probe import stored_thinking
-
-    most = stored_thinking(target.plain_identity, target.model, cache_home() / "probes")
-    return None if most is None else -(-FACTOR * most // STEP) * STEP
-
-
 def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
     """Returns the number by effort, else that of an unknown model."""
     if effort := _effort(sent):
         return THINKING_TOKENS_BY_EFFORT.get(effort, DEFAULT_THINKING_TOKENS)
     is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
     return 0 if _WHEN_ASKED.search(target.model) and not is_asked else DEFAULT_THINKING_TOKENS
-
-
-def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:
-    """Gives `targets` the numbers that were `recorded` by name, unless their options set one."""
-    for name, thinking in recorded.items():
-        target = targets.get(name)
-        if isinstance(target, ThinkingRoom):
-            target.keep_thinking(thinking)
 
 
 def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
@@ -227,8 +195,7 @@ def check_rooms(targets: Iterable[Any]) -> None:
         if 0 < holds <= thinking:
             raise UsageError(
                 f"thinking_tokens = {thinking} leaves nothing for prompts and answers in the context of "
-                f"{target.name}, which holds {holds} tokens; lower it, let `ragc doctor RECIPE` measure what "
-                'thinking_tokens = "auto" needs, or give the model a longer context.'
+                f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
             )
 
 

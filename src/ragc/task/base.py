@@ -31,10 +31,10 @@ from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
+from ragc.targets.thinking import check_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
-from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.budget import FileLedger
 from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
@@ -60,7 +60,7 @@ class Task:
 
     recipe: Recipe
     runtime: Runtime
-    ledger: StudyLedger
+    ledger: FileLedger
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
@@ -210,36 +210,32 @@ def prepare(
     recipe: Recipe,
     *,
     store: CallStore | None = None,
-    ledger: StudyLedger | None = None,
+    ledger: FileLedger | None = None,
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
     answering: bool = True,
-    grouped: bool = True,
-    rooms: Mapping[str, int] | None = None,
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
     empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
     recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine. `grouped` False draws splits without groups, as older
-    versions did. `rooms` are the tokens for thoughts that targets had before, by name; others are decided
-    here. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    of what targets and metrics need on this machine. Raises RecipeError with everything that this
+    machine lacks, DataError and UsageError.
     """
-    store = store or open_store(recipe.study.store, keep=recipe.study.keep)
+    store = store or open_store()
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     if questions:
         from ragc.task.data import RecipeData
 
-        data: RecipePassages = RecipeData(recipe, progress, grouped=grouped)
+        data: RecipePassages = RecipeData(recipe, progress)
     else:
         data = RecipePassages(recipe, progress)
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
     splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
-    keep_rooms(by_role, rooms or {})
     check_rooms(by_role.values())
     ledger = ledger or FileLedger(None, recipe.budget)
     runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, ledger=ledger)
@@ -312,7 +308,7 @@ def _check_train(task: Task, *, questions: bool) -> None:
             demo_kinds(task.recipe, chosen.build(task.runtime, fixed_knobs(task.recipe, chosen)))
         if set(search.demo_kinds) - {CROSS} and lacking:
             raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
-    if search.instructions and OWN_OPTIMIZER in search.optimizer and lacking:
+    if search.instructions and search.optimizer == OWN_OPTIMIZER and lacking:
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )
@@ -339,18 +335,8 @@ def build_target(spec: TargetSpec) -> Target:
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
-    """Builds the targets of `recipe` by role. If nothing is stored, prompt states are not stored either."""
-    specs = recipe.target_specs()
-    return {
-        role: build_target(spec if recipe.study.keep else without_saved_states(spec))
-        for role, spec in specs.items()
-    }
-
-
-def without_saved_states(spec: TargetSpec) -> TargetSpec:
-    """Returns the target `spec` without states of prompts on disk, where its kind has them."""
-    keeps = "keep_prefixes" in TARGETS.get(spec.kind).options.model_fields
-    return spec.replace(options={**spec.options, "keep_prefixes": False}) if keeps else spec
+    """Builds the targets of `recipe` by role."""
+    return {role: build_target(spec) for role, spec in recipe.target_specs().items()}
 
 
 def _group_sizes(questions: Sequence[Question]) -> list[int]:

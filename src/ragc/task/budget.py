@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
-from ragc.targets.charges import Ledger, Need, Wanted
+from ragc.targets.charges import Need, Wanted
 
 if TYPE_CHECKING:
     from ragc.optimizers.candidates.trial import TrialResult
@@ -70,47 +70,7 @@ class Spent:
         self.calls, self.tokens, self.usd = self.calls + 1, self.tokens + tokens, self.usd + usd
 
 
-class StudyLedger(Ledger, Protocol):
-    """The ledger of a study: `ragc.targets.charges.Ledger` with the operations of the study itself.
-
-    `calls`, `tokens`, `usd` and `minutes` are the charges so far.
-    """
-
-    @property
-    def calls(self) -> int: ...  # noqa: D102 - described above
-
-    @property
-    def tokens(self) -> int: ...  # noqa: D102
-
-    @property
-    def usd(self) -> float: ...  # noqa: D102
-
-    @property
-    def minutes(self) -> float: ...  # noqa: D102
-
-    def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, and their cost (`price_held`); 0 releases them."""
-        ...
-
-    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets the cost of held-back calls to the mean cost of the study's first `calls`.
-
-        Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them. Returns the
-        tokens and dollars of one such call.
-        """
-        ...
-
-    @property
-    def replayed(self) -> Spent:
-        """The part of the charges that is for stored replies, which cost nothing."""
-        ...
-
-    def close(self) -> None:
-        """Frees open resources."""
-        ...
-
-
-def all_charges(ledger: StudyLedger) -> Spent:
+def all_charges(ledger: FileLedger) -> Spent:
     """Returns all charges of a study so far, by earlier processes too."""
     return Spent(ledger.calls, ledger.tokens, ledger.usd)
 
@@ -127,7 +87,7 @@ def _amount(what: str, limit: float) -> str:
     return f"{number} {_WORDS[what]}"
 
 
-def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
+def answers_left(limits: Budget, ledger: FileLedger, base: TrialResult) -> float:
     """Returns how many answers `limits` still allow after `ledger`, at the mean cost of those of `base`.
 
     Infinite without a limit on calls, tokens or dollars.
@@ -152,22 +112,6 @@ def share_until(search: int, folds: int) -> float:
     return (1 + search * NEW_ANSWERS) / (1 + folds * NEW_ANSWERS)
 
 
-def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
-    """Returns the error of a request that exceeds the share of `part`; `what` is as in `budget_error`."""
-    amount = int(limit) if what in ("lm_calls", "tokens") else float(f"{limit:.3g}")
-    return BudgetExhausted(
-        f"The share of {_amount(what, amount)} that {part} has of the budget is spent; raise budget.{what} "
-        "or search.shares to go on."
-    )
-
-
-class _Reserved(NamedTuple):
-    """The reservation of a try, and the part of the study that sent it."""
-
-    need: Need
-    part: str
-
-
 class FileLedger:
     """A ledger in an append-only file, which a resumed study reads again.
 
@@ -175,10 +119,9 @@ class FileLedger:
         {"key": K, "tokens": n, "usd": x, "try": N}       what it cost; without "try", of a stored reply
         {"keep": N}, {"release": N}                       it failed: charged as reserved, or not at all
 
-    A study of several parts names each with `enter`; a charge counts for the part that was first to send the
-    request. Each line carries its own digest. Tries of an earlier process that it neither settled nor
-    released stay charged at their reservation. Raises StoreError if the file cannot be read or a line is
-    damaged, because the total would be too low.
+    Each line carries its own digest. Tries of an earlier process that it neither settled nor released stay
+    charged at their reservation. Raises StoreError if the file cannot be read or a line is damaged, because
+    the total would be too low.
     """
 
     def __init__(self, path: Path | None, budget: Budget) -> None:
@@ -189,7 +132,7 @@ class FileLedger:
         self.failed_calls, self.failed_usd = 0, 0.0
         self.replayed = Spent()
         self._charged: set[str] = set()
-        self._reserved: dict[str, _Reserved] = {}
+        self._reserved: dict[str, Need] = {}
         self._lost: set[str] = set()
         self._reserved_tokens, self._reserved_usd = 0, 0.0
         self._waiting: list[asyncio.Future[None]] = []
@@ -201,8 +144,6 @@ class FileLedger:
         self._file: Any = None
         self._path = path
         self._torn = 0
-        self._part, self._limits = "", Budget()
-        self._parts: dict[str, Spent] = {}
         if path is not None and path.exists():
             self._read(path)
 
@@ -227,7 +168,7 @@ class FileLedger:
                     "move the file away to count from 0."
                 )
         for unsettled in list(self._reserved):  # its process was killed before it knew what they cost
-            self._lost.add(self._reserved[unsettled].need.key)
+            self._lost.add(self._reserved[unsettled].key)
             self._charge_reserve(self._end(unsettled))
 
     def _take(self, row: dict[str, Any] | None) -> bool:
@@ -241,7 +182,7 @@ class FileLedger:
                 ended = self._end(str(row.get("keep", row.get("release"))))
                 if "keep" in row:
                     self._charge_reserve(ended)
-            elif row.keys() - {"part", "try", "reserve"} == {"key", "tokens", "usd"}:
+            elif row.keys() - {"try", "reserve"} == {"key", "tokens", "usd"}:
                 return self._take_amount(row)
             else:
                 return False
@@ -251,60 +192,54 @@ class FileLedger:
 
     def _take_amount(self, row: Mapping[str, Any]) -> bool:
         """Applies a line with an amount: a charge or a reservation; returns False if it is invalid."""
-        key, part, tokens, usd = (
-            str(row["key"]),
-            str(row.get("part", "")),
-            int(row["tokens"]),
-            float(row["usd"]),
-        )
+        key, tokens, usd = str(row["key"]), int(row["tokens"]), float(row["usd"])
         if tokens < 0 or not 0 <= usd < math.inf:
             return False
         if "reserve" in row:
-            self._begin(str(row["reserve"]), _Reserved(Need(key, tokens, usd), part))
+            self._begin(str(row["reserve"]), Need(key, tokens, usd))
         else:
             if sent := "try" in row:
                 self._end(str(row["try"]))
-            self._add(key, tokens, usd, part, sent=sent)
+            self._add(key, tokens, usd, sent=sent)
         return True
 
-    def _begin(self, number: str, reserved: _Reserved) -> None:
-        self._reserved[number] = reserved
-        self._reserved_tokens += reserved.need.tokens
-        self._reserved_usd += reserved.need.usd
+    def _begin(self, number: str, need: Need) -> None:
+        self._reserved[number] = need
+        self._reserved_tokens += need.tokens
+        self._reserved_usd += need.usd
 
-    def _end(self, number: str) -> _Reserved | None:
+    def _end(self, number: str) -> Need | None:
         """Frees and returns what the try `number` had reserved; None for an unknown try."""
         reserved = self._reserved.pop(number, None)
         if reserved is not None:
-            self._reserved_tokens -= reserved.need.tokens
-            self._reserved_usd = math.fsum(one.need.usd for one in self._reserved.values())
+            self._reserved_tokens -= reserved.tokens
+            self._reserved_usd = math.fsum(need.usd for need in self._reserved.values())
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
         return reserved
 
-    def _charge_reserve(self, reserved: _Reserved | None) -> None:
+    def _charge_reserve(self, reserved: Need | None) -> None:
         """Charges a failed try as it was reserved. Its request does not count as answered."""
         if reserved is not None:
-            self._count(reserved.need.tokens, reserved.need.usd, reserved.part)
+            self._count(reserved.tokens, reserved.usd)
             self.failed_calls += 1
-            self.failed_usd += reserved.need.usd
+            self.failed_usd += reserved.usd
 
-    def _add(self, key: str, tokens: int, usd: float, part: str, *, sent: bool = False) -> bool:
+    def _add(self, key: str, tokens: int, usd: float, *, sent: bool = False) -> bool:
         """Charges the request `key`; a request charged before only if it was `sent` again."""
         if key in self._charged and not sent:
             return False
         if len(self._first) < FIRST and key not in self._charged:
             self._first.append((tokens, usd))
         self._charged.add(key)
-        self._count(tokens, usd, part)
+        self._count(tokens, usd)
         if not sent:
             self.replayed.add(tokens, usd)
         return True
 
-    def _count(self, tokens: int, usd: float, part: str) -> None:
-        self.spent(part).add(tokens, usd)
+    def _count(self, tokens: int, usd: float) -> None:
         self.calls += 1
         self.tokens += tokens
         self.usd += usd
@@ -341,27 +276,6 @@ class FileLedger:
         tokens, usd = ((calls + self._spare.calls) * price for price in self._price)
         return tokens + self._spare.tokens, usd + self._spare.usd
 
-    @property
-    def path(self) -> Path | None:
-        """The file; None for a ledger in memory."""
-        return self._path
-
-    def enter(self, part: str, limits: Budget) -> None:
-        """Charges later requests to `part`, within `limits`, which replace those of the whole if not None.
-
-        The caller divides the whole, so that a resumed part ends where it ended before, whatever later parts
-        have spent since. `limits.minutes` are those of the whole study at the end of the part.
-        """
-        self._part, self._limits = part, limits
-
-    def spent(self, part: str) -> Spent:
-        """Returns the charges of `part` so far, by earlier processes too."""
-        return self._parts.setdefault(part, Spent())
-
-    def _is_whole(self, what: str) -> bool:
-        """Returns whether the limit of the whole study on `what` applies, since the present part has none."""
-        return getattr(self._limits, what) is None
-
     def _refused(self, needs: Sequence[Need], *, settled: bool) -> BudgetExhausted | None:
         """Returns the error if `needs` do not fit; None if they do.
 
@@ -372,26 +286,15 @@ class FileLedger:
             calls += len(self._reserved)
             tokens += self._reserved_tokens
             usd += self._reserved_usd
-        limits, spent = self._limits, self.spent(self._part)
-        in_part = {
-            "lm_calls": spent.calls + calls,
-            "tokens": spent.tokens + tokens,
-            "usd": spent.usd + usd,
-            "minutes": self.minutes,
-        }
         held_tokens, held_usd = self.held_back(self._held)
-        in_all = {
+        amounts = {
             "lm_calls": self.calls + self._held + calls,
             "tokens": self.tokens + held_tokens + tokens,
             "usd": self.usd + held_usd + usd,
             "minutes": self.minutes,
         }
-        for what, amount in in_part.items():
-            if (limit := getattr(limits, what)) is not None and _exceeds(what, amount, limit):
-                return share_error(what, limit, self._part)
-        for what, amount in in_all.items():
-            whole = self._is_whole(what) or what in ("usd", "minutes")
-            if whole and (limit := getattr(self.budget, what)) is not None and _exceeds(what, amount, limit):
+        for what, amount in amounts.items():
+            if (limit := getattr(self.budget, what)) is not None and _exceeds(what, amount, limit):
                 return budget_error(what, self.budget)
         return None
 
@@ -421,11 +324,10 @@ class FileLedger:
             self._tries += 1
             number = f"{self._name}-{self._tries}"
             numbers.append(number)
-            amount = {"key": need.key, "tokens": need.tokens, "usd": need.usd}
-            rows.append({"reserve": number, **amount} | self._part_row)
+            rows.append({"reserve": number, "key": need.key, "tokens": need.tokens, "usd": need.usd})
         self._write(*rows)
         for number, need in zip(numbers, needs, strict=True):
-            self._begin(number, _Reserved(need, self._part))
+            self._begin(number, need)
         return numbers
 
     def settle(self, number: str, tokens: int, usd: float) -> None:
@@ -433,10 +335,9 @@ class FileLedger:
         reserved = self._end(number)
         if reserved is None:
             return
-        key, part = reserved.need.key, reserved.part
-        self._add(key, tokens, usd, part, sent=True)
-        charge = {"key": key, "tokens": tokens, "usd": usd, "try": number}
-        self._write(charge | ({"part": part} if part else {}), {"minutes": round(self.minutes, 4)})
+        self._add(reserved.key, tokens, usd, sent=True)
+        charge = {"key": reserved.key, "tokens": tokens, "usd": usd, "try": number}
+        self._write(charge, {"minutes": round(self.minutes, 4)})
 
     def charge_in_full(self, number: str) -> None:
         """Charges the try `number` as it was reserved."""
@@ -455,13 +356,9 @@ class FileLedger:
         So is a request that an earlier process reserved and never settled: its reservation is charged.
         """
         self._start()
-        if key not in self._lost and self._add(key, tokens, usd, self._part):
+        if key not in self._lost and self._add(key, tokens, usd):
             charge = {"key": key, "tokens": tokens, "usd": usd}
-            self._write(charge | self._part_row, {"minutes": round(self.minutes, 4)})
-
-    @property
-    def _part_row(self) -> dict[str, Any]:
-        return {"part": self._part} if self._part else {}
+            self._write(charge, {"minutes": round(self.minutes, 4)})
 
     def _write(self, *rows: Mapping[str, Any]) -> None:
         """Appends `rows` to the file, in one write, so that a kill leaves all or none."""
@@ -491,16 +388,11 @@ class FileLedger:
 
 
 def _charge(line: bytes) -> dict[str, Any] | None:
-    """Returns the charge in a line; None if it is damaged. Lines of older versions have no digest."""
+    """Returns the charge in a line; None if it is damaged."""
     try:
-        row = json.loads(line)
+        return verify_digest(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    if isinstance(row, dict) and row.keys() == {"key", "tokens", "usd"}:
-        return row | {"try": ""}  # whether it was sent is not known, so it counts as paid for
-    if isinstance(row, dict) and row.keys() == {"minutes"}:
-        return row
-    return verify_digest(row)
 
 
 def _exceeds(what: str, amount: float, limit: float) -> bool:

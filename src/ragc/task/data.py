@@ -52,14 +52,11 @@ MOST = 60
 
 
 class RecipeData(RecipePassages):
-    """Reads passages and questions that the table `[data]` of `recipe` names, each file once, on demand.
+    """Reads passages and questions that the table `[data]` of `recipe` names, each file once, on demand."""
 
-    `grouped` False leaves out the default groups, as in studies that began before there were any.
-    """
-
-    def __init__(self, recipe: Recipe, progress: Progress | None = None, *, grouped: bool = True) -> None:
+    def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
         super().__init__(recipe, progress)
-        self._column, self._grouped = self.data.fields.explicit.get(GROUP), grouped
+        self._column = self.data.fields.explicit.get(GROUP)
         self._fields = {name: path for name, path in self.data.fields.explicit.items() if path}
         self._group_values: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, Any] = {}
@@ -126,15 +123,11 @@ class RecipeData(RecipePassages):
         splits = divide(questions, recipe.seed, taught=recipe.needs_train)
         if tested:
             return splits
-        if (
-            recipe.study.workers
-            or storage_address(recipe.study)
-            or not isinstance(recipe.search.optimizer, str)
-        ):
+        if storage_address(recipe.study):
             raise UsageError(
                 f"The recipe names no splits, so its {len(questions)} questions would be cross-validated, "
-                "which one optimizer in one process does, with its state in a file; set data.train, data.dev "
-                "and data.test, or leave study.workers, study.storage and other optimizers out."
+                "which keeps its state in a file; set data.train, data.dev and data.test, or leave "
+                "study.storage out."
             )
         self.folds = fold(questions, recipe.seed, taught=recipe.needs_train)
         return splits
@@ -165,7 +158,7 @@ class RecipeData(RecipePassages):
                 )
             return connected(held)
         named = files or any(question.split and sizes.get(question.split) for question in pool)
-        if self._column is not None or named or not self._grouped:
+        if self._column is not None or named:
             return {}
         golds = {q.id: self._golds.get(q.id, q.gold_ids) for q in pool}
         return connected({name: gold_documents(ids, whole=bool(known)) for name, ids in golds.items()})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
-from ragc.core.progress import say
-from ragc.errors import DataError, RecipeError, UsageError
+from ragc.errors import RecipeError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.targets.parameters import SMALL, parameters
 from ragc.task.baseline import baseline_knobs
 from ragc.task.prompt_size import check_cap
 
@@ -17,26 +16,20 @@ if TYPE_CHECKING:
     from ragc.task.base import Task
 
 
-def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) -> RagProgram:
+def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """Returns `program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, is no
-    prompt of the predictor it is named for, or has texts that would not be sent, unless the recipe allows
-    their loss: then a notice lists them. With `checked` all of that was reported before.
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or is no
+    prompt of the predictor it is named for.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.prompts.imported import loss_text
-    from ragc.prompts.load import import_prompt
+    from ragc.prompts.imported import import_prompt
 
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            lost = import_prompt(recipe.path(file)).apply(
-                program, name, allow_loss=checked or recipe.allow_loss
-            )
-            if lost and not checked:
-                say(f"prompts.{name} = {file!r}, taken with losses: {loss_text(lost)}")
+            import_prompt(recipe.path(file)).apply(program, name)
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:
@@ -55,7 +48,7 @@ def small_model_note(task: Task) -> str:
         return ""
     targets = {role: target for role, target in task.runtime.targets.items() if role not in _APART}
     for role, target in targets.items():
-        size = parameters(target)
+        size = parameters_named(target.model)
         if size is not None and size < SMALL:
             return (
                 f"The model of {role!r}, {target.model}, has {size / 1e6:.0f} million parameters and gets "
@@ -66,6 +59,23 @@ def small_model_note(task: Task) -> str:
 
 
 _APART = ("judge", "teacher")
+
+SMALL = 1e9
+"""Models with fewer parameters follow a short prompt better than a long one."""
+
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)\s?([mb])(?![a-z0-9])", re.IGNORECASE)
+_UNITS = {"m": 1e6, "b": 1e9}
+
+
+def parameters_named(model: str) -> float | None:
+    """Returns the number in a model's name such as `Qwen2.5-0.5B-Instruct`; the largest, for mixtures of
+    experts.
+    """
+    sizes = [
+        int(experts or 1) * float(number) * _UNITS[unit.lower()]
+        for experts, number, unit in _SIZE.findall(model)
+    ]
+    return max(sizes, default=None)
 
 
 def check_prompts(task: Task) -> None:
@@ -87,25 +97,12 @@ def check_programs(task: Task) -> None:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """Returns the SHA-256 of each prompt file, by predictor; a changed file changes the recipe's identity.
+    """Returns the SHA-256 of each prompt file, 16 hexadecimal digits, by predictor; a changed file changes
+    the recipe's identity.
 
-    16 hexadecimal digits. Files that are no unchanged exports are read differently since lost texts are
-    refused; their digest differs from before too. Raises DataError for a file that cannot be a prompt, for
-    example by its size.
+    Raises DataError for a file that cannot be a prompt, for example by its size.
     """
-    from ragc.prompts.load import contents, is_unchanged
+    from ragc.prompts.imported import contents
 
-    marks = {}
-    for name, file in recipe.prompts.items():
-        path = recipe.path(file)
-        content = contents(path)
-        try:
-            known = content if is_unchanged(path) else content + _READER
-        except DataError:  # told with all other prompts that are none
-            known = content
-        marks[name] = hashlib.sha256(known).hexdigest()[:16]
-    return marks
-
-
-_READER = b"\0reader 2"
-"""Stands for the rules by which messages are read, in the digest of a file that they read."""
+    files = {name: contents(recipe.path(file)) for name, file in recipe.prompts.items()}
+    return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in files.items()}

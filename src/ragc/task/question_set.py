@@ -34,8 +34,7 @@ from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
-from ragc.task.run import Measurement, measure, note_target_speed
-from ragc.task.study_address import store_address
+from ragc.task.run import Measurement, measure
 
 COUNT = 60
 """How many questions are written unless a number is given."""
@@ -112,7 +111,7 @@ def teacher_runtime(recipe: Recipe, teacher: Target | None = None) -> Runtime:
     """Returns a runtime with the role `teacher` of `recipe`, or `main` where it has none; `teacher` replaces
     both.
     """
-    store = open_store(store_address(recipe.study))
+    store = open_store()
     if teacher is not None:
         return Runtime({"teacher": teacher}, store=store)
     specs = recipe.target_specs()
@@ -197,8 +196,6 @@ class _Work:
             event_loop.run(runtime.open(self.progress.download))
             with measure() as measured:
                 event_loop.run(self._answer(writer, open_rows) if open_rows else self._write(writer, chosen))
-            if self.recipe.study.keep:
-                note_target_speed(writer.target, measured)
         finally:
             cost = measured.spent
             sent = quantity(int(cost.sent), "request") + (" was" if cost.sent == 1 else " were")

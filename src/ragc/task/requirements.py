@@ -17,8 +17,7 @@ from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
-from ragc.recipe import GridSpec, Recipe, SourceSpec
-from ragc.recipe.values import OWN_OPTIMIZER
+from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.options import TargetSpec
 
@@ -32,12 +31,9 @@ def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study
 
 
 def lacking(
-    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True, grid: bool = False
+    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
 ) -> tuple[str, ...]:
-    """Yields a sentence for each missing requirement. Parts passed as False are not used and not checked.
-
-    `grid` also checks what `ragc grid` needs, if the recipe says what to record.
-    """
+    """Yields a sentence for each missing requirement. Parts passed as False are not used and not checked."""
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source, recipe)
@@ -45,8 +41,6 @@ def lacking(
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
     problems += _study(recipe) if study else ()
-    if grid and recipe.grid != GridSpec():
-        problems += extras.lacking("A grid ([grid])", extras.EXTRAS["parquet"])
     return tuple(dict.fromkeys(problems))
 
 
@@ -100,14 +94,7 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
 
 
 def _study(recipe: Recipe) -> Iterator[str]:
-    from ragc.task.study_address import storage_address, store_address
+    from ragc.task.study_address import storage_address
 
-    store, storage = store_address(recipe.study), storage_address(recipe.study)
-    if recipe.study.workers:
-        if not (store and storage) or recipe.search.optimizer != OWN_OPTIMIZER:
-            return  # refused later for that reason
-        yield from extras.lacking("A study with workers", extras.EXTRAS["ray"], extra="cluster")
-    if store:
-        yield from extras.lacking("A store on Redis", extras.EXTRAS["redis"])
-    if storage.startswith("postgresql+psycopg:"):
-        yield from extras.lacking("A storage on PostgreSQL", extras.EXTRAS["postgres"])
+    if storage_address(recipe.study).startswith("postgresql+psycopg:"):
+        yield from extras.lacking("A storage on PostgreSQL", ("psycopg",))

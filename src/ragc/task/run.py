@@ -3,51 +3,39 @@
     open_state     locks the output and holds the folder with its state on this machine
     open_run       opens store and task; their ledger is closed at exit
     open           loads models and connects to servers
-    measuring      counts and times what is sent
+    measure        counts and times what is sent
 
-Compile, eval, grid, tables, headroom and training data run so. What requests to the same targets took when
-they were last measured on this machine is kept for the dry run, tokens and seconds:
-
-    $RAGC_HOME/speeds.json    {digest of the targets and the concurrency: {"seconds": ..., "requests": ...},
-                               digest of the recipe: {"calls": ..., "longer": ..., "used": {target: [...]}}}
-
-`used` are tokens of prompts, of replies, and of prompts read from a cache; a call costs `longer` times their
-mean. Dollars are not kept: a price may change between two runs, and is applied when one is asked for.
+Compile, eval, grid, tables, headroom and training data run so.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
-from ragc.core.digest import digest, pretty
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree, write_private
+from ragc.core.digest import digest
+from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, refuse_shared
-from ragc.targets.base import Target, Usage
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
-from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
-from ragc.task.budget import StudyLedger
-from ragc.task.spare import longer
+from ragc.task.budget import FileLedger
 
 
 def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
@@ -88,30 +76,22 @@ def state_folder(kind: str, out: Path) -> Path:
 
 
 @contextmanager
-def open_state(kind: str, out: Path, work: str, *, keep: bool) -> Iterator[Path | None]:
-    """Locks `out` as `lock_state` does and opens its `state_folder`; None without `keep`."""
-    if not keep:
-        refuse_shared()
+def open_state(kind: str, out: Path, work: str) -> Iterator[Path]:
+    """Locks `out` as `lock_state` does and opens its `state_folder`."""
     folder = state_folder(kind, out)
     with lock_state(out, folder, work):
-        if keep:
-            with keeping_state(out, folder):
-                make_private(folder)
-                narrow_tree(folder)
-        yield folder if keep else None
+        with keeping_state(out, folder):
+            make_private(folder)
+            narrow_tree(folder)
+        yield folder
 
 
 @dataclass(slots=True)
 class Measurement:
-    """What was sent during a measurement, and its wall-clock seconds, known at its end.
-
-    `cached` counts prompt tokens that vLLM servers looked up and found in their prefix caches; empty without
-    such a server.
-    """
+    """What was sent during a measurement, and its wall-clock seconds, known at its end."""
 
     spent: Counters = field(default_factory=Counters)
     seconds: float = 0.0
-    cached: Mapping[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic, repr=False)
 
     def to_json(self) -> dict[str, float]:
@@ -166,32 +146,15 @@ class MeasuredRun:
             self.progress.note(text)
         return rows
 
-    @asynccontextmanager
-    async def measuring(self) -> AsyncIterator[Measurement]:
-        """As `measure`, with what servers found in their caches. Records the speed of the requests."""
-        targets = self.task.runtime.targets.values()
-        servers = [target for target in targets if getattr(target, "metrics_url", "")]
-        before = await prefix_tokens(servers) if servers else {}
-        with measure() as measurement:
-            yield measurement
-        measurement.cached = increase(before, await prefix_tokens(servers)) if servers else {}
-        _note_speed(self.task, measurement.spent, measurement.seconds)
-
-    def note_speed(self, measurement: Measurement) -> None:
-        """Records the speed of the requests so far, for a run that goes on and replays most."""
-        _note_speed(self.task, measurement.spent, time.monotonic() - measurement.started)
-
 
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: StudyLedger,
+    ledger: FileLedger,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
-    grouped: bool = True,
-    rooms: Mapping[str, int] | None = None,
 ) -> Iterator[MeasuredRun]:
     """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
 
@@ -204,47 +167,8 @@ def open_run(
             ledger=ledger,
             targets=targets,
             progress=progress,
-            grouped=grouped,
-            rooms=rooms,
         )
         yield MeasuredRun(task, progress)
-
-
-LEAST = 5
-"""The least number of sent requests for a measurement. A run with more replayed than sent requests is not
-used.
-"""
-
-
-def seconds_per_request(task: Task) -> float | None:
-    """Returns seconds a request of `task`, at its concurrency, as last measured; None if never measured.
-
-    Where these targets were not measured together, those of the one that answers.
-    """
-    speeds = _read()
-    for key in (_key(task), _target_key(task.runtime.targets.get("main"), task.in_flight)):
-        try:
-            entry = speeds[key]
-            return round(float(entry["seconds"]) / int(entry["requests"]), 4)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            continue
-    return None
-
-
-def _note_speed(task: Task, spent: Counters, seconds: float) -> None:
-    """Records what the requests that were sent took; a file that cannot be written is ignored."""
-    if task.recipe.study.keep:
-        _note_seconds(_key(task), spent, seconds)
-
-
-def note_target_speed(target: Target, measurement: Measurement) -> None:
-    """Records what requests to `target` took that no task sent."""
-    _note_seconds(_target_key(target, target.concurrency), measurement.spent, measurement.seconds)
-
-
-def _note_seconds(key: str, spent: Counters, seconds: float) -> None:
-    if spent.sent >= LEAST and spent.sent >= spent.replayed:
-        _note(key, {"seconds": round(seconds, 3), "requests": int(spent.sent)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,31 +179,15 @@ class MeanCallCost:
     usd: float | None
 
 
-def cost_per_call(task: Task) -> MeanCallCost | None:
-    """Returns the cost of an LM call of this recipe: last measured tokens at present prices.
-
-    None if never measured.
-    """
-    try:
-        entry = _read()[_recipe_key(task)]
-        calls = int(entry["calls"])
-        used = {str(name): Usage(*map(int, amounts)) for name, amounts in entry["used"].items()}
-        return _mean(task, calls / float(entry["longer"]), used)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError):
-        return None
-
-
 def cost_so_far(task: Task) -> MeanCallCost | None:
     """Returns the cost of an LM call that this process made for `task`, replayed ones too; None before the
     first.
     """
     gateway = task.runtime.gateway
     calls = gateway.sent + gateway.replayed
-    return _mean(task, calls, gateway.used) if calls else None
-
-
-def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> MeanCallCost:
-    """Returns the mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
+    if not calls:
+        return None
+    used = gateway.used
     tokens = sum(usage.prompt + usage.completion for usage in used.values()) / calls
     prices = {target.identity: price_of(target) for target in task.runtime.targets.values()}
     usd = 0.0
@@ -289,49 +197,3 @@ def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> MeanCallCost:
             return MeanCallCost(tokens, None)
         usd += price.usd(usage)
     return MeanCallCost(tokens, usd / calls)
-
-
-def note_cost(task: Task, *, whole: bool = True) -> None:
-    """Records the cost of the LM calls that this process made for `task`, replayed ones too.
-
-    Unless they are `whole`, they are those of a study's baseline, whose other calls are longer.
-    """
-    gateway = task.runtime.gateway
-    calls = gateway.sent + gateway.replayed
-    if calls >= LEAST and task.recipe.study.keep:
-        used = {name: [usage.prompt, usage.completion, usage.cached] for name, usage in gateway.used.items()}
-        _note(_recipe_key(task), {"calls": calls, "longer": 1.0 if whole else longer(task), "used": used})
-
-
-def _note(key: str, entry: Mapping[str, object]) -> None:
-    path = _path()
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    with suppress(OSError):
-        write_private(fresh, pretty(_read() | {key: dict(entry)}))
-        fresh.replace(path)
-
-
-def _path() -> Path:
-    return cache_home() / "speeds.json"
-
-
-def _read() -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        speeds = json.loads(_path().read_bytes())
-        return speeds if isinstance(speeds, dict) else {}
-    return {}
-
-
-def _key(task: Task) -> str:
-    answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
-    return digest([answering, task.in_flight])[:16]
-
-
-def _target_key(target: Target | None, in_flight: int) -> str:
-    """Returns the key of the speed of `target` alone, in the role main."""
-    return digest([[("main", target.identity)], in_flight])[:16] if target is not None else ""
-
-
-def _recipe_key(task: Task) -> str:
-    answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
-    return digest([answering, task.recipe.identity()])[:16]

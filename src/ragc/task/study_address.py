@@ -1,8 +1,7 @@
-"""The shared state of a study's processes: a name, a storage, a call store and a budget.
+"""The address of a study's storage, and the entries of `study.json` in its directory.
 
-A study of one process is identified by its folder. A study with state on servers is found there by the name
-in its directory's `study.json`. The same file records the address that workers join. Environment
-variables override addresses of the recipe, because they may hold a password.
+A study is identified by its folder, and in a database by the name in `study.json`. The environment variable
+overrides the address in the recipe, because it may hold a password.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ from ragc.core.home import make_private, replace_private
 from ragc.errors import ArtefactError
 from ragc.recipe import Recipe, parse
 from ragc.recipe.models import StudySpec
-from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 MARK = "study.json"
 """The name of the file in the study's directory."""
+
+STORAGE_ENV = "RAGC_STORAGE"
+"""The environment variable for the complete address of Optuna's storage, password included."""
 
 
 def storage_address(spec: StudySpec) -> str:
@@ -30,26 +31,18 @@ def storage_address(spec: StudySpec) -> str:
     return os.environ.get(STORAGE_ENV) or spec.storage
 
 
-def store_address(spec: StudySpec) -> str:
-    """Returns the address of the call store, from the environment or else the recipe; "" for a folder."""
-    return os.environ.get(STORE_ENV) or spec.store
-
-
 def read_address(directory: Path) -> dict[str, str]:
     """Returns the entries of `study.json` in `directory`; {} if there are none.
 
-    `recipe` is the digest of the study's recipe, `code` that of a user's own program, `name` its name on
-    servers, and `workers` the cluster's address while there is one. `epoch` names the time from which its
-    replies count, if they were requested again, and `run` the study as it began. Raises ArtefactError if the
-    file cannot be read or is damaged.
+    `recipe` is the digest of the study's recipe, `code` that of a user's own program, and `name` its name in
+    a database. `epoch` names the time from which its replies count, if they were requested again, and `run`
+    the study as it began. Raises ArtefactError if the file cannot be read or is damaged.
     """
     path = directory / MARK
     try:
-        entries = json.loads(inputs.read_text(path)) if path.exists() else {}
+        entries = verify_digest(json.loads(inputs.read_text(path))) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
-    if not (isinstance(entries, dict) and entries.keys() <= {"name", "workers"}):  # older format
-        entries = verify_digest(entries)
     if entries is None or not all(isinstance(value, str) for value in entries.values()):
         raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
     return entries
@@ -63,7 +56,7 @@ def write_address(directory: Path, **values: str) -> None:
 
 
 def study_name(directory: Path) -> str:
-    """Returns the unique name of the study in `directory` on its servers; created on the first call."""
+    """Returns the unique name of the study in `directory` in a database; created on the first call."""
     name = read_address(directory).get("name")
     if not name:
         # Folders of two machines may have the same path.

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -22,6 +20,7 @@ from ragc.corpora.files.splits import check_disjoint
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
 from tests.examples import thorough
+from tests.support.server import Answer, ScriptedServer, serving
 
 ADDRESS = "hf:org/name"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -190,39 +189,12 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         HubRows(ADDRESS)
 
 
-class _Hub(BaseHTTPRequestHandler):
-    """Answers what the test says, for every address, and keeps what was asked."""
-
-    status, code, body = 200, "", b"{}"
-    paths: ClassVar[list[str]]
-
-    def do_GET(self) -> None:
-        self.paths.append(self.path)
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(self.body)))
-        if self.code:
-            self.send_header("X-Error-Code", self.code)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(self.body)
-
-    do_HEAD = do_GET  # noqa: N815 - the name that the server calls
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
-
-
 @pytest.fixture
-def server(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Hub]]:
-    class Hub(_Hub):
-        paths: ClassVar[list[str]] = []
-
-    serving = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    Thread(target=serving.serve_forever, daemon=True).start()
-    point_to(monkeypatch, library, f"http://127.0.0.1:{serving.server_address[1]}")
-    yield Hub
-    serving.shutdown()
-    serving.server_close()
+def server(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    """A Hub that answers what the test says, for every address."""
+    with serving() as hub:
+        point_to(monkeypatch, library, hub.base)
+        yield hub
 
 
 def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> None:
@@ -244,15 +216,15 @@ def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> No
     ],
 )
 def test_what_the_hub_refuses_is_said_in_one_sentence(
-    server: type[_Hub], status: int, code: str, message: str
+    server: ScriptedServer, status: int, code: str, message: str
 ) -> None:
-    server.status, server.code = status, code
+    server.pages[""] = Answer(b"{}", status, headers=(("X-Error-Code", code),) if code else ())
     assert message in problem(f"{ADDRESS}?revision=v1")
     assert [path for path in server.paths if "org/name" in path] == ["/api/datasets/org/name/revision/v1"]
 
 
 def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
-    library: Any, server: type[_Hub], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    library: Any, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Not even rows that the library keeps of the same name are read then: they may be of any commit."""
     old = folder(library, tmp_path / "name", train=[row(1)])
@@ -261,7 +233,7 @@ def test_the_commit_is_recorded_and_a_hub_that_then_fails_ends_the_reading(
     older_cache = tmp_path / "cache" / "org___name" / "default" / "0.0.0" / "older"
     older_cache.parent.mkdir(parents=True)
     Path(builder.cache_dir).rename(older_cache)
-    server.body = json.dumps({"id": "org/name", "sha": COMMIT}).encode()
+    server.pages[""] = Answer(json.dumps({"id": "org/name", "sha": COMMIT}).encode())
     rows = HubRows(ADDRESS)
 
     def refuse(*_: Any, **__: Any) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import hashlib
 import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,45 +19,17 @@ from ragc.corpora.embed.base import Vectors
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.dense.faiss_index import DenseIndex, IndexSettings
 from ragc.corpora.sources.dense.source import DenseSource
-from ragc.errors import DataError, SourceError, UsageError
+from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples
+from tests.support.embedders import HashedWords
 
 pytest.importorskip("faiss")
 WORDS = st.sampled_from(["ape", "bee", "cat", "dog"])
 TEXTS = st.lists(st.lists(WORDS, max_size=3).map(" ".join), min_size=1, max_size=40)
 HNSW = IndexSettings("hnsw", m=8, ef_construction=40, ef_search=64)
+WIDTH = HashedWords.dimensions
 CATS = (Passage("p1", "Cat", "cat sat mat"), Passage("p2", "Dog", "dog sat"), Passage("p3", "", "bird"))
-
-DIMENSIONS = 16
-
-
-class HashedWords:
-    """Words in lower case, each to a random direction; keeps what it was asked to embed."""
-
-    def __init__(self, *, query_prefix: str = "", passage_prefix: str = "") -> None:
-        self.model = "hashed-words"
-        self.query_prefix, self.passage_prefix = query_prefix, passage_prefix
-        self.fingerprint = f"hashed {query_prefix!r} {passage_prefix!r}"
-        self.inputs: list[str] = []
-        self._lock = Lock()
-
-    @property
-    def dimensions(self) -> int:
-        return DIMENSIONS
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        with self._lock:
-            self.inputs += texts
-        vectors = np.array([np.sum([_direction(w) for w in ["", *text.lower().split()]], axis=0)
-                            for text in texts])  # fmt: skip
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / lengths, dtype=np.float32)
-
-
-def _direction(word: str) -> Vectors:
-    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
-    return np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
 
 
 def search(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
@@ -135,32 +104,9 @@ def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) ->
     assert other.inputs == ["w1 w2"]  # ef_search concerns the search alone
 
 
-def test_a_kept_index_that_was_damaged_in_place_is_built_anew(tmp_path: Path) -> None:
-    right = search(DenseSource(CATS, HashedWords(), home=tmp_path), "cat")
-    (vectors,) = tmp_path.rglob("vectors.faiss")
-    vectors.write_bytes(b"x" * vectors.stat().st_size)
-    again = HashedWords()
-    assert search(DenseSource(CATS, again, home=tmp_path), "cat") == right
-    assert len(again.inputs) == len(CATS) + 1
-
-
-def test_a_build_that_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
-    class Failing(HashedWords):
-        def embed(self, texts: Sequence[str]) -> Vectors:
-            if len(self.inputs) == 0:
-                self.inputs.append("")
-                raise SourceError("the model is gone")
-            return super().embed(texts)
-
-    source = DenseSource(CATS, Failing(), home=tmp_path)
-    with pytest.raises(SourceError, match="gone"):
-        search(source, "cat")
-    assert list(tmp_path.rglob("vectors.faiss")) == []
-    assert ids(source, "dog sat", 1) == ["p2"]
-
-
 @pytest.mark.parametrize(
-    "wrong", [np.ones((1, DIMENSIONS)), np.ones((3, 2)), np.full((3, DIMENSIONS), np.nan)]
+    "wrong",
+    [np.ones((1, WIDTH)), np.ones((3, 2)), np.full((3, WIDTH), np.nan)],
 )
 def test_an_embedder_that_gives_garbage_is_named(wrong: Any) -> None:
     class Broken(HashedWords):
@@ -178,13 +124,6 @@ def test_prefixes_and_titles_reach_the_embedder() -> None:
     assert embedder.inputs == expected
 
 
-@pytest.mark.parametrize(("query", "k"), [("", 5), (" \n", 5), ("cat", 0), ("cat", -1)])
-def test_nothing_is_found_where_nothing_is_asked(query: str, k: int) -> None:
-    embedder = HashedWords()
-    assert search(DenseSource(CATS, embedder, keep=False), query, k) == ()
-    assert embedder.inputs == []
-
-
 def test_the_fingerprint_follows_content_embedder_and_settings() -> None:
     def make_source(passages: Sequence[Passage] = CATS, prefix: str = "", **more: Any) -> DenseSource:
         return DenseSource(passages, HashedWords(query_prefix=prefix), **more)
@@ -198,19 +137,6 @@ def test_the_fingerprint_follows_content_embedder_and_settings() -> None:
     assert make_source(keep=False).fingerprint == sources[0].fingerprint
     assert make_source().rechunk(64, 0.5).fingerprint == sources[-1].fingerprint
     assert make_source(settings=IndexSettings(m=9)).fingerprint == sources[0].fingerprint  # flat has no m
-
-
-def test_chunks_are_found_and_a_cut_is_made_once() -> None:
-    long = Passage("long", "Title", "one two three four. " * 30 + "The needle is here.")
-    source = DenseSource([long, *CATS], HashedWords(), keep=False)
-    cut = source.rechunk(20, 0.25)
-    assert cut is source.rechunk(20, 0.25) is cut.rechunk(20, 0.25) is not source.rechunk(20, 0.5)
-    last = [part for part in cut.passages if part.parent == "long"][-1]
-    best = search(cut, f"{last.title} {last.text}")[0].passage
-    assert best == last
-    assert long.text[best.start : best.start + len(best.text)] == best.text
-    assert copy.deepcopy([cut])[0] is cut
-    assert {p.parent for p in cut.sample(99, seed="s", exclude=frozenset({"p1"}))} == {"long", "p2", "p3"}
 
 
 def test_many_first_searches_embed_the_passages_once() -> None:
@@ -236,8 +162,6 @@ def test_many_first_searches_embed_the_passages_once() -> None:
 
 
 def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match="no passage"):
-        DenseSource([], HashedWords())
     with pytest.raises(UsageError, match="at least 1 token"):
         DenseSource(CATS, HashedWords(), chunk_size=0)
     wrong: Any = "tree"

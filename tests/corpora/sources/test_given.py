@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ import pytest
 from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.given.source import GivenSource
-from ragc.errors import DataError, SourceError, UsageError
+from ragc.errors import SourceError, UsageError
 from ragc.records import Passage, Question
 
 PASSAGES = (
@@ -65,25 +64,6 @@ def test_questions_in_flight_do_not_see_each_other() -> None:
     assert asyncio.run(all_of_them()) == [["a"], ["b"], ["c"], ["x"]]
 
 
-def test_passages_can_be_cut() -> None:
-    source = GivenSource(PASSAGES)
-    cut = source.rechunk(24, 0.0)
-    assert cut is source.rechunk(24, 0.0) is not source
-    assert cut.fingerprint != source.fingerprint
-    with answering("c", "a"):
-        hits = asyncio.run(cut.search("Ada", 2))
-    assert {hit.passage.parent for hit in hits} == {"a", "c"}
-    assert "Ada had one." in {hit.passage.parent: hit.passage.text for hit in hits}["c"]
-
-
-def test_samples_come_from_the_whole_corpus() -> None:
-    source = GivenSource(PASSAGES)
-    noise = source.sample(9, seed="s", exclude=frozenset({"a"}))
-    assert sorted(p.id for p in noise) == ["b", "c", "x"]
-    assert noise == source.sample(9, seed="s", exclude=frozenset("a"))
-    assert copy.deepcopy(source) is source
-
-
 def test_a_search_that_cannot_be_made_says_why() -> None:
     source = GivenSource(PASSAGES)
     with pytest.raises(SourceError, match="no question was being answered"):
@@ -92,7 +72,5 @@ def test_a_search_that_cannot_be_made_says_why() -> None:
         ids(source, "Ada")
     with answering("a", "zz"), pytest.raises(SourceError, match="'zz' comes with question 'q1'"):
         ids(source, "Ada")
-    with pytest.raises(DataError, match="no passage"):
-        GivenSource([])
     with pytest.raises(UsageError, match="k1"):
         GivenSource(PASSAGES, k1=-1)

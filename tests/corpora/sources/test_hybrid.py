@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.hybrid.source import HybridSource, fuse_ranks, fuse_shares
-from ragc.errors import SourceError, UsageError
+from ragc.errors import UsageError
 from ragc.records import Hit, Passage
+from ragc.testing import ListSource
 
 
 def ranked(names: Sequence[str]) -> tuple[Hit, ...]:
@@ -31,22 +30,14 @@ SHARES = st.floats(0, 1)
 SIZES = st.integers(-1, 14)
 
 
-class FixedSource:
-    """Finds what it was told to, and keeps how much it was asked for."""
+def fixed(listed: str) -> ListSource:
+    """A source that always finds passages of these names."""
+    return ListSource([hit.passage for hit in ranked(listed)], fingerprint=listed)
 
-    def __init__(self, hits: Sequence[Hit]) -> None:
-        self.kind, self.fingerprint = "listed", f"listed {names(hits)}"
-        self.hits, self.depths = tuple(hits), list[int]()
 
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.depths.append(k)
-        return self.hits[: max(k, 0)]
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        return tuple(hit.passage for hit in self.hits[:n])
-
-    def rechunk(self, chunk_size: int, overlap: float) -> Source:
-        return self
+def depths(source: ListSource) -> list[int]:
+    """How many hits `source` was asked for, search by search."""
+    return [k for _, k in source.queries]
 
 
 def search(source: Source, query: str = "q", k: int = 5) -> tuple[Hit, ...]:
@@ -119,38 +110,19 @@ def test_by_hand() -> None:
 
 
 def test_sources_are_asked_for_no_more_than_their_part() -> None:
-    dense, sparse = FixedSource(ranked("abcde")), FixedSource(ranked("edxyz"))
-    assert search(HybridSource(dense, sparse, fusion="share", share=1)) == dense.hits
-    assert sparse.depths == []
-    assert search(HybridSource(dense, sparse, fusion="share", share=0), k=2) == sparse.hits[:2]
-    assert dense.depths == [5]
+    dense, sparse = fixed("abcde"), fixed("edxyz")
+    assert names(search(HybridSource(dense, sparse, fusion="share", share=1))) == [*"abcde"]
+    assert sparse.queries == []
+    assert names(search(HybridSource(dense, sparse, fusion="share", share=0), k=2)) == ["e", "d"]
+    assert depths(dense) == [5]
     assert names(search(HybridSource(dense, sparse, fusion="share", share=0.6))) == ["a", "b", "c", "e", "d"]
     assert names(search(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
-    assert (dense.depths, sparse.depths) == ([5, 5, 3], [2, 5, 3])
+    assert (depths(dense), depths(sparse)) == ([5, 5, 3], [2, 5, 3])
     assert search(HybridSource(dense, sparse), k=0) == ()
 
 
-def test_a_source_that_fails_fails_the_search() -> None:
-    class Down(FixedSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            raise SourceError("the index is gone")
-
-    with pytest.raises(SourceError, match="gone"):
-        search(HybridSource(FixedSource(ranked("ab")), Down(())))
-
-
-def test_real_sources_are_cut_and_sampled_together() -> None:
-    passages = [Passage(f"p{n}", "", f"number {n} and words. " * 12) for n in range(6)]
-    source = HybridSource(Bm25Source(passages), Bm25Source(passages, b=0.1))
-    cut = source.rechunk(16, 0.0)
-    assert all(hit.passage.parent == "p3" for hit in search(cut, "number 3", 2))
-    assert cut.sample(4, seed="s") == Bm25Source(passages).rechunk(16, 0.0).sample(4, seed="s")
-    assert cut.fingerprint == source.rechunk(16, 0.0).fingerprint != source.fingerprint
-    assert copy.deepcopy([source])[0] is source
-
-
 def test_the_fingerprint_follows_the_settings_that_matter() -> None:
-    dense, sparse = FixedSource(ranked("ab")), FixedSource(ranked("ba"))
+    dense, sparse = fixed("ab"), fixed("ba")
 
     def fingerprint(**more: Any) -> str:
         return HybridSource(dense, sparse, **more).fingerprint
@@ -171,4 +143,4 @@ def test_the_fingerprint_follows_the_settings_that_matter() -> None:
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"{next(iter(wrong))} =|'share' or 'rrf'"):
-        HybridSource(FixedSource(()), FixedSource(()), **wrong)
+        HybridSource(fixed(""), fixed(""), **wrong)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -74,28 +73,6 @@ def test_the_line_with_the_most_passages_counts(tmp_path: Path) -> None:
         assert len(ask(RecordedSource(write(tmp_path, *lines)), "where do cats sleep")) == 2
 
 
-def test_chunks_and_samples(tmp_path: Path) -> None:
-    long = "one two three four. " * 30 + "The needle is here."
-    path = write(
-        tmp_path,
-        {"query": "needle", "passages": [{"id": "x", "text": long}, {"id": 3, "text": "A dog."}]},
-        CATS,
-    )
-    source = RecordedSource(path)
-    cut = source.rechunk(16, 0.25)
-    best = ask(cut, "needle")[0].passage
-    assert "needle" in best.text
-    assert best.parent == "x"
-    assert long[best.start : best.start + len(best.text)] == best.text
-    assert cut.fingerprint == source.rechunk(16, 0.25).fingerprint != source.fingerprint
-    assert {p.id for p in source.sample(9, seed="s")} == {"x", "3", "a", "b"}
-    assert source.sample(2, seed="s") == source.sample(2, seed="s")
-    assert {p.id for p in cut.sample(99, seed="s", exclude=frozenset({"x", "a"}))} == {"3", "b"}
-    assert copy.deepcopy(source) is source
-    with pytest.raises(UsageError):
-        source.rechunk(0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
@@ -128,24 +105,20 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         RecordedSource(tmp_path / "absent.jsonl")
 
 
-def test_the_recorder_writes_what_is_found_once(tmp_path: Path) -> None:
+def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "new.jsonl"
     corpus = Bm25Source(
         [Passage("p1", "Cat", "cat sat\n\u2028mat"), Passage("p2", "", "cat"), Passage("p3", "", "dog")]
     )
     recorder = Recorder(corpus, path)
-    for query, k in (("cat", 1), ("cat", 2), ("cat", 2), ("cat", 1), ("bird", 3), ("bird", 3)):
-        assert ask(recorder, query, k) == ask(corpus, query, k)
-    assert len(path.read_text("utf-8").split("\n")) == 3 + 1
+    for query, k in (("cat", 1), ("cat", 2), ("bird", 3)):
+        ask(recorder, query, k)
     again = Recorder(corpus, path)
     ask(again, "cat", 2)
     ask(again, "dog", 2)
     assert list(read_recording(path)) == ["cat", "bird", "dog"]
-    replay = RecordedSource(path)
-    assert ask(replay, "cat", 2) == ask(corpus, "cat", 2)
-    assert ask(replay, "bird") == ()
-    assert recorder.sample(2, seed="s") == corpus.sample(2, seed="s")
-    assert (copy.deepcopy(recorder), recorder.kind) == (recorder, "bm25")
+    assert ask(RecordedSource(path), "bird") == ()
+    assert recorder.kind == "bm25"
 
 
 def test_searches_of_a_source_built_by_hand_are_recorded_and_replayed(tmp_path: Path) -> None:

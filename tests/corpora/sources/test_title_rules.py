@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 
 import pytest
 from hypothesis import given
@@ -83,9 +82,7 @@ def test_the_source_shows_through() -> None:
     plain = Bm25Source(FILMS)
     source = TitleSource(plain, pool=7)
     assert source.kind == "bm25"
-    assert source.sample(2, seed="s") == plain.sample(2, seed="s")
     assert source.rechunk(9, 0.0).fingerprint == TitleSource(plain.rechunk(9, 0.0), pool=7).fingerprint
     assert len({plain.fingerprint, source.fingerprint, TitleSource(plain).fingerprint}) == 3
-    assert copy.deepcopy([source])[0] is source
     with pytest.raises(UsageError, match="at least 1 hit, got 0"):
         TitleSource(plain, pool=0)

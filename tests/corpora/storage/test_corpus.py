@@ -93,14 +93,11 @@ def test_searches_find_the_same_with_the_same_scores(
     assert asyncio.run(disk.search(query, k)) == asyncio.run(held.search(query, k))
 
 
-def test_large_blocks_and_groups_give_what_small_ones_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_of_many_on_disk_are_those_in_memory(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     words = [f"w{n}" for n in range(300)]
     texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
     passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
-    monkeypatch.setattr("ragc.corpora.sources.bm25.index.BLOCK", 777)
     disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
     held = Bm25Source(passages)
     for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):

@@ -137,23 +137,7 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_starts_clean(tmp_path: 
     assert not path.with_name(path.name + BUILDING).exists()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("zeros", [False, True])
-def test_what_a_power_loss_leaves_of_a_build_is_removed(tmp_path: Path, share: float, zeros: bool) -> None:
-    with spawn(tmp_path) as process:
-        assert line(process) == "begun"
-        process.send_signal(signal.SIGKILL)
-    path = index_path("toy", "c1", SETTINGS, tmp_path)
-    unfinished = path.with_name(path.name + BUILDING)
-    (unfinished / "first").unlink()
-    begun = (unfinished / "index.json").read_bytes()
-    head = begun[: int(len(begun) * share)]
-    (unfinished / "index.json").write_bytes(head.ljust(len(begun) if zeros else 0, b"\0"))
-    assert open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path).built
-    assert [entry.name for entry in path.parent.iterdir() if entry.is_dir()] == [path.name]
-
-
-def test_what_cannot_be_a_cut_off_build_is_set_aside(tmp_path: Path) -> None:
+def test_what_is_no_unfinished_build_is_set_aside(tmp_path: Path) -> None:
     path = index_path("toy", "c1", SETTINGS, tmp_path)
     unfinished = path.with_name(path.name + BUILDING)
     unfinished.mkdir(parents=True)

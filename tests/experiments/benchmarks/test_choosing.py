@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 import optuna
 import pytest
 
-from experiments.benchmarks.search.choosing import pools
+import ragc
 from experiments.benchmarks.search.choosing.__main__ import chosen_sources, main
-from experiments.benchmarks.search.choosing.generator import GeneratedGrid, fit, generated
+from experiments.benchmarks.search.choosing.generator import GeneratedGrid, generated
 from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
 from experiments.benchmarks.search.choosing.later import LATER, later_world
 from experiments.benchmarks.search.choosing.lot import sources
@@ -31,7 +31,6 @@ from experiments.benchmarks.search.choosing.report import (
 )
 from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
 from experiments.benchmarks.search.choosing.worlds import World, regret
-from ragc.optimizers.grids.grid import Grid
 
 KNOWN = {kind.name: kind for kind in generated()}
 SEARCHES = PEERS | PROPOSERS
@@ -67,35 +66,6 @@ def test_generated_grids_differ_in_what_a_search_meets() -> None:
         constant.append(float((scores.max(0) == scores.min(0)).mean()))
     assert min(constant) < 0.1
     assert max(constant) > 0.5
-
-
-@pytest.mark.parametrize("name", ["easy-values", "middle-own", "hard-pairs", "noisy-values"])
-def test_parameters_are_fitted_to_a_grid(name: str) -> None:
-    """A grid drawn from fitted parameters looks like the one that they were fitted to."""
-    grid = GeneratedGrid(KNOWN[name])
-    scores = grid.draw(400, np.random.default_rng(3))
-    fitted = fit(scores, grid.settings, name="fitted", baseline=grid.baseline)
-    alike = []
-    for seed in range(6):
-        drawn = GeneratedGrid(replace(fitted, seed=seed)).draw(400, np.random.default_rng(seed))
-        alike.append(
-            [drawn.mean(), drawn.mean(1).std(), (drawn.max(0) == drawn.min(0)).mean(), (drawn == 1).mean()]
-        )
-    target = [
-        scores.mean(),
-        scores.mean(1).std(),
-        (scores.max(0) == scores.min(0)).mean(),
-        (scores == 1).mean(),
-    ]
-    np.testing.assert_allclose(np.mean(alike, axis=0), target, atol=0.12)
-    assert fitted.ease == pytest.approx(KNOWN[name].ease, rel=0.5)
-    assert fitted.levels == KNOWN[name].levels
-
-
-def test_a_grid_that_says_nothing_is_refused() -> None:
-    for scores in (np.full((3, 4), 0.5), np.array([[1.0, np.nan], [0.0, 1.0]])):
-        with pytest.raises(ValueError, match="full grid with more than one score"):
-            fit(scores, [{"a": 1}, {"a": 2}, {"a": 3}][: len(scores)], name="x")
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -276,7 +246,7 @@ def test_a_pool_averages_duplicates_and_draws_questions_with_its_means(tmp_path:
 
 
 def test_a_recorded_grid_is_searched_on_one_half_and_judged_by_the_other() -> None:
-    folder = next(path.parent for path in sorted(GRIDS.glob("*/card.json")))
+    folder = next(path.parent for path in sorted(GRIDS.glob("*/settings.json")))
     task, other = recorded_world(folder, 1, 0.2), recorded_world(folder, 2, 0.2)
     assert task.shape == other.shape
     assert task.baseline == 0
@@ -290,17 +260,16 @@ def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
     scores = grid.draw(30, np.random.default_rng(1))
     scores[5:] = np.nan
     scores[4, 20:] = np.nan
-    partial = Grid(
-        name="partial",
+    partial = ragc.Grid(
+        path=tmp_path / "partial",
         settings=tuple(grid.settings),
         questions=tuple(str(number) for number in range(30)),
         values={"f1": scores},
         tokens=scores,
-        seconds=scores,
         failed=np.isnan(scores),
-        card={},
+        provenance={},
     )
-    monkeypatch.setattr(pools, "read", lambda folder: partial)
+    monkeypatch.setattr(ragc, "read_grid", lambda folder: partial)
     assert recorded_world(tmp_path / "partial", 1, 0.5).shape == (5, 10)
     scores[0] = np.nan
     with pytest.raises(SystemExit, match="the baseline, 3 settings and 10 questions"):
@@ -386,7 +355,7 @@ def test_the_command_appends_rows_and_skips_those_that_are_there(
 ) -> None:
     out = tmp_path / "rows" / "rows.jsonl"
     command = ["--sources", "needle", "--searches", "halving2", f"screen{CUT}", "--budgets", ".1"]
-    command += ["--seeds", "2", "--out", str(out)]
+    command += ["--seeds", "2", "--rows", str(out)]
     run_main(monkeypatch, *command)
     rows = read_rows(out)
     assert sorted((r["seed"], r["search"]) for r in rows) == [
@@ -405,13 +374,29 @@ def test_the_command_appends_rows_and_skips_those_that_are_there(
     assert (tmp_path / "summary.csv").read_text("utf-8").startswith("run,source,budget")
 
 
+def test_tables_of_others_are_searched_in_place_of_all_worlds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = next(path.parent for path in sorted(GRIDS.glob("*/settings.json")))
+    shutil.copytree(recorded, tmp_path / "tables" / "theirs")
+    (tmp_path / "tables" / "notes").mkdir()
+    rows = tmp_path / "rows.jsonl"
+    command = ["--tables", str(tmp_path / "tables"), "--rows", str(rows), "--budgets", ".2", "--seeds", "1"]
+    run_main(monkeypatch, *command, "--searches", "ragc", "random", f"tpe{CUT}")
+    task = recorded_world(recorded, 0, 0.2)
+    found = {row["search"]: row for row in read_rows(rows)}
+    assert found.keys() == {"ragc", "random", f"tpe{CUT}"}
+    assert {row["source"] for row in found.values()} == {"theirs"}
+    assert all(0 < row["spent"] <= task.budget for row in found.values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "--out names the file"),
-        (["--out", "rows", "--searches", "nobody"], "No search is called 'nobody'; known: "),
-        (["--out", "rows", "--searches", "smac"], "smac needs --outside"),
-        (["--out", "rows", "--sources", "smooth"], "'smooth' is closed"),
+        ([], "--rows names the file"),
+        (["--rows", "rows", "--searches", "nobody"], "No search is called 'nobody'; known: "),
+        (["--rows", "rows", "--sources", "smooth"], "'smooth' is closed"),
+        (["--rows", "rows", "--tables", "nowhere"], "No folder in nowhere holds a grid"),
     ],
 )
 def test_wrong_arguments_get_one_sentence(

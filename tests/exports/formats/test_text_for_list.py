@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.programs import method
-from ragc.prompts.load import import_prompt
 from ragc.prompts.model import CompiledPrompt
 from ragc.prompts.render import template
 from tests.exports.common import build_program
@@ -81,17 +79,3 @@ def test_the_python_export_raises_a_type_error() -> None:
             call("answer", **GIVEN)
     with pytest.raises(TypeError, match="passages must be a list"):
         names["answer"]("Who?", "one passage", lambda body: "")
-
-
-def test_a_guard_is_no_part_of_a_prompt_that_comes_back(tmp_path: Path) -> None:
-    out = derive_export(build_program(method("vanilla")))
-    made_file = json.loads(file_of("jinja2", out, out.prompt("answer")))
-    made_file["messages"][0]["content"] += " Be brief."
-    path = tmp_path / "changed.jinja.json"
-    path.write_text(json.dumps(made_file), "utf-8")
-    imported_prompt = import_prompt(path)
-    assert [(one.name, one.many) for one in imported_prompt.inputs] == [
-        ("question", False),
-        ("passages", True),
-    ]
-    assert not any("condition" in text for text in imported_prompt.left)

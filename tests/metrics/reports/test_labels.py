@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ragc
-from experiments.benchmarks.scoring.judge_labels import World
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
 from ragc.metrics.judged.labels import digest
 from ragc.store.looks import Look
+from tests.metrics.judged_world import World
 from tests.support.rows import read_rows, write_rows
 
 

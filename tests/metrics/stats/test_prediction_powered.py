@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.benchmarks.scoring.judge_labels import World
 from ragc.metrics.stats.prediction_powered import correct
+from tests.metrics.judged_world import World
 
 UNFAIR = World(300, 100, (0.1, 0.3))
 

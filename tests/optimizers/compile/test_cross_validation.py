@@ -22,8 +22,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
-from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, needs_demos, write_data
 from tests.support.rows import read_rows, write_rows
 
 
@@ -61,27 +60,6 @@ def test_every_question_is_answered_by_a_program_chosen_without_it(run: Run, tmp
         assert '"What colour is thing' in chosen  # demonstrations, none of the fold
         assert not [name for name in ids if f'"{texts[name]}"' in chosen]
     assert max(Counter(map(repr, target.requests)).values()) == 1  # the folds replay what was asked before
-
-
-def test_a_second_compile_is_the_same_look_and_a_changed_one_another(run: Run) -> None:
-    first, again = run().look, run(target=ScriptedTarget([])).look
-    changed = run("other", sets=("search.knobs=['top_k']", "search.demos=1")).look
-    assert first
-    assert again
-    assert changed
-    assert (first.number, again.number, again.again) == (1, 1, True)
-    assert (changed.number, changed.seen) == (2, 30)
-
-
-@pytest.mark.parametrize("after", cases([60, 150], 1))
-def test_killed_and_resumed_it_is_the_same(run: Run, tmp_path: Path, after: int) -> None:
-    whole = run("whole", store=CallStore(None))
-    store = CallStore(tmp_path / "other")
-    with pytest.raises(Killed):
-        run("cut", target=dying(needs_demos, after), store=store)
-    resumed = run("cut", store=store, resume=True)
-    assert resumed.verdict == whole.verdict
-    assert identical(whole.path, resumed.path)
 
 
 def row_of(report: StudyStatus, name: str) -> str:
@@ -144,17 +122,6 @@ def test_few_documents_show_a_difference_and_no_verdict(tmp_path: Path) -> None:
     assert "6 groups must all change in one direction" in compiled.note
 
 
-def test_a_budget_is_shared_with_the_folds_and_never_exceeded(run: Run) -> None:
-    target = ScriptedTarget(needs_demos)
-    compiled = run(sets=("budget.lm_calls=180",), target=target)
-    assert len(target.requests) <= 180
-    assert compiled.test["em"].n == 30
-    spent = ScriptedTarget(needs_demos)
-    cut = run("cut", sets=("budget.lm_calls=40",), target=spent, store=CallStore(None))
-    assert len(spent.requests) <= 40
-    assert cut.verdict == "not measured"
-
-
 def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     planned = estimate(recipes.load(tmp_path / "recipe.toml"))
     target = ScriptedTarget(needs_demos)
@@ -167,30 +134,9 @@ def test_the_dry_run_bounds_the_folds(run: Run, tmp_path: Path) -> None:
     assert lines[0].endswith("4 trials, and as many without each of 5 folds")
 
 
-def test_the_dry_run_knows_the_time_after_a_compile_whose_folds_replayed_most(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    recipe = recipes.load(tmp_path / "recipe.toml")
-    assert estimate(recipe)["seconds"] is None
-    identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
-    counters = run(target=ScriptedTarget(needs_demos, identity=identity)).counters
-    assert counters["replayed"] > counters["sent"]
-    planned = estimate(recipe)
-    assert planned["seconds"] == pytest.approx(
-        planned["lm_calls_about"] * planned["seconds_per_call"], rel=0.01, abs=0.1
-    )
-    assert any(line.startswith("time: about ") for line in plan_view.lines(planned))
-
-
-@pytest.mark.parametrize(
-    "sets", [("search.optimizer=['ragc','random']", "search.trials=4"), ("study.workers=ray",)]
-)
-def test_what_cannot_be_repeated_for_each_fold_is_refused(
-    run: Run, tmp_path: Path, sets: tuple[str, ...]
-) -> None:
-    with pytest.raises(UsageError, match="one optimizer in one process"):
-        prepare(recipes.load(tmp_path / "recipe.toml", sets))
+def test_folds_in_a_database_are_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="state in a file"):
+        prepare(recipes.load(tmp_path / "recipe.toml", ["study.storage=postgresql://h/d"]))
 
 
 def test_many_questions_ask_for_splits(tmp_path: Path) -> None:

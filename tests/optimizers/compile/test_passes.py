@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.compiled.base import load
 from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
 from ragc.errors import (
@@ -42,8 +40,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import thorough
-from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
+from tests.optimizers.colours import Killed, Run, identical, needs_demos
 
 FREE = Cost(0, 0, 0, 0.0, 0.0)
 
@@ -274,15 +271,6 @@ def test_a_budget_that_does_not_last_for_the_baseline_is_spent(folder: Path) -> 
         event_loop.run(only_baseline(prepared))
 
 
-def test_a_baseline_that_is_there_is_not_answered_again(folder: Path) -> None:
-    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
-        before = event_loop.run(only_baseline(prepared))
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target, resume=True) as prepared:
-        assert event_loop.run(only_baseline(prepared)) == before
-    assert target.requests == []
-
-
 # search and select
 
 
@@ -373,22 +361,6 @@ def test_verify_measures_nothing_without_test_questions_or_without_a_budget(fold
 # write
 
 
-def test_write_leaves_the_same_bytes_whatever_the_run_took(folder: Path) -> None:
-    slow = Cost(10, 2, 3000, 0.5, 60.0, {"prefix_tokens": 7.0})
-    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
-        *_, selected = event_loop.run(first_passes(prepared))
-        verified = event_loop.run(verify(prepared, selected))
-        compiled = write(prepared, selected, verified, FREE)
-        write(replace(prepared, out=folder / "slow"), selected, verified, slow)
-        assert watched(prepared).closed == 2
-        assert json.loads((prepared.directory / "trials.json").read_bytes()) == list(selected.trials)
-    assert identical(folder / "out", folder / "slow")
-    assert load(folder / "slow").run["prefix_tokens"] == 7.0
-    assert compiled.program.provenance["verdict"] == compiled.verdict == verified.verdict
-    pairs = zip(verified.rows["baseline"], verified.rows["winner"], strict=True)
-    assert compiled.example == min(pairs, key=lambda pair: pair[0].question.id)
-
-
 # compile
 
 
@@ -421,20 +393,6 @@ def test_compile_calls_the_passes_in_their_order_each_once(
         monkeypatch.setattr(passes, name, noted)
     run(sets=("search.trials=1",))
     assert tuple(order) == names
-
-
-@thorough
-@pytest.mark.parametrize("after", [5, 40, 90, 120])
-def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(
-    folder: Path, run: Run, unbroken: Unbroken, after: int
-) -> None:
-    sets, store, rest = ("search.trials=3",), CallStore(folder / "own"), ScriptedTarget(needs_demos)
-    whole, total = unbroken(*sets)
-    with pytest.raises(Killed):
-        run("cut", sets=sets, store=store, target=dying(needs_demos, after))
-    run("cut", sets=sets, store=store, target=rest, resume=True)
-    assert identical(whole, folder / "cut")
-    assert len(rest.requests) < total
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragc import recipe as recipes
 from ragc.optimizers.grids import record
-from ragc.optimizers.grids.record import RecordedGrid
+from ragc.optimizers.grids.grid import Grid
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos
@@ -30,7 +30,7 @@ RECIPE = recipe_toml(
     metrics=["em", "f1", "recall@5"],
 )
 
-Record = Callable[..., RecordedGrid]
+Record = Callable[..., Grid]
 
 
 def recorder(folder: Path) -> Record:
@@ -38,7 +38,7 @@ def recorder(folder: Path) -> Record:
 
     def go(
         out: str = "grid", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
-    ) -> RecordedGrid:
+    ) -> Grid:
         targets: Mapping[str, Any] = {"main": target or ScriptedTarget(needs_demos)}
         store = more.pop("store", None) or CallStore(folder / "store")
         resolved = recipes.load(folder / "recipe.toml", sets)

@@ -239,7 +239,7 @@ def test_no_dominated_trial_of_two_objectives_is_called_the_best(project: Path) 
         user_attrs=first.user_attrs,
     )
     study.add_trial(better)
-    report = status("recipe.toml") if objective.path is None else status(objective.path)
+    report = status(objective.path)
     assert report.best is not None
     assert [trial["trial"] for trial in report.front] == [1]
     assert report.best["trial"] == 1

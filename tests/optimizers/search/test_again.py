@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import ragc
 from ragc import recipe as recipes
 from ragc.compiled import evaluate
 from ragc.compiled.opened import open_program
-from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
+from ragc.errors import NothingAnswered, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.directory import epoch_of
 from ragc.optimizers.search.storage import study_directory
@@ -68,21 +67,6 @@ def test_again_asks_anew_once_and_what_was_kept_before_stays(folder: Path) -> No
     opened = open_program(folder / "out", SETS[-1:], targets={"main": target})
     evaluate.score(opened, "test")
     assert len(target.requests) == 3 * first, "a later evaluation uses the replies that were measured"
-
-
-def test_a_killed_study_goes_on_in_its_epoch_and_its_budget_is_charged(folder: Path) -> None:
-    target = Model()
-    compiled(folder, target)
-    first = len(target.requests)
-    with pytest.raises(BudgetExhausted):
-        compiled(folder, target, "budget.lm_calls=4", again=True)
-    cut_off = len(target.requests) - first
-    assert 0 < cut_off <= 4
-    compiled(folder, target, "budget.lm_calls=500", again=True, resume=True)
-    assert len(target.requests) == 2 * first, "nothing was asked twice"
-    charges = (study_directory(folder / "out") / "charges.jsonl").read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in charges]
-    assert sum("key" in row and "reserve" not in row for row in rows) == first
 
 
 def test_again_and_a_study_that_began_without_it_are_refused_together(folder: Path) -> None:

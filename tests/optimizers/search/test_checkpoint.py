@@ -19,8 +19,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
-from tests.examples import thorough
-from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
+from tests.optimizers.colours import Killed, Run, dying, needs_demos
 
 
 def best_of(out: Path) -> Path:
@@ -67,20 +66,6 @@ def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> No
     with pytest.raises((Killed, RagcError)):
         run("cut", target=dying(needs_demos, 10))
     assert not best_of(folder / "cut").exists()
-
-
-@thorough
-@pytest.mark.parametrize("after", [25, 100])
-def test_resumed_it_ends_with_the_bytes_of_an_unbroken_study(
-    run: Run, unbroken: Unbroken, folder: Path, after: int
-) -> None:
-    whole, _ = unbroken()
-    with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(needs_demos, after))
-    run("cut", resume=True)
-    assert identical(best_of(whole), best_of(folder / "cut"))
-    for name in ("program.json", "recipe.toml"):
-        assert (best_of(whole) / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_a_spent_budget_leaves_it_too_and_the_leader_only_gets_better(

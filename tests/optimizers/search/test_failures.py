@@ -14,11 +14,10 @@ from ragc.compiled.base import load
 from ragc.errors import NothingAnswered
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
-from tests.optimizers.colours import Killed, Run, colour_of, identical
+from tests.optimizers.colours import Run, colour_of, identical
 from tests.support.progress import Notes
 
 RUBBISH = "%%%"
@@ -173,26 +172,6 @@ def test_when_the_baseline_is_kept_it_says_so(run: Run) -> None:
     result = run(sets=("search.demos=0",), target=ScriptedTarget(lambda request: {"answer": "red"}))
     assert result.verdict == "not shown to be better"
     assert result.note.startswith("The baseline is kept")
-
-
-@thorough
-def test_a_study_with_a_failing_program_resumes_to_the_same_bytes(run: Run, folder: Path) -> None:
-    sets = (*THREE, 'search.objectives=["em", "-tokens"]', "seed=1")
-    run("whole", sets=sets, target=ScriptedTarget(broken("cot")))
-    store, sent = CallStore(folder / "other"), 0
-    whole = broken("cot")
-
-    def dies(request: ChatRequest) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent == 170:
-            raise Killed
-        return whole(request)
-
-    with pytest.raises((Killed, Exception)):
-        run("cut", sets=sets, target=ScriptedTarget(dies), store=store)
-    run("cut", sets=sets, target=ScriptedTarget(whole), store=store, resume=True)
-    assert identical(folder / "whole", folder / "cut")
 
 
 @pytest.mark.parametrize(("optimizer", "answered"), [("random", ""), ("random", "number20?")])

@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-from ragc.errors import RagcError
 from ragc.optimizers.search.storage import read_study, study_directory
-from ragc.optimizers.status import status
-from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
-from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, lost_tries, needs_demos
+from tests.optimizers.colours import Run, colour_of, identical, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
 from tests.support.progress import Notes
 
@@ -53,13 +49,6 @@ def test_trials_begin_with_few_questions_and_those_behind_answer_no_more(run: Ru
     assert any(steps[-1] == DEV for steps in seen.values())
     assert any(steps == [6] for steps in seen.values())
     assert sum(steps[-1] for steps in seen.values()) < 10 * DEV
-
-
-def test_what_answers_in_looks_sends_nothing_twice(run: Run) -> None:
-    target = ScriptedTarget(needs_three)
-    run(sets=SETS, target=target, store=CallStore(None))
-    prompts = [json.dumps([m.content for m in request.messages]) for request in target.requests]
-    assert len(prompts) == len(set(prompts))
 
 
 @thorough
@@ -114,21 +103,6 @@ def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
     assert "remarks" not in search_of(folder / "out")
 
 
-@thorough
-@pytest.mark.parametrize("after", [12, 15, 16, 40])
-def test_a_small_study_that_was_killed_ends_with_the_same_bytes(run: Run, folder: Path, after: int) -> None:
-    run("whole", sets=SMALL, store=CallStore(None))
-    with pytest.raises((Killed, RagcError)):
-        run("cut", sets=SMALL, target=dying(needs_demos, after))
-    assert (status(folder / "cut").best is None) == (after < 15)
-    lost = lost_tries(folder / "cut")
-    run("cut", sets=SMALL, resume=True)
-    # A try that was in flight stays charged, so that a binding budget may pay for fewer answers.
-    assert lost or identical(folder / "whole", folder / "cut")
-    charges = FileLedger(study_directory(folder / "cut") / "charges.jsonl", Budget())
-    assert lost < charges.calls <= 140
-
-
 def likes_many(request: ChatRequest) -> dict[str, Any]:
     """Right for more questions, the more passages the prompt has."""
     right = colour_of(request)
@@ -165,41 +139,3 @@ def test_with_a_greater_budget_a_small_study_begins_anew_and_sends_nothing_twice
     prompts = [json.dumps([m.content for m in request.messages]) for request in small.requests]
     assert before < len(prompts) == len(set(prompts))
     assert len(prompts) >= len(whole.requests)
-
-
-def always_red(request: ChatRequest) -> dict[str, Any]:
-    """What is asked of it makes no difference to the answer: all settings are equal."""
-    return {"answer": "red"}
-
-
-def test_a_study_without_a_budget_ends_where_nothing_is_to_be_gained_and_says_so(
-    run: Run, folder: Path
-) -> None:
-    progress, on, off = Notes(), ScriptedTarget(always_red), ScriptedTarget(always_red)
-    sets = ("search.demos=0", "search.trials=16", "search.ranges.top_k=[1, 20]")
-    run(sets=(*sets, "search.worth=0.001"), target=on, store=CallStore(None), progress=progress)
-    run("all", sets=sets, target=off, store=CallStore(None))
-    assert len(on.requests) <= len(off.requests) / 2
-    (remark,) = [note for note in progress.notes if "search.worth" in note]
-    assert "100 further answers are expected to gain" in remark
-    assert search_of(folder / "out")["remarks"] == [remark]
-    assert "remarks" not in search_of(folder / "all")
-
-
-def test_a_budget_alone_says_when_a_study_ends(run: Run, folder: Path) -> None:
-    run(sets=(*SETS, "search.worth=1000", "budget.lm_calls=100000"), target=ScriptedTarget(needs_three))
-    assert "remarks" not in search_of(folder / "out")
-    assert search_of(folder / "out")["trials"] == 10
-
-
-@thorough
-def test_a_study_that_ended_by_its_worth_resumes_to_the_same_bytes(run: Run, folder: Path) -> None:
-    sets = (*SETS, "search.worth=1000")
-    run("whole", sets=sets, target=ScriptedTarget(needs_three), store=CallStore(None))
-    with pytest.raises((Killed, RagcError)):
-        run("cut", sets=sets, target=dying(needs_three, 60))
-    lost = lost_tries(folder / "cut")
-    run("cut", sets=sets, target=ScriptedTarget(needs_three), resume=True)
-    assert lost or identical(folder / "whole", folder / "cut")
-    for out in ("whole", "cut"):
-        assert "search.worth = 1000" in search_of(folder / out)["remarks"][0]

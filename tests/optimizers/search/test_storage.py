@@ -167,16 +167,6 @@ def test_what_a_kill_left_of_an_older_study_is_not_taken_up(
     assert identical(unbroken("search.trials=3")[0], folder / "out")
 
 
-def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle(
-    run: Run, unbroken: Unbroken, folder: Path
-) -> None:
-    cut_off(run)
-    storage = journal_file.journal(journal(folder).parent)
-    optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
-    run("out", resume=True)
-    assert identical(unbroken()[0], folder / "out")
-
-
 def test_what_a_round_tells_is_one_append_and_reads_as_if_written_line_by_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,12 +30,12 @@ from ragc.optimizers.search.storage import (
 )
 from tests import processes
 from tests.examples import thorough
-from tests.integration import cluster
+from tests.support import postgres
 
 NO_POSTGRES = (
     "PostgreSQL is not installed (Debian package postgresql)"
-    if cluster.INITDB is None or cluster.POSTGRES is None
-    else "psycopg is not installed (extra postgres)"
+    if postgres.INITDB is None or postgres.POSTGRES is None
+    else "psycopg is not installed"
     if find_spec("psycopg") is None
     else ""
 )
@@ -99,8 +99,8 @@ class Place:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch, cluster.postgres() as address:
-        patch.setenv("PGPASSWORD", cluster.PASSWORD)
+    with pytest.MonkeyPatch.context() as patch, postgres.postgres() as address:
+        patch.setenv("PGPASSWORD", postgres.PASSWORD)
         yield address
 
 
@@ -289,7 +289,7 @@ def test_a_study_of_a_server_is_deleted_and_opened_by_name(storage_place: Place)
 
 def test_a_server_that_is_gone_is_one_sentence_without_its_password(tmp_path: Path) -> None:
     if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed (extra postgres)")
+        pytest.skip("psycopg is not installed")
     with pytest.raises(StoreError, match=r"cannot be opened .*RAGC_STORAGE") as caught:
         storage(tmp_path, 1, "postgresql+psycopg://me:hunter22@127.0.0.1:1/nowhere")
     assert "hunter22" not in str(caught.value)

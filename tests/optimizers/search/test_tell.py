@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, QUESTIONS_SEEN, finish, sampler_view
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases, thorough
-from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
+from tests.optimizers.colours import Run, colour_of
 
 SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]", "knobs.wording=brief")
 
@@ -44,10 +41,6 @@ def needs_three(request: ChatRequest) -> dict[str, Any]:
 
 def three_suffice(request: ChatRequest) -> dict[str, Any]:
     return {"answer": colour_from_three(request)}
-
-
-Reply = Callable[[ChatRequest], dict[str, Any]]
-KINDS: list[tuple[str, Reply]] = [('["em"]', needs_three), ('["em", "-tokens"]', three_suffice)]
 
 
 def trials_of(out: Path) -> list[optuna.trial.FrozenTrial]:
@@ -114,44 +107,6 @@ def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> Non
             record["values"],
             record["estimates"],
         )
-
-
-@pytest.mark.parametrize(("objectives", "reply"), cases(KINDS, 1))
-@pytest.mark.parametrize("kill", cases([110, 90, 130], 1))
-def test_killed_and_resumed_it_learns_the_same(
-    kill: int, objectives: str, reply: Reply, run: Run, folder: Path
-) -> None:
-    sets = (*SETS, f"search.objectives={objectives}")
-    run("whole", sets=sets, target=ScriptedTarget(reply))
-    store = CallStore(folder / "other")
-    with pytest.raises((Killed, Exception)):
-        run("cut", sets=sets, target=dying(reply, kill), store=store)
-    run("cut", sets=sets, target=ScriptedTarget(reply), store=store, resume=True)
-    assert identical(folder / "whole", folder / "cut")
-    assert not all(record["complete"] for record in records(folder / "whole"))
-    assert [record["estimates"] for record in records(folder / "cut")] == [
-        record["estimates"] for record in records(folder / "whole")
-    ]
-
-
-@thorough
-@pytest.mark.parametrize(("objectives", "reply"), KINDS)
-def test_a_kill_between_two_tells_loses_nothing(
-    objectives: str, reply: Reply, run: Run, folder: Path
-) -> None:
-    """Cut after each of the last operations of the journal, the study goes on to the same program."""
-    sets = (*SETS, f"search.objectives={objectives}", "search.trials=4")
-    run(sets=sets, target=ScriptedTarget(reply))
-    whole = {path: path.read_bytes() for path in (folder / "out").rglob("*") if path.is_file()}
-    journal = study_directory(folder / "out") / "study.journal"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    batches = [at for at, line in enumerate(lines) if b'"batch:' in line]
-    for keep in cases(range(batches[1], len(lines)), 4):
-        journal.write_bytes(b"".join(lines[:keep]))
-        run(sets=sets, target=ScriptedTarget(reply), resume=True)
-        contents = {path: path.read_bytes() for path in whole if path.name != "run.json"}
-        assert contents == {path: text for path, text in whole.items() if path.name != "run.json"}
-        assert not [trial for trial in trials_of(folder / "out") if not trial.state.is_finished()]
 
 
 def test_a_study_of_another_version_is_begun_anew_in_one_sentence(run: Run, folder: Path) -> None:

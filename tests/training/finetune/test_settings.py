@@ -51,11 +51,11 @@ def test_the_files_that_come_along_say_what_the_papers_say(tmp_path: Path) -> No
     assert listed == {"prefrag-dpo", "rqrag-sft", "slimplm-judge"}
 
 
-def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path) -> None:
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     text = minimal("dop") + 'learning_rat = 1\nlearning_rate = "fast"\nbatch = 0\nseed = true\n'
     with pytest.raises(RecipeError) as caught:
         load(write(tmp_path, text))
-    assert [line.partition(":")[0] for line in caught.value.problems] == [f"line {n}" for n in range(3, 8)]
+    assert len(caught.value.problems) == 5
     message = str(caught.value)
     assert "No method is named 'dop'. Did you mean 'dpo'?" in message
     assert "unknown key 'learning_rat' at the top. Did you mean 'learning_rate'?" in message
@@ -66,9 +66,9 @@ def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ('method = "sft"\n', "base is missing"),
-        (minimal("sft") + "beta = 0.1\n", "line 4: beta belongs to method dpo"),
+        (minimal("sft") + "beta = 0.1\n", "beta belongs to method dpo"),
         (minimal("sft").replace("rows", "row"), "Did you mean 'rows.jsonl'"),
-        (minimal("sft", base="model.gguf"), "line 1: base = 'model.gguf': there is no such file"),
+        (minimal("sft", base="model.gguf"), "base = 'model.gguf': there is no such file"),
         (minimal("sft", base="./mine/model"), "there is no such file"),
         ("base = \n", "line 1: this is not TOML"),
         (minimal("sft") + "learning_rate = 2\n", "below 1"),

@@ -1,8 +1,8 @@
 """Which search chooses best on equal terms? ragc's own study and its peers on tables of scores.
 
-    python -m experiments.benchmarks.search.choosing --out rows.jsonl
+    python -m experiments.benchmarks.search.choosing --rows rows.jsonl
         [--seeds 10] [--first 0] [--sources NAME ...] [--searches NAME ...] [--budgets .05 .1 .2 .4]
-        [--ragsmith pipelines.csv] [--outside PYTHON] [--processes 1] [--final [LABEL]]
+        [--tables DIR] [--ragsmith pipelines.csv] [--processes 1] [--final [LABEL]]
     python -m experiments.benchmarks.search.choosing --report rows.jsonl ... [--summary summary.csv]
     python -m experiments.benchmarks.search.choosing --summaries summary.csv ...
 
@@ -15,8 +15,13 @@ mean of all answers, `ragc LINES` a study with these further lines of `[search]`
 
 Half of the kinds and tables are open, drawn by lot; all later kinds (`later`) are, too. The closed ones run
 with `--final` only, once a search is fixed. LABEL, by default ragc's commit, tells final runs apart, and a
-report shows every one. RAGSmith's pools take part where `--ragsmith` is the path of their table. `bohb` and
-`smac` need `--outside`, a Python that has HpBandSter and SMAC3.
+report shows every one. RAGSmith's pools take part where `--ragsmith` is the path of their table.
+
+`--tables` takes your own tables in place of all these: every folder in DIR that holds a grid, as `ragc grid`
+records it and docs/guide/grids.md describes it. Setting 0 is the baseline, the first metric decides; half of
+the questions, drawn by the seed, are the dev questions, and the other half has the true means. A setting or
+question with gaps is left out; the baseline, 3 settings and 10 questions must remain. `ragc.read_grid` reads
+a grid.
 
 Rows are appended as they come, and runs that are there are not repeated, so that a run may be killed. The
 report prints, by budget, regret, risk and the error of what is expected, marks the frontier, and compares
@@ -33,21 +38,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.benchmarks.search.choosing.lot import Source, sources
+from experiments.benchmarks.machine import commit, machine
+from experiments.benchmarks.search.choosing.lot import Source, outside_tables, sources
 from experiments.benchmarks.search.choosing.report import at_no_more_risk, read_summaries, report, summary
 from experiments.benchmarks.search.choosing.runs import (
-    CUT,
     EXHAUSTIVE,
     NAMES,
-    OUTSIDE,
     RAGC,
     append,
     key_of,
     read_rows,
     rows,
 )
-from experiments.benchmarks.search.study import machine
-from ragc.optimizers.grids.checkout import commit
 
 BUDGETS = (0.05, 0.1, 0.2, 0.4)
 
@@ -64,25 +66,22 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--searches", nargs="+", default=[*NAMES, EXHAUSTIVE])
     parser.add_argument("--budgets", nargs="+", type=float, default=BUDGETS)
+    parser.add_argument("--tables", type=Path, help="a folder of grids to search in place of all others")
     parser.add_argument("--ragsmith", type=Path)
-    parser.add_argument("--outside", type=Path)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--final", nargs="?", const="", metavar="LABEL")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rows", type=Path, help="the file that rows are appended to")
     parser.add_argument("--report", nargs="+", type=Path)
     parser.add_argument("--summary", type=Path)
     parser.add_argument("--summaries", nargs="+", type=Path)
     return parser
 
 
-def check_searches(names: Sequence[str], python: Path | None) -> None:
-    """Raises SystemExit for a search that is not known, or whose packages nothing was said about."""
-    known = {*NAMES, EXHAUSTIVE, *(name + end for name in OUTSIDE for end in ("", CUT))}
+def check_searches(names: Sequence[str]) -> None:
+    """Raises SystemExit for a search that is not known."""
+    known = {*NAMES, EXHAUSTIVE}
     if unknown := [name for name in names if name not in known and not name.startswith(f"{RAGC} ")]:
         raise SystemExit(f"No search is called {unknown[0]!r}; known: {', '.join(sorted(known))}.")
-    needed = [name for name in names if name.removesuffix(CUT) in OUTSIDE]
-    if needed and (python is None or not python.exists()):
-        raise SystemExit(f"{needed[0]} needs --outside, a Python that has its package, found {python}.")
 
 
 def chosen_sources(
@@ -113,22 +112,22 @@ def main() -> None:
             args.summary.write_text(summary(loaded), "utf-8")
         print(report(loaded))
         return
-    if args.out is None:
-        raise SystemExit("--out names the file of rows; a run that breaks off goes on from it.")
-    check_searches(args.searches, args.outside)
-    known, left_out = sources(args.ragsmith)
+    if args.rows is None:
+        raise SystemExit("--rows names the file of rows; a run that breaks off goes on from it.")
+    check_searches(args.searches)
+    known, left_out = (outside_tables(args.tables), "") if args.tables else sources(args.ragsmith)
     final = args.final is not None
     chosen = chosen_sources(known, args.sources, final=final)
-    label = (args.final or commit()[:12] or "final") if final else ""
+    label = (args.final or commit() or "final") if final else ""
     print(machine(), left_out, sep="\n", flush=True)
-    done = {key_of(row) for row in read_rows(args.out)}
+    done = {key_of(row) for row in read_rows(args.rows)}
     begun, last = time.monotonic(), 0.0
     counts: dict[str, list[float]] = defaultdict(list)
     for row in rows(
         chosen, args.searches, args.budgets, range(args.first, args.first + args.seeds), done,
-        label=label, ragsmith=args.ragsmith, python=args.outside, processes=args.processes,
+        label=label, ragsmith=args.ragsmith, tables=args.tables, processes=args.processes,
     ):  # fmt: skip
-        append(args.out, row)
+        append(args.rows, row)
         counts[row["search"]].append(row["seconds"])
         if (now := time.monotonic() - begun) > last + 60:
             last = now

@@ -1,4 +1,4 @@
-"""Generated grids: tables of scores whose true means are known, from parameters that can be fitted.
+"""Generated grids: tables of scores whose true means are known, from parameters.
 
 A cell (setting, question) has a latent quality: the setting's effect (of single values, of pairs of values,
 of its own), the question's ease, effects of values on single questions, and noise. The score is a step
@@ -9,16 +9,13 @@ that could be asked is known in closed form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
-from scipy.stats import multivariate_normal
+from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 
@@ -97,148 +94,6 @@ class GeneratedGrid:
             latent += rng.normal(0, p.local, (levels, questions))[self.columns[:, column]]
         scores: Array = sum(credit * (latent > threshold) for threshold, credit in p.steps)
         return scores
-
-
-def fit(scores: Array, settings: Sequence[Mapping[str, Any]], *, name: str, baseline: int = 0) -> Parameters:
-    """Parameters under which grids look like this one, by the method of moments.
-
-    `scores` has shape (settings, questions) without gaps, each score 0 to 1. Thresholds come from the shares
-    of scores that are 0, between and 1; the spread of questions and of values on single questions from how
-    often two settings both score, by the number of values that they share; effects of settings from a
-    regression of their probits on values and pairs of values, less the error of the means.
-    Raises ValueError for scores that are missing or all equal.
-    """
-    if np.isnan(scores).any() or scores.min() == scores.max():
-        raise ValueError("Parameters are fitted to a full grid with more than one score.")
-    names = [n for n in sorted({n for s in settings for n in s}) if len({repr(s[n]) for s in settings}) > 1]
-    labels = [sorted({repr(s[n]) for s in settings}) for n in names]
-    codes = np.array(
-        [[label.index(repr(s[n])) for n, label in zip(names, labels, strict=True)] for s in settings]
-    )
-    levels = tuple(len(label) for label in labels)
-    hits = (scores > 0).astype(float)
-    probits = ndtri(np.clip(hits.mean(1), 0.5 / scores.shape[1], 1 - 0.5 / scores.shape[1]))
-    common, by_value = _correlations(hits, codes)
-    noise = max(0.03, 1 - common - by_value * len(levels))
-    scale = 1 / np.sqrt(noise)
-    effects = probits * scale
-    broken = effects < np.median(effects) - max(2.0, 4 * np.median(np.abs(effects - np.median(effects))))
-    single, pair, own = _deviations(effects[~broken], codes[~broken], hits[~broken], scale)
-    order = np.argsort(np.argsort(scores.mean(1), kind="stable"), kind="stable")
-    return Parameters(
-        name=name,
-        levels=levels,
-        settings=len(settings),
-        single=single,
-        pair=pair,
-        own=own,
-        ease=float(np.sqrt(common / noise)),
-        local=float(np.sqrt(by_value / noise)),
-        centre=float(effects.mean()),
-        steps=_steps(scores, effects, np.sqrt(1 / noise)),
-        broken=float(broken.mean()),
-        baseline=float(order[baseline] / max(1, len(order) - 1)),
-    )
-
-
-def _correlations(hits: Array, codes: NDArray[np.int_]) -> tuple[float, float]:
-    """The latent correlation of two settings without a common value, and what a common value adds."""
-    n, questions = hits.shape
-    pairs = [(i, j) for i in range(n) for j in range(i)]
-    rng = np.random.default_rng(0)
-    if len(pairs) > 300:
-        pairs = [pairs[k] for k in rng.choice(len(pairs), 300, replace=False)]
-    rates = np.clip(hits.mean(1), 0.5 / questions, 1 - 0.5 / questions)
-    shared, joint, first, second = [], [], [], []
-    for i, j in pairs:
-        if 0.02 < rates[i] < 0.98 and 0.02 < rates[j] < 0.98:
-            shared.append(float((codes[i] == codes[j]).sum()))
-            joint.append(float((hits[i] * hits[j]).mean()))
-            first.append(float(ndtri(rates[i])))
-            second.append(float(ndtri(rates[j])))
-    if not joint:
-        return 0.5, 0.0
-    counts = np.array(shared)
-    by_count: dict[float, tuple[float, int]] = {}
-    for count in np.unique(counts):
-        chosen = np.flatnonzero(counts == count)
-        target = float(np.mean([joint[k] for k in chosen]))
-        heights = [(first[k], second[k]) for k in chosen[:40]]
-        level = float(np.mean([joint[k] for k in chosen[:40]]))
-        by_count[float(count)] = (_tetrachoric(heights, level or target), len(chosen))
-    x = np.array(list(by_count))
-    y = np.array([value for value, _ in by_count.values()])
-    w = np.array([weight for _, weight in by_count.values()], dtype=float)
-    slope = 0.0
-    if len(x) > 1:
-        centre = (w * x).sum() / w.sum()
-        slope = float((w * (x - centre) * y).sum() / (w * (x - centre) ** 2).sum())
-    slope = min(max(slope, 0.0), 0.2)
-    common = float(((w * (y - slope * x)).sum()) / w.sum())
-    return min(max(common, 0.0), 0.95), slope
-
-
-def _tetrachoric(heights: Sequence[tuple[float, float]], joint: float) -> float:
-    """The correlation at which two normals both exceed their thresholds as often as observed."""
-
-    def excess(rho: float) -> float:
-        cov = [[1.0, rho], [rho, 1.0]]
-        return float(np.mean([multivariate_normal.cdf(pair, cov=cov) for pair in heights])) - joint
-
-    low, high = -0.5, 0.99
-    if excess(low) > 0:
-        return low
-    return high if excess(high) < 0 else float(brentq(excess, low, high, xtol=1e-3))
-
-
-def _deviations(
-    effects: Array, codes: NDArray[np.int_], hits: Array, scale: float
-) -> tuple[float, float, float]:
-    """Standard deviations of the effects of values, of pairs of values and of settings alone."""
-    columns = codes.shape[1]
-    density = np.exp(-((effects / scale) ** 2) / 2) / np.sqrt(2 * np.pi)
-    rates = hits.mean(1)
-    centred = hits - hits.mean(0)
-    error = float(np.mean((centred.var(1) / hits.shape[1]) / np.maximum(density, 0.05) ** 2)) * scale**2
-    total = max(float(effects.var(ddof=1)) - error, 1e-4) if rates.size > 1 else 1e-4
-    singles = _share(effects, [_dummies(codes[:, c]) for c in range(columns)])
-    products = [codes[:, a] * 1000 + codes[:, b] for a in range(columns) for b in range(a)]
-    both = _share(effects, [_dummies(codes[:, c]) for c in range(columns)] + [_dummies(p) for p in products])
-    single, pair = singles * total, max(0.0, both - singles) * total
-    own = max(0.0, total - single - pair)
-    return (
-        float(np.sqrt(single / max(1, columns))),
-        float(np.sqrt(pair / max(1, columns * (columns - 1) / 2))),
-        float(np.sqrt(own)),
-    )
-
-
-def _dummies(codes: NDArray[np.int_]) -> Array:
-    values = np.unique(codes)
-    dummies: Array = (codes[:, None] == values[None]).astype(float)
-    return dummies
-
-
-def _share(effects: Array, blocks: Sequence[Array]) -> float:
-    """The share of the variance that a linear model explains, adjusted for its degrees of freedom."""
-    design = np.hstack([np.ones((len(effects), 1)), *blocks]) if blocks else np.ones((len(effects), 1))
-    rank = int(np.linalg.matrix_rank(design))
-    if rank >= len(effects) - 1:
-        return 1.0 if len(blocks) > design.shape[1] else 0.8
-    rest = effects - design @ np.linalg.lstsq(design, effects, rcond=None)[0]
-    adjusted = 1 - (rest @ rest / (len(effects) - rank)) / effects.var(ddof=1)
-    return float(min(max(adjusted, 0.0), 1.0))
-
-
-def _steps(scores: Array, effects: Array, spread: float) -> tuple[tuple[float, float], ...]:
-    """Thresholds and credits: where scores begin, and where they are full."""
-    partial = scores[(scores > 0) & (scores < 1)]
-    if partial.size < 0.01 * scores.size:
-        return EXACT
-    credit = float(partial.mean())
-    full = np.clip((scores >= 1).mean(1), 0.5 / scores.shape[1], 1 - 0.5 / scores.shape[1])
-    threshold = float(np.mean(effects - ndtri(full) * spread))
-    return ((0.0, credit), (max(0.05, threshold), 1 - credit))
 
 
 SMALL, LARGE = (4, 3, 2, 2), (5, 5, 5, 4, 2)

@@ -65,7 +65,7 @@ def sources(ragsmith: Path | None = None) -> tuple[list[Source], str]:
     # Both domains take part in the lot, whether the file is there or not.
     path = ragsmith or Path("ragsmith")
     tables = {f"ragsmith-{domain}": _pool(path, domain) for domain in DOMAINS}
-    tables |= {path.parent.name: _table(path.parent) for path in sorted(GRIDS.glob("*/card.json"))}
+    tables |= {path.parent.name: _table(path.parent) for path in sorted(GRIDS.glob("*/settings.json"))}
     rng, drawn = np.random.default_rng(SEED), []
     for family, members in (("known", known), ("kinds", kinds), ("tables", tables)):
         order = rng.permutation(len(members))
@@ -76,3 +76,11 @@ def sources(ragsmith: Path | None = None) -> tuple[list[Source], str]:
         return drawn, ""
     why = f"no file is at {ragsmith}" if ragsmith else "no --ragsmith was given"
     return [s for s in drawn if not s.name.startswith("ragsmith")], f"RAGSmith's pools are left out: {why}."
+
+
+def outside_tables(folder: Path) -> list[Source]:
+    """The grids in the folders of `folder`, which take no part in the lot. Raises SystemExit for none."""
+    folders = sorted(path.parent for path in folder.glob("*/settings.json"))
+    if not folders:
+        raise SystemExit(f"No folder in {folder} holds a grid, of which settings.json is a part.")
+    return [Source(path.name, "outside", True, _table(path)) for path in folders]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+import ragc
 from experiments.benchmarks.search.choosing.worlds import Array, World
-from ragc.optimizers.grids.grid import read
 
 GRIDS = Path(__file__).resolve().parents[3] / "grids"
 DOMAINS = ("math", "medicine")
@@ -67,7 +67,7 @@ def ragsmith_world(path: Path, domain: str, seed: int, share: float, questions: 
 
 @cache
 def _recorded(folder: Path) -> tuple[list[dict[str, Any]], Array]:
-    grid = read(folder)
+    grid = ragc.read_grid(folder)
     scores = grid.scores(grid.metrics[0])
     there = [not np.isnan(row).all() for row in scores]
     settings = [dict(setting) for setting, is_there in zip(grid.settings, there, strict=True) if is_there]

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import optuna
 
-from experiments.benchmarks.search.choosing.lot import Source, sources
+from experiments.benchmarks.search.choosing.lot import Source, outside_tables, sources
 from experiments.benchmarks.search.choosing.peers import PEERS
-from experiments.benchmarks.search.choosing.proposers import PROPOSERS, outside
+from experiments.benchmarks.search.choosing.proposers import PROPOSERS
 from experiments.benchmarks.search.choosing.table_study import study_picks
 from experiments.benchmarks.search.choosing.worlds import Array, Pick, World, regret
 from ragc.optimizers.search.allocation import MARGIN, affordable_questions
@@ -39,7 +39,6 @@ CUT = "+cut"
 """Ends the name of a peer that asks as many dev questions as ragc would."""
 
 RAGC, EXHAUSTIVE = "ragc", "exhaustive"
-OUTSIDE = ("bohb", "smac")
 NAMES = (RAGC, *(name + end for name in (*PEERS, *PROPOSERS) for end in ("", CUT)))
 
 Key = tuple[str, int, float, str, str]
@@ -65,10 +64,10 @@ def risks(world: World) -> Array:
     return out
 
 
-def peer_picks(name: str, world: World, seed: int, python: Path | None = None) -> dict[str, Pick]:
+def peer_picks(name: str, world: World, seed: int) -> dict[str, Pick]:
     """The choices of a peer by rule: the first of its ranking that the rule allows, else the baseline."""
     base = name.removesuffix(CUT)
-    search = (PEERS | PROPOSERS | (outside(python) if python else {}))[base]
+    search = (PEERS | PROPOSERS)[base]
     task = world.cut(affordable_questions(world.shape[1], world.budget)) if name.endswith(CUT) else world
     order = search(task, seed)
     world.seen[:, : task.shape[1]] = task.seen
@@ -80,21 +79,21 @@ def peer_picks(name: str, world: World, seed: int, python: Path | None = None) -
     return picks
 
 
-def _picks(name: str, world: World, seed: int, python: Path | None) -> dict[str, Pick]:
+def _picks(name: str, world: World, seed: int) -> dict[str, Pick]:
     if name.split(maxsplit=1)[0] == RAGC:
         return study_picks(world, seed, RISKS, name.removeprefix(RAGC).strip())
     if name == EXHAUSTIVE:
         world.seen[:] = True
         best = int(world.scores.mean(1).argmax())
         return {"1": Pick(best, world.mean(best))}
-    return peer_picks(name, world, seed, python)
+    return peer_picks(name, world, seed)
 
 
-def run(source: Source, seed: int, budget: float, name: str, python: Path | None = None) -> dict[str, Any]:
+def run(source: Source, seed: int, budget: float, name: str) -> dict[str, Any]:
     """The row of one run."""
     world = source.world(seed, budget)
     started = time.process_time()
-    picks = _picks(name, world, seed, python)
+    picks = _picks(name, world, seed)
     values = world.values
     return {
         "source": source.name,
@@ -116,22 +115,23 @@ def run(source: Source, seed: int, budget: float, name: str, python: Path | None
 
 
 @cache
-def _sources(ragsmith: Path | None) -> dict[str, Source]:
-    return {source.name: source for source in sources(ragsmith)[0]}
+def _sources(ragsmith: Path | None, tables: Path | None) -> dict[str, Source]:
+    known = outside_tables(tables) if tables else sources(ragsmith)[0]
+    return {source.name: source for source in known}
 
 
 def _job(
-    name: str, seed: int, budget: float, names: Sequence[str], ragsmith: Path | None, python: Path | None
+    name: str, seed: int, budget: float, names: Sequence[str], ragsmith: Path | None, tables: Path | None
 ) -> list[dict[str, Any]]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [run(_sources(ragsmith)[name], seed, budget, search, python) for search in names]
+        return [run(_sources(ragsmith, tables)[name], seed, budget, search) for search in names]
 
 
 def rows(
     chosen: Sequence[Source], names: Sequence[str], budgets: Sequence[float], seeds: Iterable[int],
-    done: set[Key], *, label: str = "", ragsmith: Path | None = None, python: Path | None = None,
+    done: set[Key], *, label: str = "", ragsmith: Path | None = None, tables: Path | None = None,
     processes: int = 1,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of all runs that are not `done`, as they come; `label` is that of closed rows."""
@@ -144,7 +144,7 @@ def rows(
                 if left:
                     jobs.append((source.name, seed, budget, left, run_label))
     with ProcessPoolExecutor(processes) as pool:
-        futures = {pool.submit(_job, *job[:4], ragsmith, python): job[4] for job in jobs}
+        futures = {pool.submit(_job, *job[:4], ragsmith, tables): job[4] for job in jobs}
         try:
             for future in as_completed(futures):
                 run_label = futures[future]

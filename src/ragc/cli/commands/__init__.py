@@ -48,10 +48,6 @@ INCLUDE_SEEN: dict[str, Any] = {
     "action": "store_true",
     "help": "score test questions that were used as train or dev before too, and say so",
 }
-ALLOW_LOSS: dict[str, Any] = {
-    "action": "store_true",
-    "help": "go on where texts of an imported prompt would not be sent, and say which",
-}
 BASE: dict[str, Any] = {"metavar": "DIR", "help": "where relative paths of its recipe lead"}
 TRUST_TARGETS: dict[str, Any] = {
     "action": "store_true",

@@ -18,7 +18,6 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base", **commands.BASE)
     command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
     command.add_argument("--trust-code", **commands.TRUST_CODE)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument("--trace", action="store_true", help="show every search and call")
     command.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
     command.set_defaults(run=run)

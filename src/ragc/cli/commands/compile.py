@@ -13,7 +13,6 @@ def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     command.add_argument("--set", **commands.SETS)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
     )
@@ -39,7 +38,6 @@ def run(args: argparse.Namespace) -> int:
             sets=args.sets,
             out=args.out,
             include_seen=args.include_seen,
-            allow_loss=args.allow_loss,
             dry_run=True,
         )
         console.print_json(estimate) if args.json else console.plan(estimate)
@@ -52,7 +50,6 @@ def run(args: argparse.Namespace) -> int:
             resume=args.resume,
             again=args.again,
             include_seen=args.include_seen,
-            allow_loss=args.allow_loss,
             progress=progress,
         )
     console.print_json(compiled.to_json()) if args.json else console.print_compiled(compiled)

@@ -24,7 +24,6 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md")
     command.add_argument("--set", **commands.SETS)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="for whom pairs are written (default: trl)"
     )
@@ -48,7 +47,6 @@ def run(args: argparse.Namespace) -> int:
             args.recipe,
             sets=args.sets,
             out=args.out,
-            allow_loss=args.allow_loss,
             dry_run=True,
         )
         console.print_json(planned) if args.json else console.lines(_plan_lines(planned))
@@ -60,7 +58,6 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             sets=args.sets,
             format=args.format,
-            allow_loss=args.allow_loss,
             progress=progress,
             access=Access(base=args.base, code=args.trust_code),
         )

@@ -12,22 +12,16 @@ from ragc.errors import UsageError
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    command.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
+    command.add_argument("recipe", nargs="?", metavar="RECIPE", help="open its targets, and ask each once")
     command.add_argument("--set", **commands.SETS)
-    command.add_argument("--again", action="store_true", help="probe targets that were probed before")
-    command.add_argument("--quick", action="store_true", help="do not check stored data for damage")
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints a line a check; returns the exit code, 1 where something needed is missing."""
-    if args.recipe is None and (args.sets or args.again):
-        raise UsageError(
-            "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
-        )
+    if args.recipe is None and args.sets:
+        raise UsageError("--set is for the targets of a recipe; name the recipe, or leave it out.")
     with watching() as progress:
-        checks = recipes.examine(
-            args.recipe, sets=args.sets, again=args.again, quick=args.quick, progress=progress
-        )
+        checks = recipes.examine(args.recipe, sets=args.sets, progress=progress)
     console.print_json([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1

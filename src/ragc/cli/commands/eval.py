@@ -20,7 +20,6 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base", **commands.BASE)
     command.add_argument("--trust-targets", **commands.TRUST_TARGETS)
     command.add_argument("--trust-code", **commands.TRUST_CODE)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--by",
         default="",

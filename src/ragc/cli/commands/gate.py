@@ -40,10 +40,6 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
-    command.add_argument("--aa", action="store_true", help="first run a program against itself, asked anew")
-    command.add_argument(
-        "--dry-run", action="store_true", help="say which outcomes are to be expected, and send nothing"
-    )
     command.add_argument("--markdown", metavar="FILE", help="also write a comment for a pull request")
     command.add_argument("--junit", metavar="FILE", help="also write JUnit XML")
     command.add_argument("--set", **commands.SETS)
@@ -55,13 +51,9 @@ def register(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the gate, or with `--dry-run` says what to expect; returns the exit code."""
+    """Runs the gate; returns the exit code."""
     least = dict(map(_minimum, args.minimums))
     asking = {"split": args.split, "include_seen": args.include_seen, **args.opening}
-    if args.dry_run:
-        planned = gate.gate(args.program, args.against, allow=args.allow, dry_run=True, **asking)
-        console.print_json(planned.to_json()) if args.json else console.lines(planned.lines())
-        return 0
     from ragc.compiled import gate_report
     from ragc.core import outputs
 
@@ -80,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
             metric=args.metric,
             allow=args.allow,
             least=least,
-            aa=args.aa,
             progress=progress,
             **asking,
         )

@@ -1,4 +1,4 @@
-"""`ragc grid`: evaluate the listed settings of a recipe, or merge grids."""
+"""`ragc grid`: evaluate the listed settings of a recipe."""
 
 from __future__ import annotations
 
@@ -7,41 +7,24 @@ import argparse
 from ragc.api import grids
 from ragc.cli import commands, console
 from ragc.core.progress import watching
-from ragc.errors import UsageError
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    command.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
+    command.add_argument("recipe", metavar="RECIPE", help="the recipe, with a table [grid]")
     command.add_argument("--set", **commands.SETS)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
-    command.add_argument(
-        "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
-    )
     command.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
     command.set_defaults(run=run, after_interrupt=" Run the same command to go on; recorded settings stay.")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluates, merges, or with `--dry-run` bounds the cost; returns the exit code."""
-    of_recipe = args.sets or args.dry_run or args.allow_loss
-    if bool(args.merge) == (args.recipe is not None) or (args.merge and of_recipe):
-        raise UsageError(
-            "Name a recipe, or grids to merge: ragc grid RECIPE, or ragc grid --merge DIR --out DIR."
-        )
+    """Evaluates, or with `--dry-run` bounds the cost; returns the exit code."""
     if args.dry_run:
-        estimate = grids.grid(
-            args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss, dry_run=True
-        )
+        estimate = grids.grid(args.recipe, sets=args.sets, out=args.out, dry_run=True)
         console.print_json(estimate) if args.json else console.grid_plan(estimate)
         return 0
-    if args.merge:
-        recorded = grids.merge_grids(args.merge, out=args.out)
-    else:
-        with watching() as progress:
-            recorded = grids.grid(
-                args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss, progress=progress
-            )
+    with watching() as progress:
+        recorded = grids.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
     console.print_json(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0

@@ -13,7 +13,6 @@ def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     command.add_argument("--set", **commands.SETS)
-    command.add_argument("--allow-loss", **commands.ALLOW_LOSS)
     command.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )
@@ -32,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
             sets=args.sets,
             calls=args.calls,
             gain=args.gain,
-            allow_loss=args.allow_loss,
             dry_run=True,
         )
         console.print_json(planned) if args.json else console.headroom_plan(planned)
@@ -43,7 +41,6 @@ def run(args: argparse.Namespace) -> int:
             sets=args.sets,
             calls=args.calls,
             gain=args.gain,
-            allow_loss=args.allow_loss,
             progress=progress,
         )
     console.print_json(result.to_json()) if args.json else console.status(list(result.lines()))

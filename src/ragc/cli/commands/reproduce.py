@@ -98,9 +98,6 @@ def _plan(args: argparse.Namespace) -> int:
         console.lines(["", "Left out:", *(f"- {text}" for text in planned["left_out"])])
     if unmeasured := planned["unmeasured"]:
         console.lines(["", "Not measured:", *(f"- {name}: {why}" for name, why in unmeasured.items())])
-    if same := planned["same_requests"]:
-        rows_named = (f"- {' and '.join(one['rows'])} on {one['data']}" for one in same)
-        console.lines(["", "Equal program, settings and sources, so figures cannot differ:", *rows_named])
     return 0
 
 

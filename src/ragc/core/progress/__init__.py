@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -25,14 +24,6 @@ def notify(text: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(text)
-
-
-def say(text: str) -> None:
-    """Notifies as `notify` does; emits a Python warning if nothing listens."""
-    if _listener.get() is None:
-        warnings.warn(text, stacklevel=2)
-    else:
-        notify(text)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ SUFFIX = ".jinja.json"
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    from ragc.prompts.model import reading, source
+    from ragc.prompts.model import reading, with_source
     from ragc.prompts.render import template
 
     messages = [{"role": m.role, "content": template(prompt, m)} for m in prompt.messages]
@@ -28,8 +28,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "model": program.model(prompt),
         "parameters": prompt.parameters(),
     }
-    document["source"] = source(prompt, messages, document)
-    return json_bytes(document)
+    return json_bytes(with_source(prompt, document))
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
 
 
 def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    from ragc.prompts.model import reading, source
+    from ragc.prompts.model import reading, with_source
 
     slots = marks(prompt)
     texts = {slot: mark for mark, slot in slots.items()}
@@ -56,8 +56,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "output_schema": dict(prompt.output_schema),
         "reply": reading(prompt),
     }
-    document["source"] = source(prompt, messages, document)
-    return json_bytes(document)
+    return json_bytes(with_source(prompt, document))
 
 
 def _slot(slot: Slot) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import ceil, log, log1p, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -83,17 +82,6 @@ class Margin:
     def drop(self, alpha: float = ALPHA) -> bool:
         """Returns whether a drop is shown."""
         return self.p_drop <= alpha
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The expected shares of runs with each outcome, each 0..1, for a true `loss` with `changed` ones."""
-
-    loss: float
-    changed: float
-    no_loss: float
-    drop: float
-    cannot_tell: float
 
 
 def margin(
@@ -235,52 +223,6 @@ def _tail(steps: Codes, weights: Array, draws: int, mean: float) -> float:
     sums = np.fft.irfft(np.fft.rfft(single) ** draws, length)
     start = ceil(draws * (mean - first) - 1e-6)
     return float(min(1.0, max(0.0, sums[max(0, start) : size].sum())))
-
-
-def expected_shares(
-    n: int, loss: float, changed: float, allowed: float, alpha: float = ALPHA
-) -> Shares | None:
-    """Returns the shares of outcomes over runs of `n` independent questions with scores of 0 and 1.
-
-    The true loss is `loss`, the true share of questions that change is `changed`; None if that is less than
-    the loss or above 1. `alpha` is that of a drop. Every number of questions that get better and worse is
-    enumerated: no random draws.
-    """
-    import numpy as np
-    from scipy.special import bdtr
-    from scipy.stats import binom
-
-    if not loss <= changed <= 1 or n < 1:
-        return None
-    gain = (changed - loss) / 2
-    reach = 6 * sqrt(n * gain * (1 - gain)) + 6
-    gains = np.arange(max(0, int(n * gain - reach)), min(n, int(n * gain + reach)) + 1)
-    each_loss = (changed + loss) / 2 / (1 - gain)
-    no_loss = drop = 0.0
-    for better, chance in zip(gains.tolist(), binom.pmf(gains, n, gain).tolist(), strict=True):
-        losses = np.arange(n - better + 1)
-        chances = binom.pmf(losses, n - better, min(1.0, each_loss))
-        passed = losses <= _most_losses(better, n, allowed)
-        dropped = (losses > better) & (bdtr(better, better + losses, 0.5) <= alpha) & ~passed
-        no_loss += chance * float(chances[passed].sum())
-        drop += chance * float(chances[dropped].sum())
-    return Shares(loss, changed, no_loss, drop, max(0.0, 1 - no_loss - drop))
-
-
-@lru_cache(maxsize=4096)  # every row of a plan asks about the same numbers
-def _most_losses(better: int, n: int, allowed: float) -> int:
-    """Returns the most questions that may get worse while `better` get better, for "no loss"; -1 for none."""
-    import numpy as np
-
-    def passes(worse: int) -> bool:
-        shares = np.array([worse, n - worse - better, better]) / n
-        return _p_of(np.array([-1.0, 0.0, 1.0]), shares, -allowed, -1.0, n, 1.0) <= ALPHA
-
-    least, most = -1, n - better + 1
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if passes(middle) else (least, middle)
-    return least
 
 
 def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> int:

@@ -10,7 +10,7 @@ questions and corrects it, for each system, by the mean error of the judge where
 The weight w lies between 0, the labels alone, and 1; it is the one with the smallest variance (Angelopoulos,
 Duchi and Zrnic 2023, arXiv:2311.01453), so that a useless judge does no harm. The variance is that of the sum
 of what each question contributes, so that questions with labels of both systems are paired, and questions of
-one group count together. `experiments/benchmarks/scoring/judge_labels.py` measures coverage and errors.
+one group count together. Coverage and errors were measured, see experiments/LOG.md.
 """
 
 from __future__ import annotations

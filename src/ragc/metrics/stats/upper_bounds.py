@@ -3,9 +3,9 @@
 Costs such as tokens and seconds are skewed to the right, where the upper bound of a t interval is too low.
 The upper bound of the mean is therefore the greatest of three: that of t, of the studentized bootstrap (Efron
 and Tibshirani 1993, 12.5), and of a log-normal distribution (Krishnamoorthy and Mathew 2003,
-doi:10.1016/S0378-3758(02)00153-2), which is exact for one. `experiments/benchmarks/search/upper_bounds.py`
-measures how often it lies under the truth. The bound of a quantile is an order statistic, which holds for any
-distribution. numpy and scipy are imported on first use.
+doi:10.1016/S0378-3758(02)00153-2), which is exact for one. How
+often it lies under the truth was measured, see experiments/LOG.md. The bound of a quantile is an order
+statistic, which holds for any distribution. numpy and scipy are imported on first use.
 
 Where one of several costs is chosen, each is bounded at `alpha` divided by their number (Bonferroni).
 """

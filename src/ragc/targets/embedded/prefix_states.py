@@ -82,10 +82,6 @@ class PrefixStates:
                 part.unlink(missing_ok=True)
         self._prune()
 
-    def damaged(self) -> list[Path]:
-        """Returns the states whose content does not match their name; reads all of them."""
-        return [path for path in self.paths() if not _is_intact(path)]
-
     def paths(self, key: str = "") -> list[Path]:
         """Returns the files of the states, or only those of `key`."""
         try:

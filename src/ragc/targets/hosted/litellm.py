@@ -6,18 +6,20 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 import httpx
 
-from ragc.core.http.bounded import bind
-from ragc.core.http.pool import LOOPBACK, never_connected
+from ragc.core.http import LOOPBACK, never_connected
 from ragc.core.redact import shorten
 from ragc.core.retry import PASSING_STATUS, RetryableError, is_refusal, retry_after
 from ragc.errors import TargetError, UsageError, nearest
 from ragc.targets.base import Usage, price
-from ragc.targets.openai_wire import is_context_error
+from ragc.targets.openai_wire import flatten_contents, is_context_error
 from ragc.targets.token_price import MILLION, Price
 
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
@@ -41,7 +43,7 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     if isinstance(error, litellm.exceptions.Timeout) and not never_connected(error):
         return RetryableError(f"gave no answer within {timeout_s:g} s")
     if never_connected(error):
-        return RetryableError("does not answer (no connection)", away=True)
+        return RetryableError("does not answer (no connection)", refused=True)
     final = is_context_error(message) or any(word in message.lower() for word in _SPENT)
     if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
         # LiteLLM and its dependencies raise any exception for an unreadable reply.
@@ -86,9 +88,50 @@ def load() -> Any:
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
-    bind(LiteLLMAiohttpTransport)
-    bind(httpx.AsyncHTTPTransport)
+    _read_plainly(LiteLLMAiohttpTransport)
+    _read_plainly(httpx.AsyncHTTPTransport)
     return litellm
+
+
+_plain: ContextVar[bool] = ContextVar("ragc_plain_replies", default=False)
+
+
+@contextmanager
+def plain_replies() -> Iterator[None]:
+    """Until exit LiteLLM reads messages with plain contents (`flatten_contents`) and follows no redirect."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def _read_plainly(transport: type[httpx.AsyncBaseTransport]) -> None:
+    """Makes the library class `transport` obey `plain_replies`; elsewhere it is unchanged.
+
+    The target of a redirect is removed: a library would send the prompt there, and the keys in
+    provider-specific headers with it.
+    """
+    handle: Any = transport.handle_async_request
+    if getattr(handle, "reads_plainly", False):
+        return
+
+    @wraps(handle)
+    async def handle_async_request(self: Any, request: httpx.Request) -> httpx.Response:
+        response: httpx.Response = await handle(self, request)
+        if not _plain.get():
+            return response
+        content = await response.aread()
+        await response.aclose()
+        kept = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name not in ("content-encoding", "content-length", "location", "transfer-encoding")
+        ]
+        return httpx.Response(response.status_code, headers=kept, content=flatten_contents(content))
+
+    handle_async_request.reads_plainly = True  # type: ignore[attr-defined]
+    transport.handle_async_request = handle_async_request  # type: ignore[method-assign]
 
 
 def table_price(model: str) -> Price | None:

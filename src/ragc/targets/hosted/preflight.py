@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx
 
-from ragc.core.http.bounded import fetch
-from ragc.core.http.pool import LOOPBACK, never_connected
+from ragc.core.http import LOOPBACK, never_connected
 from ragc.core.redact import remember_environment, shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.hosted.litellm import load
@@ -79,7 +78,7 @@ async def check_model(
     here = httpx.URL(url).host in LOOPBACK
     try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=not here) as client:
-            response = await fetch(client, url, headers=headers)
+            response = await client.get(url, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         if base_url and never_connected(error):
             text = f"{who} does not answer; start the server or correct base_url."

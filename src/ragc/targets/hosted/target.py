@@ -17,19 +17,17 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes
-from ragc.core.http.bounded import Limit, TooLarge, limit_replies
 from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
 from ragc.core.text import repair_surrogates
 from ragc.errors import TargetError, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, price
-from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id, table_price
+from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id, plain_replies, table_price
 from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import (
     Unreadable,
     billed_tokens,
-    flatten_contents,
     part,
     read_reply,
     response_format,
@@ -91,7 +89,7 @@ class HostedTarget(ThinkingRoom):
         self.priced = True
         self._base_url = base_url
         self._sleep = sleep
-        self._retry = Retry(options.tries, options.total, options.patience)
+        self._retry = Retry(options.tries, options.total)
         self._litellm: Any = None
         self._bare = self._provider = ""
         self._is_checked = False
@@ -186,25 +184,13 @@ class HostedTarget(ThinkingRoom):
             )
         return reply
 
-    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """Returns the raw response body for `request` with `extra` in LiteLLM's arguments; used by probes."""
-        await self.open()
-        arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
-        sent = await with_retries(
-            lambda: self._send(arguments), policy, endpoint=self._endpoint_name, sleep=self._sleep
-        )
-        return sent.model_dump(warnings="none")
-
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
         """Returns LiteLLM's response; raises RetryableError or TargetError."""
-        limit = Limit(self.options.max_reply_bytes, flatten_contents)  # LiteLLM reads both otherwise
         try:
-            with limit_replies(limit):
+            with plain_replies():
                 response = await self._litellm.acompletion(**arguments)
             response.model_dump(warnings="none")
         except Exception as error:
-            if limit.passed:
-                raise RetryableError(str(TooLarge(limit.most))) from None
             raise failure(self._litellm, error, self._endpoint_name, self.options.timeout_s) from None
         return response
 

@@ -1,4 +1,4 @@
-"""`vllm`: a server that speaks OpenAI's chat API, running or started by ragc, or vLLM in this process."""
+"""`vllm`: a server that speaks OpenAI's chat API, running or started by ragc."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from ragc.targets.vllm.options import VllmOptions
 
 def _build(spec: TargetSpec) -> Target:
     options = VllmOptions.of(spec.options)
-    own = "serve" if options.serve else "offline" if options.offline else ""
-    if own and spec.base_url:
-        raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
+    if options.serve and spec.base_url:
+        raise UsageError("A vllm target has a base_url or serve = true, not both.")
     if options.serve:
         from ragc.targets.vllm.managed import ManagedTarget
 
         return ManagedTarget(spec.model, options)
-    if options.offline:
-        from ragc.targets.vllm.offline import OfflineTarget
-
-        return OfflineTarget(spec.model, options)
     from ragc.targets.vllm.target import VllmTarget
 
     return VllmTarget(spec.base_url, spec.model, options)
@@ -38,12 +33,11 @@ def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
 
 def _loads(options: Mapping[str, Any]) -> bool:
     """Whether vLLM loads the model here, which may then be a folder."""
-    return bool(options.get("serve") or options.get("offline"))
+    return bool(options.get("serve"))
 
 
 def _lacking(who: str, spec: TargetSpec) -> list[str]:
-    here = spec.options.get("serve") and not spec.options.get("python")
-    if not (spec.options.get("offline") or here):
+    if not spec.options.get("serve") or spec.options.get("python"):
         return []
     return extras.lacking(f"{who}, which runs vLLM here,", extras.EXTRAS["vllm"])
 

@@ -9,9 +9,7 @@ import asyncio
 import hashlib
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ragc.core.digest import digest
 from ragc.errors import TargetUnavailable, UsageError
@@ -101,11 +99,6 @@ class ManagedTarget(ThinkingRoom):
         """The context size in tokens, without those for thoughts; a guess until the server is open."""
         return room_left(self, UNKNOWN_CONTEXT)
 
-    @property
-    def metrics_url(self) -> str:
-        """The URL of the server's metrics; "" before it is open."""
-        return self._inner.metrics_url if self._inner is not None else ""
-
     async def open(self, progress: Watch | None = None) -> None:
         """Starts or finds the server, waits until it is healthy, and checks that it has the model.
 
@@ -121,7 +114,7 @@ class ManagedTarget(ThinkingRoom):
     async def _open_inner(self) -> VllmTarget:
         address = await launcher.acquire(self.serving, self.options.start_s)
         # The room is in the identity and in each request already.
-        own = {"identity": self.identity, "restart_s": 0.0, "thinking_tokens": 0}
+        own = {"identity": self.identity, "thinking_tokens": 0}
         options = self.options.model_copy(update=own)
         inner = VllmTarget(address, self.model, options)
         try:
@@ -149,10 +142,6 @@ class ManagedTarget(ThinkingRoom):
                 raise
         await self._release(inner)
         return await (await self._ready()).complete(request)
-
-    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """Sends as `VllmTarget.raw` does; opens the target first if needed."""
-        return await (await self._ready()).raw(request, extra)
 
     async def _ready(self) -> VllmTarget:
         await self.open()

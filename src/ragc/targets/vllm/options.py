@@ -34,15 +34,12 @@ Flags = Annotated[
 
 
 class VllmOptions(ServerOptions):
-    """Options of a target of kind `vllm`: a running server, one that ragc starts, or vLLM in this process."""
+    """Options of a target of kind `vllm`: a running server, or one that ragc starts."""
 
     kind = "vllm"
 
     serve: Annotated[bool, Switch(), Runs("starts a server")] = Field(
         default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
-    )
-    offline: Annotated[bool, Switch(), Runs("loads vLLM into this process")] = Field(
-        default=False, description="Whether to run vLLM's engine inside this process instead of a server."
     )
     python: Annotated[str, Text(empty=True), Runs("names the program that serves")] = Field(
         default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
@@ -59,17 +56,9 @@ class VllmOptions(ServerOptions):
 
     @model_validator(mode="after")
     def _check_loading(self) -> Self:
-        if self.serve and self.offline:
-            raise sentence(UsageError("A vllm target has serve = true or offline = true, not both."))
         loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
-        if loading and not (self.serve or self.offline):
+        if loading and not self.serve:
             raise sentence(
                 UsageError(f"Option {loading[0]} of a vllm target loads a model and needs serve = true.")
-            )
-        if self.offline and self.python:
-            raise sentence(
-                UsageError(
-                    "Option python of a vllm target names who serves; offline = true runs in this one."
-                )
             )
         return self

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 import orjson
 
 from ragc.core.digest import digest
-from ragc.core.http.pool import Pool, exchange_error
+from ragc.core.http import Pool, exchange_error
 from ragc.core.redact import remember, shorten
 from ragc.core.retry import (
     PASSING_STATUS,
@@ -36,10 +35,9 @@ from ragc.targets.openai_wire import (
     is_context_error,
     part,
     read_json,
-    read_replies,
+    read_reply,
     request_body,
 )
-from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.options import VllmOptions
@@ -60,15 +58,14 @@ def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
         )
 
 
-def check_logprobs(request: ChatRequest, replies: Iterable[Reply], endpoint: str) -> None:
-    """Raises TargetError when `request` wanted log-probabilities and one of `replies` has none."""
-    for reply in replies:
-        if request.logprobs and reply.text and not reply.logprobs:
-            raise TargetError(f'{endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
-        if request.prompt_logprobs and not reply.prompt_logprobs:
-            raise TargetError(
-                f"{endpoint} sent no prompt_logprobs; vLLM has them, and this server or target may not."
-            )
+def check_logprobs(request: ChatRequest, reply: Reply, endpoint: str) -> None:
+    """Raises TargetError when `request` wanted log-probabilities and `reply` has none."""
+    if request.logprobs and reply.text and not reply.logprobs:
+        raise TargetError(f'{endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
+    if request.prompt_logprobs and not reply.prompt_logprobs:
+        raise TargetError(
+            f"{endpoint} sent no prompt_logprobs; vLLM has them, and this server or target may not."
+        )
 
 
 UNKNOWN_CONTEXT = 4096
@@ -103,16 +100,13 @@ class VllmTarget(ThinkingRoom):
         extra = f"#{digest(dict(options.sent))[:12]}" if options.sent else ""
         self.plain_identity = options.identity or f"{model}@{self.endpoint}{extra}"
         self.capabilities = options.correct(CAPABILITIES)
-        self.metrics_url = ""  # set once the server identifies itself as vLLM
         self.whole_context = options.context_tokens
         self.concurrency = options.concurrency
-        self._retry = Retry(options.tries, options.total, options.patience)
+        self._retry = Retry(options.tries, options.total)
         timeout = httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None)
-        most = options.max_reply_bytes
-        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport, most)
+        self._pool = Pool(url, timeout, options.concurrency, self._headers, transport)
         self._sleep = sleep
         self._ready = False
-        self._draws = SampleBatcher(self.samples)
 
     def __deepcopy__(self, memo: object) -> VllmTarget:
         return self
@@ -158,50 +152,26 @@ class VllmTarget(ThinkingRoom):
             raise UnknownName(f"model at {self.endpoint}", self.model, listed_names)
         self.whole_context = self.options.context_tokens or _context(cards[self.model])
         if cards[self.model].get("owned_by") == "vllm":
-            self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
             self.capabilities = self.options.correct((*CAPABILITIES, "n", "prompt_logprobs"))
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """Returns the reply to `request`. Connection errors, 408, 429, 5xx and unreadable bodies are retried.
-
-        Concurrent samples of one request are combined if the server has the capability `n`.
-        """
-        # with these overridden, samples do not differ by their index
-        own = {"seed", "temperature"} & self.options.sent.keys()
-        if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
-            return await self._draws.reply(request)
-        return (await self.samples(request, 1))[0]
-
-    async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
-        """Returns `n` samples of `request` in one request, with its own index and the following ones."""
+        """Returns the reply; connection errors, 408, 429, 5xx and unreadable bodies are retried."""
         check_reply_fits(request, self.whole_context, self.endpoint)
-        several = {"n": n, "return_token_ids": True} if n > 1 else {}
-        content = orjson.dumps(request_body(request, self.model, {**self.options.sent, **several}))
+        content = orjson.dumps(request_body(request, self.model, self.options.sent))
 
-        async def attempt() -> tuple[Reply, ...]:
+        async def attempt() -> Reply:
             body = await self._send("POST", "/chat/completions", content)
             try:
-                return read_replies(body, request, n, self.count_tokens)
+                return read_reply(body, request, self.count_tokens)
             except Unreadable as error:
                 raise RetryableError(
                     f"sent a reply that is no chat completion ({error})", usage=billed_tokens(body)
                 ) from None
 
-        replies = await with_retries(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
-        check_logprobs(request, replies, self.endpoint)
-        return replies
-
-    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """Returns the raw response body for `request` with `extra` in its body; used by probes."""
-        content = orjson.dumps({**request_body(request, self.model, self.options.sent), **extra})
-        policy = Retry(2, self._retry.total_s)
-        return await with_retries(
-            lambda: self._send("POST", "/chat/completions", content),
-            policy,
-            endpoint=self.endpoint,
-            sleep=self._sleep,
-        )
+        reply = await with_retries(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
+        check_logprobs(request, reply, self.endpoint)
+        return reply
 
     def table_price(self) -> Price:
         """Returns a price of 0: a server of the user's own is free unless it is priced."""
@@ -241,8 +211,8 @@ class VllmTarget(ThinkingRoom):
         refused = is_refusal(response.status_code) and usage is None
         if response.status_code in PASSING_STATUS and not is_context_error(message):
             wait = retry_after(response.headers.get("retry-after"))
-            loading = message.startswith("Loading model")  # llama.cpp after a restart
-            raise RetryableError(answer, wait, request_id=number, away=loading, refused=refused, usage=usage)
+            refused = refused or message.startswith("Loading model")  # llama.cpp after a restart
+            raise RetryableError(answer, wait, request_id=number, refused=refused, usage=usage)
         hint = ""
         if response.status_code in (401, 403):
             where = self.options.api_key_env

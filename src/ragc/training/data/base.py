@@ -87,13 +87,13 @@ class Collector(Protocol):
         ...
 
 
-def as_run(program: RagProgram, task: Task, *, checked: bool = False) -> Any:
+def as_run(program: RagProgram, task: Task) -> Any:
     """Returns `program` with the prompts that the recipe of `task` names for its own program.
 
-    Raises RecipeError as `give_prompts`; with `checked` their losses were reported before.
+    Raises RecipeError as `give_prompts`.
     """
     program.method = task.method
-    return give_prompts(program, task.recipe, checked=checked)
+    return give_prompts(program, task.recipe)
 
 
 def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:

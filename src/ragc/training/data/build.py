@@ -28,7 +28,7 @@ from ragc.core.extras import __version__
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
-from ragc.optimizers.grids.card import describe_model, origin_of
+from ragc.optimizers.grids.provenance import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
@@ -202,14 +202,13 @@ def _unique(questions: Sequence[Question]) -> list[Question]:
 class _OutputState:
     """The stored state of an output: the file of its charges, and the day on which it was begun."""
 
-    charges: Path | None
+    charges: Path
     begun: str
 
 
 def identity(kind: str, recipe: Recipe) -> str:
     """Returns a digest of the recipe without limits, its prompt files, and the kind."""
-    study = recipe.study.replace(keep=True)
-    same = replace(recipe, budget=Budget(), concurrency=None, study=study, grid=GridSpec())
+    same = replace(recipe, budget=Budget(), concurrency=None, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
 
 
@@ -217,13 +216,10 @@ def identity(kind: str, recipe: Recipe) -> str:
 def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
     """Locks `out`; the state of what is being made there. Another recipe begins anew, with its own budget.
 
-    With `keep = false` nothing is remembered. Raises UsageError where another process writes to `out`.
+    Raises UsageError where another process writes to `out`.
     """
     today = datetime.now(UTC).date().isoformat()
-    with open_state("training_data", out, "writing", keep=recipe.study.keep) as folder:
-        if folder is None:
-            yield _OutputState(None, today)
-            return
+    with open_state("training_data", out, "writing") as folder:
         mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:

@@ -18,7 +18,7 @@ from ragc.core.extras import __version__
 from ragc.errors import NothingAnswered, RagcError, UnknownName
 from ragc.exports.derive import runtime, tables
 from ragc.optimizers.candidates.demos.pool import Demo, DemoPool
-from ragc.optimizers.grids.card import origin_of
+from ragc.optimizers.grids.provenance import origin_of
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.programs import method
 from ragc.recipe.values import CROSS

@@ -170,7 +170,7 @@ class PairsOfSources:
         small = replace(knobs, reflect=False, **_SMALL)
         low, high = PASSAGES
         self._programs: dict[int, PairCollector] = {
-            k: as_run(PairCollector(task.runtime, replace(small, k_local=k, k_web=k)), task, checked=k != low)
+            k: as_run(PairCollector(task.runtime, replace(small, k_local=k, k_web=k)), task)
             for k in range(low, high + 1)
         }
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import http.server
 import ipaddress
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,54 +15,26 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.web.fetch import REDIRECTS, FetchedPage, check_url, fetch, why_unreachable
 from ragc.errors import SourceError
+from tests.support.server import Answer, ScriptedServer, serving
 
-HTML = {"Content-Type": "text/html; charset=utf-8"}
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves what `server.pages` holds: status, headers and body by path."""
-
-    def do_GET(self) -> None:
-        server: Any = self.server
-        server.seen.append((self.path, self.headers["Host"]))
-        status, headers, body = server.pages.get(self.path, (404, HTML, b""))
-        if self.path == "/slow":
-            time.sleep(0.5)
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        try:
-            self.wfile.write(body)
-        except ConnectionError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
-class Site:
-    def __init__(self, server: Any) -> None:
-        self.pages: dict[str, tuple[int, dict[str, str], bytes]] = server.pages
-        self.seen: list[tuple[str, str]] = server.seen
-        self.port: int = server.server_address[1]
-        self.base = f"http://127.0.0.1:{self.port}"
-
-    def redirect(self, path: str, to: str) -> str:
-        self.pages[path] = (302, {"Location": to}, b"")
-        return self.base + path
+HTML = "text/html; charset=utf-8"
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.pages, server.seen = {"/": (200, HTML, b"<p>hello</p>")}, []
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield Site(server)
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def site() -> Iterator[ScriptedServer]:
+    with serving() as server:
+        server.pages["/"] = Answer(b"<p>hello</p>", 200, HTML)
+        yield server
+
+
+def redirect(site: ScriptedServer, path: str, to: str) -> str:
+    """An address of `site` that leads to another."""
+    site.pages[path] = Answer(b"", 302, headers=(("Location", to),))
+    return site.base + path
+
+
+def gzipped(body: bytes, coding: str = "gzip") -> Answer:
+    return Answer(body, 200, HTML, (("Content-Encoding", coding),))
 
 
 def get(url: str, **more: Any) -> FetchedPage:
@@ -91,15 +60,15 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
     return hosts
 
 
-def test_a_page_is_fetched(site: Site) -> None:
+def test_a_page_is_fetched(site: ScriptedServer) -> None:
     assert get(f"{site.base}/#part") == FetchedPage(f"{site.base}/", "text/html", "<p>hello</p>")
     assert get(site.base).is_html
 
 
-def test_loopback_is_refused_unless_it_is_allowed(site: Site) -> None:
+def test_loopback_is_refused_unless_it_is_allowed(site: ScriptedServer) -> None:
     assert "a loopback address" in refusal(site.base, allow_loopback=False)
     assert "a loopback address" in refusal(f"http://localhost:{site.port}/", allow_loopback=False)
-    assert site.seen == []
+    assert site.visits == []
 
 
 INSIDE = [
@@ -135,18 +104,22 @@ def test_only_loopback_is_allowed_for_tests(monkeypatch: pytest.MonkeyPatch) -> 
     assert "10.0.0.1" in refusal("http://site.example/")
 
 
-def test_the_checked_address_is_the_one_connected_to(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checked_address_is_the_one_connected_to(
+    site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hosts = resolving(monkeypatch, ["127.0.0.1"])  # a second look-up would fail
     assert get(f"http://site.example:{site.port}/").url == f"http://site.example:{site.port}/"
     assert hosts == ["site.example"]
-    assert site.seen == [("/", f"site.example:{site.port}")]
+    assert [(visit.path, visit.headers["host"]) for visit in site.visits] == [
+        ("/", f"site.example:{site.port}")
+    ]
 
 
 @pytest.mark.parametrize(
     "to", ["http://10.0.0.1/", "http://[::1%25lo]/", "http://[fe80::1]/", "file:///etc/passwd", "ftp://127.0.0.1/",
            "http://u:secret@127.0.0.1/", "//169.254.169.254/meta", "gopher://x"]
 )  # fmt: skip
-def test_every_redirect_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
+def test_every_redirect_is_checked(site: ScriptedServer, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     real = socket.getaddrinfo
 
     def numeric(host: Any, *args: Any, **more: Any) -> Any:
@@ -156,18 +129,18 @@ def test_every_redirect_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch, 
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 80))]
 
     monkeypatch.setattr(socket, "getaddrinfo", numeric)
-    message = refusal(site.redirect("/go", to), content_types=("text/html",))
+    message = refusal(redirect(site, "/go", to), content_types=("text/html",))
     assert "secret" not in message
-    assert [path for path, _ in site.seen] == ["/go"]
+    assert site.paths == ["/go"]
 
 
-def test_redirects_are_followed_so_often_and_no_more(site: Site) -> None:
+def test_redirects_are_followed_so_often_and_no_more(site: ScriptedServer) -> None:
     for n in range(REDIRECTS + 1):
-        site.redirect(f"/{n}", f"/{n + 1}")
-    site.pages[f"/{REDIRECTS + 1}"] = (200, HTML, b"end")
+        redirect(site, f"/{n}", f"/{n + 1}")
+    site.pages[f"/{REDIRECTS + 1}"] = Answer(b"end", 200, HTML)
     assert get(f"{site.base}/1") == FetchedPage(f"{site.base}/{REDIRECTS + 1}", "text/html", "end")
     assert f"more than {REDIRECTS} times" in refusal(f"{site.base}/0")
-    assert "more than" in refusal(site.redirect("/loop", "/loop"))
+    assert "more than" in refusal(redirect(site, "/loop", "/loop"))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +162,7 @@ def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "has no address" in refusal("http://gone.example/")
 
 
-def test_a_dead_server(site: Site) -> None:
+def test_a_dead_server(site: ScriptedServer) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -197,13 +170,16 @@ def test_a_dead_server(site: Site) -> None:
     assert "status 404" in refusal(f"{site.base}/absent")
 
 
-def test_limits_of_size_time_and_type(site: Site) -> None:
-    site.pages["/big"] = (200, HTML, b"x" * 2000)
-    site.pages["/bomb"] = (200, {**HTML, "Content-Encoding": "gzip"}, gzip.compress(b"x" * 3_000_000))
-    site.pages["/twice"] = (200, {**HTML, "Content-Encoding": "gzip, gzip"}, b"")
-    site.pages["/broken"] = (200, {**HTML, "Content-Encoding": "gzip"}, b"no gzip")
-    site.pages["/pdf"] = (200, {"Content-Type": "application/pdf"}, b"%PDF")
-    site.pages["/untyped"] = (200, {}, b"?")
+def test_limits_of_size_time_and_type(site: ScriptedServer) -> None:
+    site.pages |= {
+        "/big": Answer(b"x" * 2000, 200, HTML),
+        "/bomb": gzipped(gzip.compress(b"x" * 3_000_000)),
+        "/twice": gzipped(b"", "gzip, gzip"),
+        "/broken": gzipped(b"no gzip"),
+        "/pdf": Answer(b"%PDF", 200, "application/pdf"),
+        "/untyped": Answer(b"?", 200, ""),
+        "/slow": Answer(ending="stall"),
+    }
     assert len(get(f"{site.base}/big", max_bytes=2000).text) == 2000
     assert "larger than 1999 bytes" in refusal(f"{site.base}/big", max_bytes=1999)
     assert len(get(f"{site.base}/bomb").text) == 3_000_000
@@ -227,6 +203,6 @@ def test_limits_of_size_time_and_type(site: Site) -> None:
         ("text/plain; charset=nonsense", b"\xef\xbb\xbfok", "ok"),
     ],
 )
-def test_text_is_decoded_by_what_is_declared(site: Site, kind: str, body: bytes, text: str) -> None:
-    site.pages["/text"] = (200, {"Content-Type": kind}, body)
+def test_text_is_decoded_by_what_is_declared(site: ScriptedServer, kind: str, body: bytes, text: str) -> None:
+    site.pages["/text"] = Answer(body, 200, kind)
     assert get(f"{site.base}/text").text == text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import http.server
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +12,12 @@ from typing import Any
 import pytest
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
 from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, WebResult, parse_result
 from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit
 from ragc.store.call_store import CallStore
+from tests.support.server import Answer, Visit, serving
 
 RESULTS = (
     WebResult("http://a.example/x#top", "A \x00 page", "about  cats"),
@@ -59,24 +57,13 @@ def ask(web: Source, query: str = "cats", k: int = 10) -> tuple[Hit, ...]:
 def site() -> Iterator[str]:
     pytest.importorskip("trafilatura")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = ARTICLE.format(self.path, FILLER + f"The needle of {self.path}. " + FILLER).encode()
-            self.send_response(404 if "gone" in self.path else 200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(body)
+    def page(visit: Visit) -> Answer:
+        body = ARTICLE.format(visit.path, FILLER + f"The needle of {visit.path}. " + FILLER).encode()
+        return Answer(body, 404 if "gone" in visit.path else 200, "text/html")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving() as server:
+        server.pages[""] = page
+        yield server.base
 
 
 def test_snippets_are_passages_in_the_order_of_the_engine() -> None:
@@ -204,11 +191,7 @@ def test_a_spoiled_row_is_searched_again() -> None:
     assert len(fake.queries) == 1
 
 
-def test_it_is_a_source() -> None:
-    web = source(Fake())
-    assert copy.deepcopy(web) is web
-    assert web.sample(5, seed="s") == ()
-    assert web.rechunk(64, 0.5) is web
+def test_settings_out_of_range_are_refused() -> None:
     for wrong in (
         {"results": 0},
         {"tries": 0},
@@ -219,12 +202,6 @@ def test_it_is_a_source() -> None:
     ):
         with pytest.raises(UsageError):
             WebSource(Fake(), **wrong)  # type: ignore[arg-type]
-
-
-def test_a_recorded_search_is_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "web.jsonl"
-    hits = ask(Recorder(source(Fake()), path))
-    assert ask(RecordedSource(path)) == hits
 
 
 class TestDdgs:

@@ -118,7 +118,7 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
     """A call of a signature of one's own, in the place of the prompt of a program."""
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
     out = derive_export(build_program(method("vanilla_sources")))
-    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.graph)
+    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.single)
 
 
 ASKED_AGAIN = [
@@ -230,7 +230,7 @@ def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any]
 def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_path: Path) -> None:
     text = source(derive_export(build_program(entry, layout=layout)))
     assert text == source(derive_export(build_program(entry, layout=layout)))
-    tree = ast.parse(text, feature_version=(3, 9))
+    tree = ast.parse(text)
     assert text.endswith("\n")
     assert not re.search(r"[ \t]\n|\n\n\n\n|ragc", text)
     modules = {

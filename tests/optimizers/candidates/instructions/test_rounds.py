@@ -33,7 +33,7 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
-from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
+from tests.optimizers.colours import Run, colour_of, identical
 
 ROUNDS = ("search.instructions=2", "search.instruction_rounds=3", "search.demos=0", "search.knobs=[]")
 RULES = ("one word", "small letters")
@@ -124,36 +124,6 @@ def test_children_race_beside_knobs_and_demonstrations(run: Run) -> None:
     assert max(numbers) <= 3
 
 
-def test_no_request_is_repeated_and_the_same_store_sends_nothing(run: Run) -> None:
-    target = ScriptedTarget(evolving)
-    first = run(sets=ROUNDS, target=target)
-    keys = [
-        json.dumps([[list(m) for m in r.messages], r.sample, r.sampling.seed, r.schema])
-        for r in target.requests
-    ]
-    assert len(keys) == len(set(keys))
-    again = run("again", sets=ROUNDS, target=ScriptedTarget([]))
-    assert identical(first.path, again.path)
-
-
-@thorough
-@pytest.mark.parametrize("more", [(), ("search.knobs=['top_k']", "search.demos=1", "search.trials=9")])
-def test_killed_anywhere_it_ends_as_if_it_had_not_been(
-    run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory, more: tuple[str, ...]
-) -> None:
-    target = ScriptedTarget(evolving)
-    whole = run(sets=(*ROUNDS, *more), target=target)
-    total = len(target.requests)
-    for number, after in enumerate(cases(range(3, total, max(1, total // 6)), 2)):
-        store = CallStore(tmp_path_factory.mktemp(f"store{number}"))
-        with pytest.raises(Killed):
-            run(f"cut{number}", sets=(*ROUNDS, *more), target=dying(evolving, after), store=store)
-        rest = ScriptedTarget(evolving)
-        cut = run(f"cut{number}", sets=(*ROUNDS, *more), target=rest, store=store, resume=True)
-        assert identical(whole.path, cut.path), after
-        assert len(rest.requests) <= total - after + 8  # what was in flight was not stored
-
-
 SMALL = (*ROUNDS, "data.dev=10", "data.test=6")
 
 
@@ -175,18 +145,6 @@ def test_a_batch_that_the_trials_do_not_fill_takes_nothing_from_the_rounds(run: 
     sets = (*SMALL, "search.trials=2", f"search.batch={batch}", "budget.lm_calls=84")
     compiled = run(sets=sets, target=ScriptedTarget(evolving))
     assert any(trial["candidate"].get("instructions") for trial in attributes(compiled))
-
-
-def test_the_size_of_a_round_is_decided_once(run: Run, folder: Path) -> None:
-    """What a killed process spent in a round does not make that round smaller."""
-    sets, whole = (*SMALL, "budget.lm_calls=75"), ScriptedTarget(evolving)
-    compiled = run("whole", sets=sets, target=whole)
-    for after in cases((12, 20, 28, 34), 2):
-        store = CallStore(folder / f"store{after}")
-        with pytest.raises(Killed):
-            run(f"cut{after}", sets=sets, target=dying(evolving, after), store=store)
-        cut = run(f"cut{after}", sets=sets, target=ScriptedTarget(evolving), store=store, resume=True)
-        assert identical(compiled.path, cut.path), after
 
 
 HOSTILE = {

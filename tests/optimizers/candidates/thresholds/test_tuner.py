@@ -12,7 +12,6 @@ import pytest
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
-from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.thresholds.curve import POINTS, Fit
@@ -22,8 +21,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
-from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
+from tests.optimizers.colours import Run, colour_of
 
 BEST = 62
 """Percent: below it the model knows the colour and passages mislead it, above it does not."""
@@ -154,27 +152,6 @@ def test_without_calibration_the_ends_of_the_range_are_not_asked_for(run: Run, f
     assert "calibrat" not in log(folder)
     requests = [request for request in target.requests if 15 <= number(request) < 35]
     assert len(requests) < 3 * 20
-
-
-@pytest.mark.parametrize("after", cases([45, 55], 1))
-def test_a_study_cut_off_while_calibrating_resumes_to_the_same_program(
-    run: Run, folder: Path, after: int
-) -> None:
-    whole = ScriptedTarget(gated)
-    run("whole", sets=GATED, target=whole, store=CallStore(None))
-    with pytest.raises((Killed, RagcError)):
-        run("cut", sets=GATED, target=dying(gated, after))
-    rest = ScriptedTarget(gated)
-    run("cut", sets=GATED, target=rest, resume=True)
-    assert identical(folder / "whole", folder / "cut")
-    assert after + len(rest.requests) == len(whole.requests)
-
-
-def test_a_finished_calibration_is_not_made_again(run: Run, folder: Path) -> None:
-    run(sets=GATED, target=ScriptedTarget(gated))
-    before = log(folder).count("calibrated on")
-    run(sets=GATED, target=ScriptedTarget([]), resume=True)
-    assert before == log(folder).count("calibrated on") == 1
 
 
 @pytest.mark.parametrize("budget", ["budget.lm_calls=110", "budget.tokens=4500"])

@@ -10,7 +10,6 @@ import pytest
 
 from ragc.errors import UsageError
 from ragc.optimizers.grids.tables.data_files import entries
-from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.run import estimate, reproduce
 from ragc.optimizers.grids.tables.table import load, tables
 from ragc.store.call_store import CallStore
@@ -18,7 +17,6 @@ from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.grids.tables.common import answer
 from tests.paths import SHARED_DATA
-from tests.support.rows import read_rows
 
 DATA = Path(os.environ.get("RAGC_TABLE_DATA") or SHARED_DATA)
 
@@ -53,14 +51,3 @@ def test_a_table_runs_or_says_first_what_is_missing(table: str, tmp_path: Path) 
             absent = any(text.startswith(f"the data set {use.id} ") for text in result.left_out)
             named = any(text.startswith(f"{row.id} on {use.id}: ") for text in result.left_out)
             assert ((use.id, row.id) in ran) != (absent or named)
-    assert _equal_rows(result) == {(one.data, one.rows) for one in result.same}
-
-
-def _equal_rows(result: Reproduction) -> set[tuple[str, tuple[str, ...]]]:
-    """The rows with equal requests for every question, by data set, as their files have them."""
-    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for cell in result.cells:
-        requests = tuple(row["requests"] for row in read_rows(cell.path))
-        assert any(requests)
-        groups.setdefault((cell.data, requests), []).append(cell.row)
-    return {(data, tuple(rows)) for (data, _), rows in groups.items() if len(rows) > 1}

@@ -11,17 +11,12 @@ import pytest
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
 from ragc.optimizers.grids.tables.run import estimate
-from ragc.optimizers.grids.tables.same_requests import RowRequests, same_requests
 from ragc.optimizers.grids.tables.table import Table, load, parse
 from ragc.testing import ScriptedTarget
 from tests.optimizers.grids.tables.common import Run, answer
 from tests.support.rows import read_rows, write_rows
 
-ROWS: list[dict[str, Any]] = [
-    {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}},
-    {"id": "again", "program": "vanilla", "knobs": {"top_k": 1}},
-    {"id": "warm", "program": "vanilla", "knobs": {"top_k": 1, "temperature": 0.5}},
-]
+ROW: dict[str, Any] = {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}}
 
 
 class Noting(Silent):
@@ -38,49 +33,6 @@ def table(rows: list[dict[str, Any]], **more: Any) -> Table:
     values: dict[str, Any] = {"paper": "A, Table 1", "about": "a", "model": "M", "rows": rows}
     values |= {"sources": {"local": {"kind": "bm25"}}, "data": {"hotpotqa": {"metrics": ["em"]}}}
     return parse(values | more, "prefrag-own.toml")
-
-
-def test_rows_that_sent_the_same_requests_are_named(run: Run) -> None:
-    result = run(table(ROWS), limit=3)
-    (same,) = result.same
-    assert (same.data, same.rows, same.questions, same.answers) == ("hotpotqa", ("one", "again"), 3, True)
-    assert (
-        "- one and again on hotpotqa: the same requests and answers for all of 3 questions." in result.lines()
-    )
-    assert result.to_json()["same_requests"] == [same.to_json()]
-
-
-def test_rows_read_again_are_compared_as_well(run: Run) -> None:
-    first = run(table(ROWS), limit=3)
-    again = run(table(ROWS), limit=3, target=ScriptedTarget([]))
-    assert again.same == first.same
-    assert again.counters["sent"] == 0
-
-
-def test_rows_that_differ_are_not_named(run: Run) -> None:
-    assert run(table([ROWS[0], ROWS[2]]), limit=3).same == ()
-
-
-def test_rows_that_choose_otherwise_among_equal_replies_are_told_apart() -> None:
-    requests = {"q1": "a", "q2": "b"}
-    rows = {
-        ("nq", "vote"): RowRequests(requests, {"q1": "Ada", "q2": "Bo"}),
-        ("nq", "best"): RowRequests(requests, {"q1": "Ada", "q2": "Cy"}),
-        ("nq", "other"): RowRequests({"q1": "a", "q2": "c"}, {"q1": "Ada", "q2": "Bo"}),
-        ("nq", "silent"): RowRequests({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
-        ("nq", "silent too"): RowRequests({"q1": "", "q2": ""}, {"q1": None, "q2": None}),
-    }
-    (same,) = same_requests(rows)
-    assert same.sentence() == (
-        "vote and best on nq: the same requests for all of 2 questions; their answers differ by what they "
-        "make of equal replies."
-    )
-
-
-def test_a_dry_run_names_rows_of_equal_settings(tmp_path: Path, run: Run) -> None:
-    how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "dry"}
-    planned = estimate(table(ROWS), limit=3, targets={"main": ScriptedTarget([])}, **how)
-    assert [one["rows"] for one in planned["same_requests"]] == [["one", "again"]]
 
 
 def test_a_row_without_the_train_questions_it_needs_is_left_out(run: Run, tmp_path: Path) -> None:
@@ -120,7 +72,7 @@ def test_a_metric_without_its_library_is_said_before_the_first_request(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    one = table(ROWS[:1], data={"hotpotqa": {"metrics": [metric, "em"]}})
+    one = table([ROW], data={"hotpotqa": {"metrics": [metric, "em"]}})
     target = ScriptedTarget(answer)
     progress = Noting(target)
     how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "dry", "limit": 2}
@@ -140,7 +92,7 @@ def test_an_embedder_that_is_not_installed_is_said_before_the_first_request(
     dense = {"local": {"kind": "dense", "options": {"model": "bge-m3"}}}
     target = ScriptedTarget(answer)
     progress = Noting(target)
-    rows = [ROWS[0], {**ROWS[1], "id": "dense", "sources": dense}]
+    rows = [ROW, {**ROW, "id": "dense", "sources": dense}]
     run(table(rows), limit=2, target=target, progress=progress)
     (note,) = progress.notes
     assert "dense on hotpotqa" in note[0]
@@ -161,7 +113,6 @@ def test_a_stand_in_and_the_source_beside_it_share_no_passage(run: Run) -> None:
     ]
     own = table(rows, stand_ins={"web": "local"})
     result = run(own, limit=3)
-    assert result.same == ()
     assert any(text.startswith("Nobody configured the source web: ") for text in result.differs)
     retrieved = {
         cell.row: {id.partition("#")[0] for row in read_rows(cell.path) for id in row["passages"]}
@@ -172,16 +123,6 @@ def test_a_stand_in_and_the_source_beside_it_share_no_passage(run: Run) -> None:
     whole = run(own, limit=3, sets=["sources.web.kind=bm25"], out=result.path.parent / "whole")
     assert {cell.passages for cell in whole.cells} == {10}
     assert not any(text.startswith("Nobody configured") for text in whole.differs)
-    assert [same.rows for same in whole.same] == [("local", "web", "both")]
-
-
-def test_what_the_papers_program_does_otherwise_is_said(run: Run) -> None:
-    result = run("prefrag-main", rows=["prefrag"], limit=1)
-    assert "prefrag: Chunks are cut at 500 tokens, not 512." in result.differs
-    assert not any(
-        text.startswith("prefrag: ")
-        for text in run("prefrag-sources", limit=1, out=result.path / "v").differs
-    )
 
 
 def test_searches_that_were_used_are_counted_as_in_the_paper(run: Run) -> None:

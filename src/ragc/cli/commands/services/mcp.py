@@ -29,7 +29,6 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--in-flight", type=int, default=64, help="calls of tools at once (64)")
     command.add_argument("--time-out", type=float, default=120.0, help="seconds for one call (120)")
-    command.add_argument("--usd-per-day", type=float, help="dollars that a key may spend in a day of UTC")
     command.add_argument(
         "--keep", action="store_true", help="write what clients ask, and the replies, to the call store"
     )
@@ -42,7 +41,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Offers the tools until stdin is closed, or for HTTP until a signal; returns the exit code 0."""
-    names = ("host", "port", "allowed_hosts", "in_flight", "time_out", "usd_per_day", "keep")
+    names = ("host", "port", "allowed_hosts", "in_flight", "time_out", "keep")
 
     def listening(address: str) -> None:
         console.print_json({"address": address}) if args.json else print(f"Offering tools on {address}")

@@ -42,7 +42,6 @@ def register(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=int, default=1, help="processes that share the address (1)")
     command.add_argument("--in-flight", type=int, default=64, help="questions at once in a worker (64)")
     command.add_argument("--in-flight-per-key", type=int, help="questions of one key at once in a worker")
-    command.add_argument("--usd-per-day", type=float, help="dollars that a key may spend in a day of UTC")
     command.add_argument("--time-out", type=float, default=120.0, help="seconds for one question (120)")
     command.add_argument(
         "--keep", action="store_true", help="write what clients ask, and the replies, to the call store"
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until a signal; returns the exit code 0."""
     names = (
         *("host", "port", "allowed_hosts", "history", "system", "stream", "workers"),
-        *("in_flight", "in_flight_per_key", "usd_per_day", "time_out", "keep"),
+        *("in_flight", "in_flight_per_key", "time_out", "keep"),
     )
 
     def listening(address: str) -> None:

@@ -81,21 +81,19 @@ def _lists(program: ExportedProgram) -> bool:
 def _about(program: ExportedProgram, *, whole: bool) -> str:
     """Returns the docstring of the exported file."""
     first = program.prompts[0]
-    inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
-    flow = "`graph.json`, beside this file, tells which call follows on which." if several else ""
-    flow = program.code_note or flow
+    inputs = ", ".join(f"{one.name}=..." for one in first.inputs)
     lines = [
         f"{program.method}: {program.about}.",
         "",
         "The prompts of a compiled program, as it sends them, and the reading of their replies. Nothing is",
-        "needed but Python 3.9 or later: you send the requests.",
+        "needed but Python 3.11 or later: you send the requests.",
         "",
         f'    body = request("{first.name}"{", " if inputs else ""}{inputs})  # for OpenAI\'s chat API',
         f'    outputs = parse("{first.name}", text)  # where it raises ReplyError, send repair(...) once',
         "",
         "`ask` does both with a function of yours that sends a body and gives the text of the reply.",
         *(["`answer` is the whole program, but for the search."] if whole else []),
-        *([flow] if flow else []),
+        *([] if program.single else [program.flow_note]),
         "",
         "Prompts:",
         *(f"    {prompt.name}: {_fields(prompt)}" for prompt in program),
@@ -128,7 +126,7 @@ KIND = Format(
     id="python",
     about="one file of Python without dependencies, which renders the prompts and reads the replies",
     suffix=SUFFIX,
-    consumer="Python 3.9 or later, the standard library alone",
+    consumer="Python 3.11 or later, the standard library alone",
     write=write,
     load=load,
     imported=True,

@@ -1,6 +1,6 @@
 """Code of the `python` export: what its users call. It stands in the generated file as it is.
 
-Nothing but the standard library of Python 3.9 may be used here. `PROMPTS` is filled in the generated file.
+Nothing but the standard library may be used here. `PROMPTS` is filled in the generated file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Code of the `python` export: reading replies. It stands in the generated file as it is.
 
-Nothing but the standard library of Python 3.9 may be used here.
+Nothing but the standard library may be used here.
 
 It reads what `programs.calls.replies` reads, and reads it alike: mends and frames are the same code. Of other
 replies it reads fewer, because that repairs broken JSON and knows defaults, which no schema tells: those are

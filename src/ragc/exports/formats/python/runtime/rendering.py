@@ -1,6 +1,6 @@
 """Code of the `python` export: messages and the values in them. It stands in the generated file as it is.
 
-Nothing but the standard library of Python 3.9 may be used here.
+Nothing but the standard library may be used here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Studies on several machines: their shared state, and their workers."""

@@ -1,1 +1,0 @@
-"""The checks of `ragc doctor`: the machine, stored files, and the targets of a recipe."""

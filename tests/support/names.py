@@ -1,0 +1,150 @@
+"""Every name of ragc that the laws, the other nets and the benchmarks of two versions reach it by.
+
+What a user types or reads is written here once: public names, options, keys of recipes, and files. A renaming
+changes this file and no net.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ragc
+from ragc.errors import RagcError
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+
+__all__ = [
+    "ListSource",
+    "RagcError",
+    "SchemaReplies",
+    "ScriptedTarget",
+    "compile_recipe",
+    "evaluate",
+    "export",
+    "ragc",
+]
+
+COMMAND = ("-m", "ragc")
+"""What follows the interpreter in the command line."""
+HOME = "RAGC_HOME"
+"""The variable of the environment that names the folder where ragc keeps things."""
+
+RESUME = "--resume"
+NO_CACHE = "--again"
+INCLUDE_USED = "--include-seen"
+TRUST = ("--trust-targets", "--trust-code")
+DRY_RUN = "--dry-run"
+JSON = "--json"
+
+BLOCKS = "search.looks"
+TUNE_THRESHOLDS = "search.calibrate"
+ROUNDS = "search.instruction_rounds"
+REASONING_TOKENS = "thinking_tokens"
+"""A key of the options of a target."""
+
+TEST_USE = "look"
+"""The key of `--json` under which stands the `number` of a use of the test questions."""
+USED = "contamination"
+"""The key of `--json` under which stand the `used` questions that an earlier search used."""
+ADJUSTED_P = "p_looks"
+ADJUSTED_INTERVAL = "ci_looks"
+
+PROGRAM = "program.json"
+PROVENANCE = "provenance.json"
+RECIPE = "recipe.toml"
+PROMPTS = "prompts"
+RUN = "run.json"
+"""The one file of a compiled program that differs from run to run."""
+FRONT = "front"
+STUDIES = "studies"
+"""The folder of studies in the home."""
+BEST = "best"
+"""The folder in a study's folder with a compiled program of the leader."""
+STORE = "store"
+
+
+def argv(*words: str) -> list[str]:
+    """The command line `ragc WORDS` in an interpreter of its own."""
+    return [sys.executable, *COMMAND, *words]
+
+
+def environment(home: Path, more: Mapping[str, str] = {}) -> dict[str, str]:
+    """This process's environment, with `home` for what ragc keeps."""
+    return {**os.environ, HOME: str(home), **more}
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs `ragc WORDS` in this process and returns the exit code."""
+    from ragc.cli.main import main as run
+
+    return run(list(words))
+
+
+def price(**dollars: float) -> Any:
+    """The price of a model, in dollars per million tokens: `input`, `output`."""
+    from ragc.targets.token_price import Price
+
+    return Price.of(dollars)
+
+
+def compile_recipe(
+    recipe: Path, out: Path, *, sets: Sequence[str] = (), resume: bool = False, no_cache: bool = False
+) -> ragc.Compiled:
+    """Compiles a recipe file to the folder `out`."""
+    return ragc.compile(recipe, out=out, sets=sets, resume=resume, again=no_cache, progress=False)
+
+
+def evaluate(path: Path, *, split: str = "test", include_used: bool = False) -> ragc.Evaluation:
+    """Scores a compiled program or a recipe on a split."""
+    return ragc.evaluate(path, split=split, include_seen=include_used)
+
+
+def export(path: Path, to: str, out: Path) -> ragc.Exported:
+    """Exports a compiled program in the format `to`."""
+    return ragc.export(path, to, out)
+
+
+def list_programs() -> list[dict[str, Any]]:
+    """The built-in programs: their `id`, and the roles and sources that each needs or may have."""
+    return [
+        {
+            "id": row["id"],
+            "roles": [*row["roles"], *row["may_ask"]],
+            "sources": [*row["sources"], *row["may_use"]],
+        }
+        for row in ragc.list_names("programs")
+    ]
+
+
+def typed_call(target: Any, demos: list[dict[str, Any]], store: Path | None) -> Any:
+    """A predictor of a short answer from passages on `target`; its `acall` is awaited on ragc's loop.
+
+    `store` is the folder where replies are kept; without one they are not kept on disk.
+    """
+    from ragc.programs.calls.predict import RagPredict
+    from ragc.programs.runtime import Runtime
+    from ragc.signatures.answer import ShortAnswer
+    from ragc.store.call_store import CallStore
+
+    call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(store)))
+    call.demos = demos
+    return call
+
+
+def run_on_loop(work: Coroutine[Any, Any, Any]) -> Any:
+    """Returns what `work` returns, on the loop on which ragc sends."""
+    from ragc.core import event_loop
+
+    return event_loop.run(work)
+
+
+def compile_on(target: ScriptedTarget, recipe: Path, out: Path, store: Path) -> ragc.Compiled:
+    """Compiles a recipe file with `target` as its main model and the folder `store` for replies."""
+    from ragc import recipe as recipes
+    from ragc.optimizers import compile as compiling
+    from ragc.store.call_store import CallStore
+
+    return compiling.compile(recipes.load(recipe), out, store=CallStore(store), targets={"main": target})
