@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.errors import NothingAnswered, UsageError
+from ragc.errors import NothingAnswered
 from ragc.programs.calls.outputs import reply_schema
 from ragc.signatures.claims import JudgeKnown
 from ragc.store.call_store import CallStore
@@ -179,15 +179,6 @@ def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:
         maker(folder, "slimplm-rewrites")(models(teacher=nothing))
     assert "an annotation without a part or claim of use (8)" in str(error.value)
     assert "an annotation that could not be read (8)" in str(error.value)
-
-
-@pytest.mark.parametrize(("kind", "role"), [("slimplm-labels", "proxy"), ("slimplm-rewrites", "teacher")])
-def test_a_missing_model_is_named_before_anything_is_sent(folder: Path, kind: str, role: str) -> None:
-    there = models()
-    del there[role]
-    with pytest.raises(UsageError, match=role):
-        maker(folder, kind)(there)
-    assert not any(target.requests for target in there.values())
 
 
 def test_markers_that_a_model_was_made_to_say_end_no_message(folder: Path) -> None:
