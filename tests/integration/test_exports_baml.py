@@ -15,19 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.baml.format import functions_of, inputs_of
 from ragc.exports.write import export
-from ragc.programs import METHODS, method
-from ragc.programs.calls.replies import read_json
+from ragc.programs import method
 from ragc.prompts.model import ExportedProgram
-from tests.exports.common import CALM, build_program, draw_program, inputs_for
-from tests.exports.formats.baml_runs import ENV, draw_values, limited, read_messages, replies, wired
+from tests.exports.common import draw_program, inputs_for
+from tests.exports.formats.baml_runs import ENV, draw_values, limited, read_messages, wired
 
 pytest.importorskip("baml_py", reason="baml-py is not installed")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -80,24 +77,3 @@ def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: 
                     assert read_messages(body) == limited(wired(program, prompt.name, inputs))
                     rest = {name: value for name, value in body.items() if name != "messages"}
                     assert rest == {"model": out.model(prompt), **prompt.parameters()}
-
-
-@pytest.mark.parametrize("id", [entry.id for entry in METHODS])
-def test_replies_are_read_as_the_program_reads_them(
-    tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = build_program(method(id))
-    out = derive_export(program)
-    functions = functions_of(out)
-    with client(out, tmp_path / "out", monkeypatch) as b:
-
-        @settings(max_examples=10, database=None, suppress_health_check=CALM, deadline=None)
-        @given(data=st.data())
-        def agree(data: Any) -> None:
-            for name, call in program.named_predictors():
-                reply = json.dumps(data.draw(replies(out.prompt(name).output_schema)), ensure_ascii=False)
-                output = getattr(b.parse, functions[name])(reply)
-                read = read_json(call.signature, reply)
-                assert output.model_dump() == pydantic.TypeAdapter(Any).dump_python(read)
-
-        agree()

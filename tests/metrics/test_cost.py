@@ -5,33 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragc.errors import UsageError
-from ragc.metrics import METRICS, Outcome, get
-
-COSTS = ("lm_calls", "tokens", "usd", "latency", "searches", "used", "used_local")
-
-
-@pytest.mark.parametrize("metric", COSTS)
-def test_a_cost_is_its_counter_and_lower_is_better(metric: str) -> None:
-    assert get(metric).score(Outcome("x", counters={metric: 3, "other": 9})) == 3.0
-    assert get(metric).score(Outcome("x", counters={metric: 0})) == 0.0
-    assert not get(metric).higher_is_better
-    assert get(metric).bounds is None
-
-
-@pytest.mark.parametrize("metric", COSTS)
-def test_what_was_not_measured_is_not_scored(metric: str) -> None:
-    assert get(metric).score(Outcome("x")) is None
-
-
-def test_everything_else_is_a_share_or_balance_and_says_which_way_is_better() -> None:
-    others = [metric for metric in METRICS if metric.id.partition("@")[0] not in COSTS]
-    assert {metric.id for metric in others if metric.unit != "share"} == {
-        "crag_score",
-        "answer_relevancy",
-        "answer_correctness",
-    }
-    assert {metric.id for metric in others if not metric.higher_is_better} == {"crag_halluc", "crag_miss"}
-    assert {get(id).unit for id in COSTS} == {"count", "usd", "seconds"}
+from ragc.metrics import Outcome, get
 
 
 def test_a_cost_can_be_asked_for_one_role_or_source() -> None:

@@ -93,18 +93,6 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     assert value("mrr", "a", "") is None
 
 
-@pytest.mark.parametrize("metric", ["recall@5", "precision@5", "ndcg@5", "mrr"])
-def test_a_question_without_gold_passages_is_not_scored(metric: str) -> None:
-    assert value(metric, "abc", "") is None
-
-
-@given(metrics, ids, golds)
-def test_scores_lie_between_0_and_1(metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]) -> None:
-    score = get(metric).score(Outcome(None, retrieved=retrieved, gold_ids=gold))
-    assert score is not None
-    assert 0.0 <= score <= 1.0 + 1e-12
-
-
 @given(metrics, ids, golds)
 def test_repeated_passages_change_nothing(
     metric: str, retrieved: tuple[str, ...], gold: tuple[str, ...]

@@ -37,12 +37,6 @@ def test_hand_computed_scores(
     assert scores == pytest.approx([em, f1, precision, recall])
 
 
-@pytest.mark.parametrize("metric", SUPPORTING, ids=lambda metric: metric.id)
-def test_a_question_without_gold_passages_is_not_scored(metric: Metric) -> None:
-    assert metric.score(Outcome("x", retrieved=("a",))) is None
-    assert metric.score(Outcome("x")) is None
-
-
 @given(st.sampled_from(SUPPORTING), ids, golds)
 def test_scores_lie_between_0_and_1_and_order_and_repeats_change_nothing(
     metric: Metric, retrieved: tuple[str, ...], gold: tuple[str, ...]

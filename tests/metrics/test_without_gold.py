@@ -137,15 +137,6 @@ def test_without_a_reference_there_is_no_score_and_no_call(metric: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "metric", ["faithfulness", "answer_relevancy", "context_precision", "answer_correctness"]
-)
-def test_no_answer_scores_0_without_a_call(metric: str) -> None:
-    for answer in (None, " \n"):
-        score, finding = scored(metric, Ask(), answer=answer, gold=("gold",))
-        assert (score, finding.value) == (0.0, {"by": "empty"})
-
-
 LOST = ParseFailure("no verdict")
 
 

@@ -16,8 +16,8 @@ from ragc.programs.trace import Call
 from ragc.records import Question, read_turns
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
+from tests.contracts.test_programs import FOUND, QUESTION, build_program
 from tests.optimizers.colours import begun, colour_of, written
-from tests.programs.test_contract import FOUND, QUESTION, build_program
 
 TURNS = [
     {"role": "user", "content": "What colour is thing number7?"},

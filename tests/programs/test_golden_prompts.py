@@ -1,7 +1,7 @@
 """Golden prompts of programs: what each call of each method sends, in both wordings and under every knob.
 
-A file holds the default prompts of a method in one wording, then those that one switch or choice changes: the
-layouts, the formats of the answer, reasoning, the place of the question, the kinds of judgement and so on.
+A file holds the prompts of a method in one wording and the default layout: the default ones, then those that
+one switch or choice changes: formats of the answer, reasoning, the place of the question, kinds of judgement.
 After a change that is meant: UPDATE_GOLDEN=1 python -m pytest tests/programs/test_golden_prompts.py
 """
 
@@ -47,7 +47,7 @@ def variants(entry: Method, wording: str) -> Iterator[tuple[str, dict[str, str]]
     yield "", prompts_of(entry, wording=wording)
     for knob in entry.knobs.list_knobs():
         options = (False, True) if knob.kind == "switch" else knob.options
-        for value in options if knob.name != "wording" else ():
+        for value in options if knob.name not in ("wording", "layout") else ():
             if value != knob.default:
                 try:
                     yield (

@@ -21,8 +21,8 @@ from ragc.programs.trace import Call
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.testing import ListSource, SchemaReplies
+from tests.contracts.test_programs import FOUND, QUESTION
 from tests.examples import cases
-from tests.programs.test_contract import FOUND, QUESTION
 from tests.support.server import SECRET, WAYS, Asked, ScriptedServer, Thinker, serving
 from tests.support.targets import target_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,6 @@ from tests.support.rows import write_rows
 def write_lines(path: Path, *rows: Any) -> Path:
     """The file at `path`, with a row a line."""
     write_rows(path, rows)
-    return path
-
-
-def write_list(path: Path, *rows: Any) -> Path:
-    """The file at `path`, one list of rows."""
-    path.write_text(json.dumps(rows), encoding="utf-8")
     return path
 
 
@@ -50,18 +43,6 @@ class Reader:
     def problems(self, folder: Path, *rows: Any) -> tuple[str, ...]:
         """Returns what is wrong with `rows`."""
         return problems_of(self.card, self.read, self.write(folder / self.name, *rows))
-
-
-def titles(loaded: Dataset, ids: tuple[str, ...]) -> list[str]:
-    """The titles of the passages with these ids."""
-    named = {passage.id: passage.title for passage in loaded.passages}
-    return [named[i] for i in ids]
-
-
-def samples(loaded: Dataset) -> list[tuple[str, tuple[str, ...], list[str]]]:
-    """Ids, answers and titles of the gold passages of questions 0, 9 and the last one."""
-    chosen = [loaded.questions[n] for n in (0, 9, -1)]
-    return [(q.id, q.answers, titles(loaded, q.gold_ids)) for q in chosen]
 
 
 def official(id: str, stem: str, options: dict[str, str], key: str) -> dict[str, Any]:

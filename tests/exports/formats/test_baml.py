@@ -24,9 +24,6 @@ from tests.examples import examples
 from tests.exports.common import (
     CALM,
     build_program,
-    capture_messages,
-    draw_program,
-    inputs_for,
     texts,
 )
 from tests.exports.formats.baml_runs import Baml, limited, read_messages, replies
@@ -53,18 +50,6 @@ def with_last(
     (prompt,) = program
     messages = (*prompt.messages[:-1], TemplateMessage("user", parts))
     return replace(program, prompts=(replace(prompt, messages=messages, inputs=inputs or prompt.inputs),))
-
-
-@pytest.mark.parametrize("id", SIX)
-@settings(max_examples=examples(5), suppress_health_check=CALM, deadline=None)
-@given(data=st.data())
-def test_its_messages_are_those_sent_but_for_the_limits_that_it_states(id: str, data: Any) -> None:
-    program = draw_program(method(id), data)
-    out = derive_export(program)
-    prompt = data.draw(st.sampled_from(out.prompts))
-    inputs = data.draw(inputs_for(prompt))
-    body = consumed(replace(out, prompts=(prompt,))).body(prompt, inputs)
-    assert read_messages(body) == limited(capture_messages(program, prompt.name, inputs))
 
 
 @pytest.mark.parametrize("id", SIX)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,27 +16,11 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.dotprompt import LIMITS, MOST
 from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.base import RagProgram
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
-from ragc.targets.base import Message
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
-from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_texts
-
-Render = Callable[[bytes, Mapping[str, Any]], list[tuple[str, str]]]
-
-DOTPROMPTZ = "the consumer of the format: pip install dotpromptz==0.2.0"
-NODE = r"""
-const { Dotprompt } = require('dotprompt');
-const lines = require('readline').createInterface({ input: process.stdin });
-(async () => {
-  for await (const line of lines) {
-    const { source, input } = JSON.parse(line);
-    const done = await new Dotprompt().render(source, { input });
-    console.log(JSON.stringify(done.messages));
-  }
-})();
-"""
+from tests.exports.common import CALM, build_program
+from tests.exports.formats.dotprompt_runs import DOTPROMPTZ, Render, in_node, in_python, render_by_process
+from tests.exports.formats.handmade import changed, file_of
 
 
 @pytest.fixture(scope="module", params=["python", "npm"])
@@ -53,82 +33,6 @@ def render(request: pytest.FixtureRequest) -> Iterator[Render]:
         yield lambda file, inputs: render_by_process(process, file, inputs)
         assert process.stdin is not None
         process.stdin.close()
-
-
-def in_python() -> Render:
-    """How `dotpromptz` renders a file."""
-    pytest.importorskip("dotpromptz", reason=DOTPROMPTZ)
-    from dotpromptz.dotprompt import Dotprompt
-    from dotpromptz.typing import DataArgument
-
-    def rendered(file: bytes, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-        data = DataArgument(input=dict(inputs))
-        rendering: Any = asyncio.run(Dotprompt().render(file.decode(), data))
-        return [(m.role.value, "".join(part.text for part in m.content)) for m in rendering.messages]
-
-    return rendered
-
-
-def in_node() -> subprocess.Popen[str]:
-    """A process that renders with the npm package: a JSON line in, a JSON line out."""
-    node, modules = shutil.which("node"), os.environ.get("RAGC_NODE_MODULES")
-    if node is None or modules is None:
-        pytest.skip(
-            "needs node, and RAGC_NODE_MODULES: the node_modules where `npm install dotprompt@1.1.2` was run"
-        )
-    if not (Path(modules) / "dotprompt").is_dir():
-        pytest.skip(f"RAGC_NODE_MODULES is {modules}, where dotprompt is not installed")
-    return subprocess.Popen(
-        [node, "-e", NODE],
-        env={**os.environ, "NODE_PATH": modules},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-
-
-def render_by_process(
-    process: subprocess.Popen[str], file: bytes, inputs: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """The messages that the process of `in_node` makes of a file."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    print(json.dumps({"source": file.decode(), "input": inputs}), file=process.stdin, flush=True)
-    messages = json.loads(process.stdout.readline())
-    return [(m["role"], "".join(part["text"] for part in m["content"])) for m in messages]
-
-
-def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """`messages` with the roles of dotprompt."""
-    return [("model" if m.role == "assistant" else m.role, m.content) for m in messages]
-
-
-def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
-    """Check every prompt of `program`, or that one is refused for a blank message; the number checked."""
-    out = derive_export(program)
-    try:
-        files = format_of("dotprompt").files(out)
-    except NotExpressible:
-        fixed = [m.fixed_text or "" for prompt in out for m in prompt.messages[:-1]]
-        assert any(not text.replace("\ufeff", "").strip() for text in fixed)
-        return 0
-    for prompt in out:
-        inputs = data.draw(inputs_for(prompt))
-        messages = render(files[f"{prompt.name}.prompt"], with_texts(prompt, inputs, "json"))
-        assert messages == spoken(capture_messages(program, prompt.name, inputs))
-    return len(out.prompts)
-
-
-@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
-@given(data=st.data())
-def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
-    check_all(
-        render,
-        draw_program(method(id), data, with_any_demos),
-        data,
-    )
 
 
 AWKWARD = st.text(alphabet="\\{}\r\n\x00\"' #/~!&>^x", max_size=9)

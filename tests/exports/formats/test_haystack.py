@@ -14,7 +14,7 @@ from ragc.programs import method
 from ragc.prompts.model import TemplateMessage
 from tests.examples import examples
 from tests.exports.common import build_program, capture_messages, texts
-from tests.exports.drawn import consumer, export_alone, facts_for_callers, file_of
+from tests.exports.drawn import consumer, export_alone, file_of
 from tests.exports.formats.readers import haystack as rendered
 from tests.exports.formats.readers import of_haystack
 from tests.prompts.test_render import typed
@@ -77,16 +77,3 @@ def test_it_is_what_haystack_writes_itself() -> None:
     out = derive_export(build_program(method("vanilla")))
     file = file_of("haystack", out, out.prompt("answer"))
     assert Pipeline.loads(Pipeline.loads(file).dumps()) == Pipeline.loads(file)
-
-
-def test_a_missing_input_is_an_error_of_haystack() -> None:
-    out = derive_export(build_program(method("vanilla")))
-    with pytest.raises(ValueError, match="Missing mandatory input 'passages'"):
-        rendered(file_of("haystack", out, out.prompt("answer")), {"question": "q"})
-
-
-def test_it_holds_what_a_caller_needs() -> None:
-    out = replace(derive_export(build_program(method("vanilla"))), note="Demonstrations: of nobody.")
-    (prompt,) = out
-    metadata = Pipeline.loads(file_of("haystack", out, prompt)).metadata
-    assert facts_for_callers(out, prompt).items() <= metadata.items()

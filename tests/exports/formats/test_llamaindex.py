@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-
 import pytest
 
 from ragc.exports.derive import derive_export
@@ -33,24 +30,3 @@ def test_white_space_at_the_ends_and_its_own_marks_are_kept(layout: str, text: s
     assert rendered(file, {"question": text}) == [
         tuple(m) for m in capture_messages(program, "answer", {"question": text})
     ]
-
-
-def test_a_missing_input_is_written_as_nothing() -> None:
-    out = derive_export(build_program(method("no_retrieval")))
-    file = file_of("llamaindex", out, out.prompt("answer"))
-    assert rendered(file, {})[-1] == ("user", "Question: ")
-
-
-def test_it_holds_what_a_caller_needs() -> None:
-    out = replace(derive_export(build_program(method("vanilla"))), note="Of nobody #} {% chat %}.")
-    (prompt,) = out
-    text = file_of("llamaindex", out, prompt).decode()
-    assert rendered(text.encode(), {"question": "q", "passages": []}) == rendered(
-        file_of("llamaindex", replace(out, note=""), prompt), {"question": "q", "passages": []}
-    )
-    header = json.loads(text[2 : text.index("#}")])
-    assert header["note"] == out.note
-    assert header["program"] == out.fingerprint
-    assert header["parameters"] == prompt.parameters()
-    assert header["input_schema"] == prompt.input_schema
-    assert set(RichPromptTemplate(text).template_vars) == {"question", "passages"}

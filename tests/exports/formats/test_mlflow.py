@@ -44,11 +44,6 @@ def test_an_input_that_names_another_is_not_replaced_again() -> None:
     ]
 
 
-def test_a_missing_input_is_written_as_nothing() -> None:
-    out = derive_export(build_program(method("no_retrieval")))
-    assert rendered(file_of("mlflow", out, out.prompt("answer")), {})[-1] == ("user", "Question: ")
-
-
 def test_the_registry_holds_what_a_caller_needs() -> None:
     note = "Demonstrations: of nobody."
     out = replace(derive_export(build_program(method("vanilla"), temperature=0.7)), note=note)

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pydantic
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.core import event_loop
@@ -17,11 +17,10 @@ from ragc.exports.derive import derive_export
 from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Case
 from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
-from tests.exports.common import CALM, NASTY, build_program, inputs_for, with_demos
+from tests.exports.common import NASTY, build_program
 
 LINE = {"custom_id", "method", "url", "body"}
 
@@ -51,25 +50,6 @@ def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, 
 async def _complete(target: VllmTarget, request: Any) -> None:
     await target.complete(request)
     await target.aclose()
-
-
-@pytest.mark.parametrize("id", ["vanilla", "prefrag", "rqrag", "ragx", "slimplm"])
-@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
-@given(data=st.data())
-def test_a_body_is_what_the_target_sends(id: str, data: Any) -> None:
-    layout = data.draw(st.sampled_from(LAYOUTS))
-    program = build_program(
-        method(id), layout=layout, icl_n=2, temperature=data.draw(st.sampled_from([0.0, 0.7]))
-    )
-    with_demos(program, data)
-    before = [[call.signature.instructions, list(call.demos)] for call in program.predictors()]
-    assume("\ue000" not in json.dumps(before, ensure_ascii=False))
-    out = derive_export(program)
-    cases = [Case(f"{p.name}-q", p.name, data.draw(inputs_for(p))) for p in out]
-    lines = batch(program, *cases)
-    assert [line["custom_id"] for line in lines] == [case.id for case in cases]
-    for case, line in zip(cases, lines, strict=True):
-        assert line["body"] == posted(program, case.prompt, dict(case.inputs))
 
 
 def test_openai_takes_every_line() -> None:

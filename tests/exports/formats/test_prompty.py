@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty import LIMITS
@@ -17,28 +15,13 @@ from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.openai_wire import request_body
-from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
-from tests.exports.formats.handmade import changed, file_of, with_any_demos
-from tests.exports.formats.prompty_runs import check, render_file
+from tests.exports.common import build_program
+from tests.exports.formats.handmade import changed, file_of
+from tests.exports.formats.prompty_runs import render_file
 
 prompty = pytest.importorskip(
     "prompty", reason="the consumer of the format: pip install 'prompty[jinja2]==2.1.0'"
 )
-
-
-@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
-@given(data=st.data())
-def test_its_messages_are_those_sent(id: str, tmp_path: Path, data: Any) -> None:
-    program = draw_program(method(id), data, with_any_demos)
-    out = derive_export(program)
-    files = format_of("prompty").files(out)
-    for prompt in out:
-        inputs = data.draw(inputs_for(prompt))
-        check(
-            tmp_path, files[f"{prompt.name}.prompty"], inputs, capture_messages(program, prompt.name, inputs)
-        )
 
 
 @pytest.mark.parametrize(
@@ -72,13 +55,6 @@ def test_inputs_of_other_types(tmp_path: Path) -> None:
     out = changed(messages=(TemplateMessage("user", parts),), inputs=inputs)
     messages = render_file(tmp_path, file_of(out, "prompty"), {"n": 0.5, "f": False, "many": [1, 2]})
     assert messages == [("user", "0.5 False [1, 2]")]
-
-
-def test_a_missing_input_is_an_error_of_prompty(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="question"):
-        render_file(
-            tmp_path, file_of(derive_export(build_program(method("vanilla"))), "prompty"), {"passages": []}
-        )
 
 
 def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from ragc.prompts.model import CompiledPrompt
 from ragc.prompts.render import template
 from tests.exports.common import build_program
 from tests.exports.drawn import file_of
+from tests.exports.formats.dotprompt_runs import Render
 from tests.exports.formats.prompty_runs import render_file as prompty
 from tests.exports.formats.readers import QUIET, READERS, format
-from tests.exports.formats.test_dotprompt import Render, render
+from tests.exports.formats.test_dotprompt import render
 
 pytestmark = QUIET
 __all__ = ["format", "render"]  # fixtures

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from ragc.errors import CapabilityMissing
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.targets.base import Reply, TokenLogprob
-from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from ragc.testing import FailingSource, ScriptedTarget
 from tests.programs.baselines.common import Echo, count_requests, script_replies, tokens
-from tests.support.requests import last_output
 
 NO_DOUBT: dict[str, Any] = {"spans": []}
 
@@ -71,40 +69,10 @@ def test_thresholds_decide_what_is_looked_up(knobs: dict[str, Any], queries: lis
     assert count_requests(target) == {"sentence": 2 if "Sure" in queries[-1] else 1, "answer": 1}
 
 
-def test_is_bounded_in_lookups_and_sentences_and_stops_at_a_repetition() -> None:
-    count = iter(range(100))
-    target = ScriptedTarget(
-        script_replies(sentence=lambda content: sentence((f"Sentence {next(count)}.", 0.1)), answer="x")
-    )
-    prediction = build_program(target, rounds=2, sentences=6)(question="Q?")
-    assert count_requests(target) == {"sentence": 6 + 2, "answer": 1}
-    assert (prediction.counters["flare_sentences"], prediction.counters["flare_lookups"]) == (6, 2)
+def test_stops_at_a_repetition() -> None:
     target = ScriptedTarget(script_replies(sentence=sentence(("Again.", 0.9)), answer="x"))
     prediction = build_program(target, sentences=8)(question="Q?")
     assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("knobs", "look"),
-    [
-        ({"flare_k": 1}, lambda rs: "text p1" not in rs[0].messages[-1].content),
-        ({"finish": "text"}, lambda rs: "answer" not in [last_output(r) for r in rs]),
-        ({"cot": True}, lambda rs: list(rs[-1].schema["properties"]) == ["reasoning", "answer"]),
-        ({"sentences": 1}, lambda rs: len(rs) == 2),
-        ({"forget": True}, lambda rs: rs[1].messages[-1].content.count("text p") == 0),
-    ],
-)
-def test_knobs_change_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
-    script: list[Any] = [sentence(("It is.", 0.9)), END, {"reasoning": "so", "answer": "x"}]
-    plain, other = (
-        ScriptedTarget(script),
-        ScriptedTarget(script[:1] + script[2:] if "sentences" in knobs else script),
-    )
-    build_program(plain)(question="Q?")
-    prediction = build_program(other, **knobs)(question="Q?")
-    assert look(other.requests)
-    assert not look(plain.requests)
-    assert prediction.answer == ("It is." if "finish" in knobs else "x")
 
 
 def test_without_log_probabilities_asks_for_unsure_spans() -> None:
@@ -129,8 +97,6 @@ def test_without_log_probabilities_asks_for_unsure_spans() -> None:
     ]
     assert (prediction.answer, prediction.counters["dropped"], blind.replies_left) == ("1910", 1, 0)
     assert not any(request.logprobs for request in blind.requests)
-    with pytest.raises(CapabilityMissing, match='uncertainty = "spans"'):
-        build_program(blind)
 
 
 def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
@@ -139,18 +105,6 @@ def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
     prediction = build_program(target)(question="Q?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann sang."]
     assert (prediction.counters["repairs"], prediction.counters["flare_sentences"]) == (1, 1)
-
-
-def test_with_an_unreadable_draft_still_answers() -> None:
-    target = ScriptedTarget(
-        lambda request: "{}" if '"sentence"' in request.messages[0].content else {"answer": "x"}
-    )
-    prediction = build_program(target)(question="Q?")
-    assert (prediction.answer, prediction.counters["dropped"], prediction.counters["flare_sentences"]) == (
-        "x",
-        1,
-        0,
-    )
 
 
 @pytest.mark.parametrize("layout", ["chat", "xml"])
@@ -201,13 +155,6 @@ def test_nothing_is_measured_or_doubted_when_nothing_can_be_looked_up() -> None:
     assert not any(request.logprobs for request in blind.requests)
     build_program(blind, flare_theta=0.0, uncertainty="spans")(question="Q?")
     assert "doubts" not in count_requests(blind)
-
-
-@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
-def test_spans_without_a_passage_still_end_in_an_answer(source: ListSource) -> None:
-    target = ScriptedTarget(script_replies(sentence="A sentence.", doubts=NO_DOUBT, answer="x"))
-    prediction = build_program(target, local=source, uncertainty="spans")(question="Q?")
-    assert (prediction.answer, prediction.passages) == ("x", ())
 
 
 # One sentence at a time.

@@ -23,7 +23,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Note
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
-from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.support.embedders import WordEmbedder
 
 PASSAGES = [Passage(f"p{i}", f"Title {i}", f"text {i} end") for i in range(5)]
@@ -135,18 +135,6 @@ def test_the_rule_of_skr(
     better: int, worse: int, all_better: int, all_worse: int, rule: str, expected: bool
 ) -> None:
     assert should_retrieve(better, worse, all_better, all_worse, rule) is expected
-
-
-def test_the_knobs_of_skr_change_what_is_sent() -> None:
-    def retrieved(pairs: list[tuple[str, str]], **knobs: Any) -> float:
-        return float(labelled(pairs=pairs, **knobs)(question="town").counters["retrieved"])
-
-    near = [(f"town {'x ' * i}", "worse") for i in range(3)]
-    near += [(f"town {'y ' * 9}{i}", "better") for i in range(6)]
-    assert (retrieved(near, skr_k=5), retrieved(near, skr_k=10)) == (0, 1)
-    rare = [("town a", "better"), ("town b", "worse"), ("town c", "worse")]
-    rare += [(f"z {i}", "worse") for i in range(60)]
-    assert (retrieved(rare), retrieved(rare, skr_rule="margin")) == (0, 1)
 
 
 def test_labels_are_checked_kept_in_copies_and_saved(tmp_path: Path) -> None:
@@ -261,42 +249,4 @@ def test_a_gate_that_cannot_be_read_counts_as_a_need() -> None:
     assert outcomes(prediction)[0].startswith("unreadable")
 
 
-def test_the_gate_names_both_answers_and_has_three_examples() -> None:
-    target = ScriptedTarget(SchemaReplies())
-    build_program("self_eval", target)(question="Q?")
-    system = target.requests[0].messages[0].content
-    assert re.findall(r"\? (true|false)$", system, re.MULTILINE) == ["false", "true", "true"]
-    assert "true if you need additional information, false if" in system
-
-
 # Both
-
-
-@pytest.mark.parametrize("id", ["self_eval", "skr"])
-@pytest.mark.parametrize("need", [True, False])
-@pytest.mark.parametrize(("knob", "value"), [("cot", True), ("answer_format", "cited")])
-def test_both_answers_heed_the_answer_knobs(id: str, need: bool, knob: str, value: Any) -> None:
-    target = ScriptedTarget(SchemaReplies(fields={"need": need, "answer": "It is [1]."}))
-    program = build_program(id, target, **{knob: value})
-    if id == "skr" and not need:
-        program.labels = LABELS
-    prediction = program(question="capital?")
-    last = target.requests[-1]
-    assert bool(read_passages(last)) is bool(prediction.passages) is need
-    assert last.schema is not None
-    assert list(last.schema["properties"]) == (["reasoning", "answer"] if knob == "cot" else ["answer"])
-    if knob == "answer_format":
-        instruction = "the numbers of the one to three passages" if need else "a paragraph"
-        assert instruction in last.messages[0].content
-        assert ("[1]" in last.messages[0].content) is need
-        assert last.sampling.max_tokens == 300
-
-
-@pytest.mark.parametrize("id", ["self_eval", "skr"])
-@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
-def test_a_search_that_finds_nothing_still_ends_in_an_answer(id: str, source: ListSource) -> None:
-    prediction = build_program(id, ScriptedTarget(SchemaReplies(fields={"need": True})), source)(
-        question="Q?"
-    )
-    assert (prediction.answer, prediction.passages, prediction.counters["retrieved"]) == ("text", (), 1)
-    assert prediction.counters["failed_searches"] == isinstance(source, FailingSource)

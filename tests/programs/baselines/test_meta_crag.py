@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from ragc.errors import UsageError
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.baselines.meta_crag import cut_to, sentences_of
@@ -69,10 +66,3 @@ def test_sentences_keep_their_place_and_come_once() -> None:
     page = Passage("p", "T", "One is here. Two is. One is here.", start=100)
     cut = list(sentences_of([page], 200))
     assert [(one.text, one.start) for one in cut] == [("One is here.", 100), ("Two is.", 113)]
-
-
-def test_a_source_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(UsageError, match="asks a source named 'kg'"):
-        method("meta_crag").build(
-            Runtime({"main": ScriptedTarget([])}, {"web": ListSource(PAGES)}), {"sources_used": "kg"}
-        )

@@ -18,7 +18,7 @@ from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
 from ragc.signatures.select import irrelevant
 from ragc.targets.base import ChatRequest
-from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from ragc.testing import ListSource, ScriptedTarget
 
 Replies = Callable[[ChatRequest], dict[str, Any]]
 
@@ -56,16 +56,6 @@ def wants(request: ChatRequest) -> str:
 def asking(target: ScriptedTarget, field: str) -> list[str]:
     """The last message of every request that asks for `field`."""
     return [r.messages[-1].content for r in target.requests if wants(r) == field]
-
-
-def system(target: ScriptedTarget) -> str:
-    """The instructions of the first request."""
-    return target.requests[0].messages[0].content
-
-
-def contents(target: ScriptedTarget) -> list[str]:
-    """The last message of every request."""
-    return [request.messages[-1].content for request in target.requests]
 
 
 def read_numbers(content: str) -> list[int]:
@@ -174,32 +164,6 @@ def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:
     assert [event.outcome for event in prediction.trace if isinstance(event, Note)][-1] == "order kept"
 
 
-@pytest.mark.parametrize(
-    ("knobs", "look"),
-    [
-        ({"rank_pool": 20}, lambda t: len(asking(t, "order")) == 1),
-        ({"window": 10}, lambda t: [len(read_numbers(c)) for c in asking(t, "order")] == [10, 10, 10]),
-        ({"step": 5}, lambda t: len(asking(t, "order")) == 3),
-        ({"words": 20}, lambda t: "word" not in "".join(asking(t, "order"))),
-        ({"k_support": 3}, lambda t: read_numbers(asking(t, "answer")[0]) == [0, 1, 2]),
-        ({"query_pos": "after"}, lambda t: asking(t, "answer")[0].endswith("Question: Q?")),
-    ],
-)
-def test_every_knob_of_rankgpt_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
-    source = ListSource(passages(30, " and" * 20 + " word"))
-    plain, other = ScriptedTarget(replying()), ScriptedTarget(replying())
-    build_program("rankgpt", plain, source)(question="Q?")
-    build_program("rankgpt", other, source, **knobs)(question="Q?")
-    assert look(other)
-    assert not look(plain)
-
-
-def test_rankgpt_with_reasoning_asks_for_it() -> None:
-    target = ScriptedTarget(replying(reasoning="so"))
-    build_program("rankgpt", target, ListSource(passages(1)), cot=True)(question="Q?")
-    assert [wants(request) for request in target.requests] == ["reasoning"]
-
-
 def test_rankgpt_shortens_a_window_to_fit_and_only_then_leaves_passages_out() -> None:
     long = ListSource(passages(10, " w" * 200))
     roomy = ScriptedTarget(replying(order=[10]), context_tokens=1100)
@@ -298,30 +262,6 @@ def test_llatrieval_ends_when_a_round_finds_nothing_new() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("knobs", "look"),
-    [
-        ({"candidates": 5}, lambda t: len(read_numbers(asking(t, "ids")[0])) == 5),
-        ({"rounds": 1}, lambda t: not asking(t, "sufficient")),
-        ({"window": 10}, lambda t: len(read_numbers(asking(t, "ids")[0])) == 10),
-        ({"k_support": 4}, lambda t: "K: 4" in asking(t, "ids")[0]),
-        ({"doc_condense": False}, lambda t: not asking(t, "summary") and "word" in asking(t, "ids")[0]),
-        ({"verify": False}, lambda t: not asking(t, "sufficient") and asking(t, "new_question")),
-        ({"update": "passage"}, lambda t: asking(t, "missing") and not asking(t, "new_question")),
-        ({"condense_to": "answer"}, lambda t: "Answer the question from the document alone" in system(t)),
-        ({"top_up": False}, lambda t: read_numbers(asking(t, "answer")[0]) == [1]),
-        ({"asqa_sub_questions": True}, lambda t: all("Which one?" in c for c in contents(t))),
-    ],
-)
-def test_every_knob_of_llatrieval_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
-    source = ListSource(passages(12, " word"))
-    plain, other = (ScriptedTarget(replying(sufficient="NO", ids=[2])) for _ in range(2))
-    build_program("llatrieval", plain, source)(question="Q?", sub_questions=["Which one?"])
-    build_program("llatrieval", other, source, **knobs)(question="Q?", sub_questions=["Which one?"])
-    assert look(other)
-    assert not look(plain)
-
-
 @pytest.mark.parametrize("shots", [0, 1, 2])
 def test_the_answering_call_shows_as_many_demonstrations_as_asked_for(shots: int) -> None:
     for most in (0, 1, 16):
@@ -400,22 +340,6 @@ def test_a_round_with_nothing_that_matters_is_the_last_once_documents_are_chosen
     assert (prediction.counters["rounds"], prediction.counters["irrelevant"]) == (2, 10)
 
 
-def test_calls_that_cannot_be_read_change_nothing() -> None:
-    def reply(request: ChatRequest) -> Any:
-        return {"answer": "x"} if wants(request) == "answer" else "{}"
-
-    target = ScriptedTarget(reply)
-    prediction = build_program("llatrieval", target, ListSource(passages(7)))(question="Q?")
-    assert (prediction.answer, [p.id for p in prediction.passages]) == (
-        "x",
-        ["p00", "p01", "p02", "p03", "p04"],
-    )
-    assert asking(target, "new_question")
-    assert prediction.counters["repairs"] == prediction.counters["dropped"] == 7 + 1 + 1 + 1
-    assert prediction.counters["searches"] == 1
-    assert any(event.to_json().get("outcome") == "nothing further was asked" for event in prediction.trace)
-
-
 def test_llatrieval_fits_what_it_sends_and_lets_the_rest_wait_for_the_next_window() -> None:
     source = ListSource(passages(8, " w" * 30))
     knobs: dict[str, Any] = {"doc_condense": False, "rounds": 1, "top_up": False, "answer_format": "short"}
@@ -437,11 +361,3 @@ def test_llatrieval_fits_what_it_sends_and_lets_the_rest_wait_for_the_next_windo
 
 
 # All of them
-
-
-@pytest.mark.parametrize("id", ["rankgpt", "llatrieval"])
-@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
-def test_a_search_that_finds_nothing_still_ends_in_an_answer(id: str, source: ListSource) -> None:
-    prediction = build_program(id, ScriptedTarget(replying()), source)(question="Q?")
-    assert (prediction.answer, prediction.passages) == ("x", ())
-    assert prediction.counters["failed_searches"] == (isinstance(source, FailingSource))

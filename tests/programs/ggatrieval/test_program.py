@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import dspy
 import pytest
 
-from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import conversion, reword
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Note, Search
-from ragc.records import Hit, Passage
+from ragc.programs.trace import Note
+from ragc.records import Passage
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
 
@@ -171,16 +169,6 @@ def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
     assert len({p for prompt in read_prompts(model, "align") for p in titles(prompt)}) == 24
     assert [k for _, k in source.queries[:2]] == [6, 12]
     assert prediction.counters["full"] + prediction.counters["partial"] + prediction.counters["none"] == 24
-
-
-@pytest.mark.parametrize(("condense", "peak"), [(False, 6), (True, 12)])
-def test_independent_calls_are_concurrent(condense: bool, peak: int) -> None:
-    model = target(hold=True)
-    build_program(model, rounds=2, tau=0.9, doc_condense=condense)(question=QUESTION)
-    # parse, align and condense, select, verify, imagine, align and condense, select, answer
-    assert model.steps == 8
-    assert model.peak == peak
-    assert counts(model)["imagine"] == 2
 
 
 def test_conversion_rates_are_the_final_share_of_each_label() -> None:
@@ -436,53 +424,6 @@ def test_rounds_end_when_nothing_new_is_found() -> None:
     assert counts(model)["align"] == 8
 
 
-@pytest.mark.parametrize(
-    ("knobs", "look"),
-    [
-        ({"candidates": 9}, lambda m: counts(m)["align"] == 36),
-        ({"k_support": 3}, lambda m: "K: 3" in read_prompts(m, "select")[0]),
-        ({"rounds": 1}, lambda m: counts(m)["verify"] == 0 and counts(m)["select"] == 1),
-        ({"window": 10}, lambda m: counts(m)["select"] == 1 + 2 * 3),
-        ({"fga_rerank": False}, lambda m: titles(read_prompts(m, "select")[0])[0] == "Title00"),
-        ({"fga_reflect": False}, lambda m: all("'same'" not in str(r.schema) for r in m.requests)),
-        ({"scqu": False}, lambda m: counts(m)["imagine"] == 0),
-        ({"tau": 0.0}, lambda m: counts(m)["imagine"] == 0),
-        ({"scqu_scope": "best"}, lambda m: counts(m)["imagine"] == 0),
-        ({"verify": False}, lambda m: counts(m)["verify"] == 0),
-        ({"doc_condense": True}, lambda m: len(read_prompts(m, "condense")) == 24),
-        ({"answer_format": "short"}, lambda m: "few words" in m.requests[-1].messages[0].content),
-        ({"drop_label": "FULL"}, lambda m: "red BOOK" not in read_prompts(m, "answer")[0]),
-        ({"cot": True}, lambda m: "reasoning" in m.requests[-1].schema["properties"]),
-        ({"layout": "json"}, lambda m: "[[ ## question ## ]]" in m.requests[0].messages[-1].content),
-        ({"temperature": 0.5}, lambda m: all(r.sampling.temperature == 0.5 for r in m.requests)),
-    ],
-)
-def test_every_knob_changes_what_is_sent(
-    knobs: dict[str, Any], look: Callable[[ScriptedTarget], bool]
-) -> None:
-    answer = {"reasoning": "so", "answer": "x"}
-    script: dict[str, Said] = {"answer": answer}
-    if "layout" in knobs:
-        script["align"] = {"aligned": [], "reflected": [], "synonyms": []}
-    plain, other = target(script={"answer": answer}), target(script=script)
-    for model, chosen in ((plain, {}), (other, knobs)):
-        assert build_program(model, **chosen)(question=QUESTION).answer == "x"
-    assert look(other)
-    assert not look(plain)
-
-
-def test_chunking_knobs_reach_the_source() -> None:
-    chunkings: list[tuple[int, float]] = []
-
-    class Cut(ListSource):
-        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-            chunkings.append((chunk_size, overlap))
-            return self
-
-    build_program(target(), Cut(texts(2)), chunk_size=100, overlap=0.2)
-    assert chunkings == [(100, 0.2)]
-
-
 def test_the_window_slides_with_the_chosen_documents_at_its_head() -> None:
     model = target(script={"select": {"ids": [2, 6]}})
     prediction = build_program(model, candidates=20, rounds=1, window=10, fga_rerank=False, top_up=False)(
@@ -633,19 +574,6 @@ def test_a_question_without_parts_is_one_component() -> None:
     assert f"Components:\n[1] {QUESTION}\nPassage:" in read_prompts(model, "align")[0]
 
 
-def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
-    class Broken(ListSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            raise SourceError("the index is gone")
-
-    for source, failed in ((ListSource([]), 0), (Broken([]), 1)):
-        model = target()
-        prediction = build_program(model, source)(question=QUESTION)
-        assert (prediction.answer, prediction.passages, prediction.counters["rounds"]) == ("Anna.", (), 0)
-        assert prediction.counters["failed_searches"] == failed
-        assert counts(model) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
-
-
 @pytest.mark.parametrize(
     ("form", "task", "stands"),
     [("cited", "in one paragraph", False), ("cited_list", "each in few words", False), ("short", "", True)],
@@ -659,25 +587,6 @@ def test_with_nothing_to_cite_no_marks_are_demanded(form: str, task: str, stands
     assert ("[1]" in request.messages[0].content) is False
     assert ("answer" in notes(prediction)) is not stands
     assert prediction.passages == ()
-
-
-def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() -> None:
-    def garbage(request: ChatRequest) -> Said:
-        return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "{}"
-
-    model = ScriptedTarget(garbage, capabilities=())
-    program = build_program(model, rounds=2, doc_condense=True)
-    prediction = program(question=QUESTION)
-    assert prediction.answer == "Anna"
-    assert [p.id for p in prediction.passages] == ["p0", "p1", "p2", "p3", "p4"]
-    assert prediction.counters["none"] == 12
-    noted = {
-        event.about for event in prediction.trace if isinstance(event, Note) and "unreadable" in event.outcome
-    }
-    assert noted == {"parse", "align", "condense", "imagine", "select", "verify"}
-    # every call but the answer twice
-    assert len(model.requests) == 2 * (1 + 12 + 12 + 1 + 2 + 1) + 1
-    assert prediction.counters["lm_calls"] - prediction.counters["repairs"] <= program.most_calls()
 
 
 def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
@@ -699,40 +608,6 @@ def test_what_does_not_fit_the_context_is_left_out_and_counted() -> None:
     assert "huge" not in {p.id for p in prediction.passages}
     assert prediction.counters["trimmed"] >= 2
     assert notes(prediction)["align"] == "its longest input was cut to fit the context"
-
-
-def test_searches_and_calls_stand_in_call_graph_order() -> None:
-    first = build_program(target(), rounds=2)(question=QUESTION)
-    again = build_program(target(hold=True), rounds=2)(question=QUESTION)
-    assert first.trace == again.trace
-    assert [e.query for e in first.trace if isinstance(e, Search)][:2] == [
-        QUESTION,
-        f"{QUESTION}\nTitle02\nAnna wrote the\nred BOOK",
-    ]
-
-
-def test_every_stage_takes_demonstrations_from_a_run() -> None:
-    model = target()
-    example = dspy.Example(question=QUESTION, answer="Anna [1].").with_inputs("question")
-    boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0)
-    compiled = boot.compile(build_program(model, rounds=2), trainset=[example])
-    model.requests.clear()
-    assert compiled(question="Who wrote the red book, then?").answer == "Anna [1]."
-    demos_by_stage = {
-        stage(request): request.messages[2].content for request in model.requests if len(request.messages) > 2
-    }
-    assert "Examples:\n[1] Who wrote the red book?\nAnna [1]." in read_prompts(model, "verify")[0]
-    assert set(demos_by_stage) == set(HONEST) - {"verify"}
-    assert '"aligned": ' in demos_by_stage["align"]  # of several documents, whichever DSPy draws
-
-
-def test_bad_knobs_and_missing_sources_are_named_before_anything_is_sent() -> None:
-    with pytest.raises(UsageError, match=r"\[sources.local\]"):
-        GGATRIEVAL.build(Runtime({"main": target()}))
-    with pytest.raises(UsageError, match="rounds must be between 1 and 4, found 5"):
-        build_program(target(), rounds=5)
-    with pytest.raises(UsageError, match="drop_label must be one of"):
-        build_program(target(), drop_label="full")
 
 
 def test_a_cut_alignment_loses_its_last_match_only() -> None:

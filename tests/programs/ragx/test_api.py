@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import Any, ClassVar
@@ -145,22 +144,6 @@ def test_real_questions_without_a_name_reach_the_api_and_their_names_are_accepte
         longest = max(text.split(), key=len)
         assert is_named_in(longest, text, "person")
         assert not is_named_in("Ouagadougou Municipal", text, "company")
-
-
-def test_the_searches_for_entities_run_together() -> None:
-    class Counting(ListSource):
-        flying = peak = 0
-
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            self.flying += 1
-            self.peak = max(self.peak, self.flying)
-            await asyncio.sleep(0)
-            self.flying -= 1
-            return await super().search(query, k)
-
-    source = Counting(passages(2, "k"))
-    build_program(ScriptedTarget(by_field()), {"kg": source}, source_policy="kg")(question=QUESTION)
-    assert source.peak == 2
 
 
 def test_the_router_may_be_the_proxy() -> None:

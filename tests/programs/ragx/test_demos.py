@@ -11,7 +11,6 @@ import pytest
 
 from ragc import metrics
 from ragc.core import event_loop
-from ragc.errors import UsageError
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import DemoPool
@@ -190,12 +189,6 @@ def test_the_domain_is_named_while_pages_are_searched() -> None:
     target = ScriptedTarget(script_replies(), hold=True)
     build_program(target, icl_domain="same", rerank=True)(question="Which film is it?")
     assert (target.steps, target.peak) == (2, 2)
-
-
-def test_naming_the_domain_may_be_the_work_of_the_proxy() -> None:
-    with pytest.raises(UsageError, match="router_role = 'proxy'"):
-        build_program(ScriptedTarget(script_replies()), icl_domain="same", router_role="proxy")
-    build_program(ScriptedTarget(script_replies()), icl_domain="same", icl_n=0, router_role="proxy")
 
 
 TRAIN = [

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from ragc.errors import UsageError
 from ragc.programs.ragx import MANUAL, STAGED, RagXKnobs
 from ragc.programs.trace import Search
 from ragc.signatures.answer import UNSURE
-from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from ragc.testing import ScriptedTarget
 from tests.programs.ragx.common import QUESTION, build_program, by_field, last, list_requests, notes
 from tests.support.requests import last_output
 
@@ -114,60 +111,3 @@ def test_dynamism_tells_the_choice_how_fast_the_answer_changes() -> None:
     plain = ScriptedTarget(by_field(answer=[UNSURE, "y"], choice="web"))
     build_program(plain, source_policy="agent")(question=QUESTION)
     assert "Pace" not in plain.requests[1].messages[-1].content
-
-
-@pytest.mark.parametrize("policy", [*MANUAL, *STAGED])
-@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
-def test_sources_that_are_empty_or_fail_end_in_an_answer(policy: str, source: ListSource) -> None:
-    sources: dict[str, Any] = dict.fromkeys(("web", "kg", "dense"), source)
-    replies = ["I don't know", "y"] if policy in STAGED else ["y"]
-    knobs = {"rerank": True, "broad": True, "noise_n": 2, "dense_share": 0.5, "source_policy": policy}
-    prediction = build_program(ScriptedTarget(by_field(answer=replies)), sources, **knobs)(question=QUESTION)
-    assert (prediction.answer, prediction.passages) == ("y", ())
-    failed = prediction.counters["searches"] if isinstance(source, FailingSource) else 0
-    assert prediction.counters["failed_searches"] == failed
-
-
-@pytest.mark.parametrize(
-    ("knobs", "steps", "peak"),
-    [
-        ({"source_policy": "llm_web"}, 1, 1),
-        ({"source_policy": "llm_all"}, 3, 1),
-        ({"source_policy": "llm_all", "rerank": True}, 3, 2),
-        ({"source_policy": "predefined_all", "rerank": True}, 4, 2),
-        ({"source_policy": "agent", "rerank": True}, 5, 2),
-    ],
-)
-def test_calls_that_do_not_wait_for_each_other_run_together(
-    knobs: dict[str, Any], steps: int, peak: int
-) -> None:
-    replies = [UNSURE, "y"] if knobs["source_policy"] in STAGED else "y"
-    target = ScriptedTarget(by_field(answer=replies, order=[[1]]), hold=True)
-    prediction = build_program(target, **knobs)(question=QUESTION)
-    assert (prediction.answer, target.steps, target.peak) == ("y", steps, peak)
-
-
-@pytest.mark.parametrize(
-    ("knobs", "sources", "message"),
-    [
-        ({}, {}, r"source_policy = 'llm_web' .*'web', found none; add \[sources.web\]"),
-        ({"source_policy": "agent"}, {"web": 1}, r"source_policy = 'agent' .*'kg', found web"),
-        ({"dense_share": 0.5}, {"web": 1}, "dense_share = 0.5 .*or set dense_share = 0"),
-        ({"source_policy": "kg", "router_role": "proxy"}, {"kg": 1}, "or set router_role = 'main'"),
-        ({"pool": 4}, {"web": 1}, "pool must be one of"),
-    ],
-)
-def test_what_is_missing_is_named_with_its_knob(
-    knobs: dict[str, Any], sources: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        build_program(ScriptedTarget([]), dict.fromkeys(sources, ListSource([])), **knobs)
-
-
-def test_own_knowledge_alone_needs_no_source() -> None:
-    assert (
-        build_program(ScriptedTarget(by_field()), {}, source_policy="llm", dense_share=0.5)(
-            question="Q?"
-        ).answer
-        == "x"
-    )

@@ -92,20 +92,6 @@ def test_noise_of_a_page_that_is_shown_whole_is_nothing() -> None:
     assert len(other(question=QUESTION, context_ids=("lost",)).passages) == 4
 
 
-def test_chunking_knobs_reach_the_sources() -> None:
-    cuts: list[tuple[int, float]] = []
-
-    class Cut(ListSource):
-        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-            cuts.append((chunk_size, overlap))
-            return self
-
-    source = Cut(passages(2))
-    knobs = {"chunk_size": 100, "overlap": 0.2, "broad": True, "broad_chunk": 1024, "dense_share": 0.5}
-    build_program(ScriptedTarget([]), {"web": source, "dense": source}, **knobs)
-    assert cuts == [(100, 0.2), (100, 0.2), (1024, 0.0)]
-
-
 @pytest.mark.parametrize(
     ("share", "expected"),
     [(0.0, ["w0", "w1", "w2", "w3"]), (0.5, ["d0", "d1", "w0", "w1"]), (1.0, ["d0", "d1", "d2", "d3"])],
@@ -198,12 +184,6 @@ def test_a_ranking_asks_for_as_many_passages_as_are_kept(wording: str) -> None:
     assert "the numbers of the 3 passages that help most" in system(3)
     assert "Pick the passage that helps most" in system(1)
     assert "every passage" not in system(3)
-
-
-def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:
-    target = ScriptedTarget(["no", "no", {"answer": "x"}], capabilities=())
-    prediction = build_program(target, rerank=True, pool=3, top_n=2)(question=QUESTION)
-    assert ([p.id for p in prediction.passages], prediction.answer) == (["w0", "w1"], "x")
 
 
 def test_a_pool_that_does_not_fit_is_ranked_as_far_as_it_does() -> None:

@@ -79,16 +79,6 @@ def test_perplexity_counts_the_queries_of_the_path_too(sure: float, answer: str)
     assert all(request.logprobs for request in target.requests)
 
 
-@pytest.mark.parametrize("select", ["ppl", "conf", "ensemble"])
-def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: str) -> None:
-    with pytest.raises(CapabilityMissing, match=f"select={select} needs log probabilities.*set select=vote"):
-        build_program(ScriptedTarget([], capabilities=("schema",)), select=select)
-    plain = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}], capabilities=("schema",))
-    assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
-    vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
-    assert build_program(vote, select="vote")(question="Capital?").answer == "a"
-
-
 @pytest.mark.parametrize("knobs", [{"select": "ppl"}, {"select_for": "hotpotqa"}, {"select_for": "popqa"}])
 def test_the_way_out_leads_out_and_names_no_more_than_is_needed(knobs: dict[str, Any]) -> None:
     plain = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))

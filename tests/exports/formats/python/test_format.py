@@ -15,8 +15,7 @@ from typing import Any
 
 import dspy
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from ragc.errors import ParseFailure
 from ragc.exports.derive import derive_export, prompt_of
@@ -31,13 +30,11 @@ from ragc.records import Passage
 from ragc.targets.base import Reply
 from ragc.targets.openai_wire import request_body
 from ragc.testing import ListSource, ScriptedTarget
-from tests.examples import cases, examples
+from tests.examples import cases
 from tests.exports.common import (
     CALM,
     NASTY,
     build_program,
-    inputs_for,
-    with_demos,
 )
 
 slow = settings(suppress_health_check=CALM, deadline=None)
@@ -104,22 +101,6 @@ def nasty(prompt: CompiledPrompt, draw: random.Random) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
-@settings(slow, max_examples=examples(5))
-@given(data=st.data())
-def test_requests_with_demonstrations_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
-    assume("\ue000" not in shown_by(program))  # which the core refuses
-    out = derive_export(program)
-    module = load_module(out)
-    for prompt in out:
-        inputs = data.draw(inputs_for(prompt))
-        call = dict(program.named_predictors())[prompt.name]
-        expected = request_body(call.request(**inputs), "model")
-        assert module.request(prompt.name, **inputs) == expected
-        assert module.messages(prompt.name, **inputs) == expected["messages"]
-
-
 class Typed(dspy.Signature):
     """Answer."""
 
@@ -138,16 +119,6 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
     out = derive_export(build_program(method("vanilla_sources")))
     return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.single)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(slow, max_examples=examples(30))
-@given(data=st.data())
-def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
-    call, out = typed(Typed, layout)
-    inputs = data.draw(inputs_for(out.prompts[0]))
-    messages = load_module(out).messages("typed", **inputs)
-    assert [(m["role"], m["content"]) for m in messages] == list(call.messages(**inputs))
 
 
 ASKED_AGAIN = [

@@ -1,4 +1,4 @@
-"""One damaged value in a valid row of any data set: records that hold, a named problem, or a counted skip."""
+"""Every data set: its published form is read; a damaged row is a record that holds, a problem or a skip."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from ragc.corpora import datasets
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
+from ragc.records import Question
 from tests.examples import examples, thorough
+from tests.paths import ROOT, SHARED_DATA
 
+HERE = ROOT / "tests" / "corpora" / "datasets"
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+    (HERE / "examples.json").read_text(encoding="utf-8")
 ) | {
     "questions": {
         "file": "questions.jsonl", "key": "id", "row": {
@@ -275,3 +278,61 @@ def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folde
     assert isinstance(result, Dataset)
     assert result.questions[0].gold_ids == result.questions[0].context_ids
     assert len(result.passages) == many
+
+
+# What small files in the published forms are read as, and the official files themselves.
+
+READINGS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "readings.jsonl").read_text(encoding="utf-8").splitlines()
+]
+"""Small files, each with the records or the problems that it gives; `context` is what programs are told."""
+
+OFFICIAL: list[dict[str, Any]] = json.loads((HERE / "official.json").read_text(encoding="utf-8"))
+"""Official files: how many questions, passages and rows left out; samples of questions 0, 9 and the last."""
+
+
+def record(question: Question) -> dict[str, Any]:
+    """A question as READINGS holds it."""
+    values = {name: getattr(question, name) for name in ("id", "question", "answers", "context_ids")}
+    values |= {name: getattr(question, name) for name in ("gold_ids", "query_time", "split", "extra")}
+    values["context"] = sorted(question.context())
+    filled = {name: value for name, value in values.items() if value or name in ("id", "question", "answers")}
+    return dict(json.loads(json.dumps(filled)))
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: f"{reading['set']}: {reading['about']}")
+def test_a_file_in_a_published_form_is_read_as_it_was(reading: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / reading["file"]
+    path.write_bytes(reading["text"].encode())
+    if "problems" in reading:
+        with pytest.raises(DataError) as caught:
+            datasets.load(reading["set"], path)
+        assert problems(caught.value, path) == tuple(reading["problems"])
+        return
+    loaded = datasets.load(reading["set"], path)
+    assert [record(question) for question in loaded.questions] == reading["questions"]
+    assert [[p.id, p.title, p.text] for p in loaded.passages] == reading["passages"]
+    assert list(loaded.skipped) == reading.get("skipped", [])
+
+
+@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="shared/data does not lie beside the repository")
+@pytest.mark.parametrize("official", OFFICIAL, ids=lambda official: official["path"])
+def test_an_official_file_is_read_whole(official: dict[str, Any], tmp_path: Path) -> None:
+    path = SHARED_DATA / official["path"]
+    if "as" in official:
+        path = tmp_path / official["as"]
+        path.symlink_to(SHARED_DATA / official["path"])
+    loaded = datasets.load(official["set"], path)
+    assert [len(loaded.questions), len(loaded.passages), len(loaded.skipped)] == official["counts"]
+    for at, sample in zip((0, 9, -1), official.get("samples", []), strict=False):
+        question = loaded.questions[at]
+        found = [question.id, len(question.answers), question.answers[0][:40], len(question.gold_ids)]
+        assert found == sample
+
+
+def test_the_official_files_of_bioasq_are_all_of_its_questions() -> None:
+    by_year = dict.fromkeys(datasets.card("bioasq").splits, 0)
+    for official in OFFICIAL:
+        if official["set"] == "bioasq":
+            by_year[Path(official["path"]).name.partition("B")[0] + "B test"] += official["counts"][0]
+    assert by_year == datasets.card("bioasq").splits
