@@ -17,7 +17,6 @@ from ragc.core import event_loop
 from ragc.core.display import quantity
 from ragc.core.extras import EXTRAS, is_installed, remedy
 from ragc.core.home import cache_home
-from ragc.core.progress import SILENT, Progress
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.store import looks, uses
@@ -62,7 +61,7 @@ class TargetCheck(Check):
     thinking_tokens: int = 0
 
 
-def examine_machine(progress: Progress = SILENT) -> list[Check]:
+def examine_machine() -> list[Check]:
     """Returns the checks of this machine, the required ones first; nothing is downloaded or sent."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     checks = [
@@ -70,7 +69,7 @@ def examine_machine(progress: Progress = SILENT) -> list[Check]:
         Check("cpus", True, f"{cpus}"),
         *(_library(name, f"pip install {name}", needed=True) for name in NEEDED),
         _kept(),
-        _store(progress),
+        _store(),
         _uses(),
         *(_library(name, remedy(extra), needed=False) for name, extra in OPTIONAL.items()),
     ]
@@ -104,12 +103,11 @@ def _mebibytes(folder: Path) -> float:
     return total / 2**20
 
 
-def _store(progress: Progress) -> Check:
+def _store() -> Check:
     """Returns whether the call store can be used, by SQLite's own check of its database."""
     try:
         store = open_store()
         try:
-            progress.phase("checking the store", None)
             store.check()
         finally:
             store.close()

@@ -52,7 +52,7 @@ def refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
             "ragc: No action is named 'revew'. Did you mean 'review'? Known: review, label.",
         ),
         ("new docs --count many", "ragc: --count must be a whole number, found 'many'."),
-        ("study stat x", "ragc: No action is named 'stat'. Did you mean 'status'? Known: status, worker."),
+        ("study stat x", "ragc: No action is named 'stat'. Did you mean 'status'? Known: status."),
         ("headroom recipe.toml --calls many", "ragc: --calls must be a whole number, found 'many'."),
         ("headroom recipe.toml --gain much", "ragc: --gain must be a number, found 'much'."),
         (
@@ -142,7 +142,7 @@ def test_rows_are_read_before_anything_is_answered(
 def test_doctor_reads_the_recipe_before_the_machine(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.doctor.examine_machine", lambda _: pytest.fail("the machine was examined"))
+    monkeypatch.setattr("ragc.doctor.examine_machine", lambda: pytest.fail("the machine was examined"))
     assert "there is no such file" in refused("doctor recip.toml", capsys)
 
 

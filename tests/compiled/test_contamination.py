@@ -197,16 +197,6 @@ def leaving_only_seen(folder: Path) -> tuple[str, ...]:
     return 'data.questions="other.jsonl"', 'data.test="seen.jsonl"'
 
 
-def test_a_rerun_of_the_same_recipe_is_no_use_against_itself(run: Run, folder: Path) -> None:
-    run("one")
-    rows = len(read(ledger_file()).uses)
-    second = run("two")
-    assert not second.contamination
-    assert second.counters["sent"] == 0
-    assert identical(folder / "one", folder / "two")
-    assert len(read(ledger_file()).uses) == rows
-
-
 @pytest.mark.parametrize("after", cases([5, 40], 1))
 def test_a_resumed_study_tests_on_what_it_read_when_it_began(run: Run, folder: Path, after: int) -> None:
     run("before", sets=("seed=4",))

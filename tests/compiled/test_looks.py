@@ -28,7 +28,7 @@ from ragc.store.looks import Look, read
 from ragc.store.uses import ledger_file
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
+from tests.optimizers.colours import Run, identical, needs_demos, written
 from tests.support.rows import read_rows, write_rows
 
 OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
@@ -268,14 +268,6 @@ def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path)
     assert number(report.look) == 2
     assert report.to_json()["look"]["number"] == 2
     assert "Look 2 at these questions; p is multiplied by 2 for the looks before." in report.notes()
-
-
-@pytest.mark.parametrize("after", [80, 110])
-def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Path, after: int) -> None:
-    with pytest.raises((Killed, BaseExceptionGroup)):
-        run("cut", target=dying(needs_demos, after))
-    assert number(run("cut", resume=True).look) == 1
-    assert read().count == 1
 
 
 def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:

@@ -79,10 +79,11 @@ FEATURES = (
     Feature(
         "reasoning",
         (NO_DEMOS, f"targets.main.options.{REASONING_TOKENS}=300"),
-        reasoning="<think>\nWhat colour was it?\n</think>\n",
+        reasoning="<think>\nI was sent {key}.\n</think>\n",
     ),
     Feature("no cache", (NO_DEMOS,), (NO_CACHE,)),
     Feature("mipro", ('search.optimizer="mipro"', "search.knobs=[]", "budget.lm_calls=120")),
+    Feature("random", ('search.optimizer="random"', "search.knobs=[]", TWO_TRIALS)),
     Feature("gepa", ('search.optimizer="gepa"', "search.knobs=[]", NO_DEMOS, "budget.lm_calls=120")),
     Feature(
         "own program",

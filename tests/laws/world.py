@@ -130,10 +130,10 @@ class World:
         options = (*sets, *([RESUME] if resume else self.feature.options), *words)
         return self.run("compile", "recipe.toml", "--out", out, *options, **moments)
 
-    def best(self) -> dict[str, bytes]:
-        """The files of the compiled program of the leader that the only study holds."""
-        (best,) = (self.folder / HOME_FOLDER / STUDIES).glob(f"*/{BEST}")
-        return self.written(best.relative_to(self.folder).as_posix())
+    def best(self) -> list[dict[str, bytes]]:
+        """The files of the leader's compiled program in the study; DSPy's optimizers keep none."""
+        found = (self.folder / HOME_FOLDER / STUDIES).glob(f"*/{BEST}")
+        return [self.written(best.relative_to(self.folder).as_posix()) for best in found]
 
     def written(self, out: str = "out") -> dict[str, bytes]:
         """The files of the compiled program in `out` that are the same in every run."""

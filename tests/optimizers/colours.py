@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 from ragc import recipe as recipes
 from ragc.compiled.trust_record import DIGESTED
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -94,11 +92,3 @@ def dying(reply: Callable[[ChatRequest], Any], after: int) -> ScriptedTarget:
         return reply(request)
 
     return ScriptedTarget(answer)
-
-
-def lost_tries(out: Path) -> int:
-    """The tries of the study of `out` that are charged and brought no reply, as its process died."""
-    lines = (study_directory(out) / "charges.jsonl").read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    ended = {str(row[name]) for row in rows for name in ("try", "release") if name in row}
-    return sum("reserve" in row and str(row["reserve"]) not in ended for row in rows)

@@ -84,17 +84,6 @@ def test_a_finished_study_is_replayed_in_full_by_its_own_budget(folder: Path) ->
     assert small.counters["study_calls"] > 1
 
 
-def test_a_study_that_its_budget_ended_ends_there_again(folder: Path) -> None:
-    limit = "budget.usd=0.045"
-    first = compiled(folder, PRICE, limit)
-    assert json.loads((folder / "out" / "provenance.json").read_bytes())["search"]["budget"]
-    target = ScriptedTarget(replied)
-    again = compiled(folder, PRICE, limit, out="again", target=target)
-    assert target.requests == []
-    assert identical(folder / "out", folder / "again")
-    assert again.counters["study_usd"] == pytest.approx(first.counters["study_usd"])
-
-
 def test_a_resumed_study_says_what_it_was_charged_in_all(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

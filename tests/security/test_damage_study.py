@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,11 +17,10 @@ from ragc.errors import RagcError, StoreError
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
 from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import THOROUGH, thorough
-from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written
+from tests.optimizers.colours import Killed, begun, dying, identical, needs_demos, written
 
 SEED = 20_261_122
 MUTATIONS = 100 if THOROUGH else 25
@@ -169,29 +166,6 @@ def test_a_flipped_bit_never_lowers_what_was_spent(tmp_path: Path) -> None:
     assert seen["refused"] + seen["right"] == 400
 
 
-@pytest.mark.parametrize("length", [1, 20, 60, 200])
-def test_a_line_that_a_kill_cut_off_is_passed_over_and_what_follows_is_read(
-    tmp_path: Path, length: int
-) -> None:
-    path = tmp_path / "charges.jsonl"
-    charged(path, 1)
-    first, _ = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes((first + first)[: len(first) + min(length, len(first) - 2)])
-    ledger = FileLedger(path, Budget())
-    assert ledger.calls == 1
-    ledger.replay("another", 5, 0.0)
-    ledger.close()
-    again = FileLedger(path, Budget())
-    assert (again.calls, again.tokens) == (2, 15)
-
-
-def test_charges_of_an_earlier_version_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "charges.jsonl"
-    path.write_text('{"key": "a", "tokens": 7, "usd": 0.0}\n{"minutes": 1.5}\n')
-    ledger = FileLedger(path, Budget())
-    assert (ledger.calls, ledger.tokens, ledger.minutes) == (1, 7, 1.5)
-
-
 @pytest.mark.parametrize("text", ["[]", "3", "[" * 100_000, '"' + "x" * 9, "{" + '"a":{' * 60_000])
 @pytest.mark.parametrize("name", ["run.json", "provenance.json", "program.json"])
 def test_a_compiled_program_with_a_file_of_another_shape(
@@ -203,24 +177,3 @@ def test_a_compiled_program_with_a_file_of_another_shape(
         load(tmp_path / "c")
     assert "Traceback" not in str(caught.value)
     assert len(str(caught.value)) < 1000
-
-
-def test_a_store_of_another_study_is_no_obstacle(run: Run) -> None:
-    run("out", store=CallStore(None), sets=SETS)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Any:
-    return begun(written(tmp_path))
-
-
-def test_the_lines_of_the_journal_are_read_by_optuna_itself(
-    home: Path, study: tuple[Path, Path, float]
-) -> None:
-    import optuna
-    from optuna.storages.journal import JournalFileBackend
-
-    journal = study[1] / "study.journal"
-    opened = optuna.storages.JournalStorage(JournalFileBackend(str(journal)))
-    assert optuna.load_study(study_name="ragc", storage=opened).trials
-    assert all("ragc.check" in json.loads(line) for line in journal.read_text().splitlines())

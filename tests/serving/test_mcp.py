@@ -172,7 +172,7 @@ def test_keys_hosts_and_origins_are_checked_and_no_reply_passes_from_key_to_key(
         assert len(target.requests) == 2
 
 
-RECIPE = recipe_toml(study={"keep": False}, targets={"main": vllm("{url}", "{model}")})
+RECIPE = recipe_toml(targets={"main": vllm("{url}", "{model}")})
 
 
 @pytest.mark.parametrize("mode", ERAS)

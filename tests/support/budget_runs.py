@@ -108,7 +108,6 @@ def note(path: Path, row: dict[str, Any]) -> None:
 def compile_in(folder: str) -> None:
     """What a process does: compiles the recipe of `folder`, or goes on with that, and notes refusals."""
     os.environ["RAGC_HOME"] = f"{folder}/home"
-    os.environ["RAGC_LOOKS"] = f"{folder}/looks"
     sys.stderr = sys.stdout = Path(folder, "output.txt").open("a")  # noqa: SIM115 - until the process ends
     from ragc import recipe as recipes
     from ragc.errors import BudgetExhausted, RagcError

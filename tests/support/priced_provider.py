@@ -45,7 +45,7 @@ class Account:
     """What one study is owed for: requests that were computed, their tokens and dollars, and faults.
 
     `arrival` is called with the number of each request before it is answered. Every reply begins with
-    `reasoning`. A request that is turned away is told the key that came with it.
+    `reasoning`, in which `{key}` is the key that came with the request; a refusal names that key too.
     """
 
     price: Price
@@ -127,14 +127,14 @@ class PricedProvider:
         account.tries[key] += 1
         what = fault(key, account.tries[key], account.faults)
         account.answers[what or "answered"] += 1
+        sender = request.headers.get("authorization", "").removeprefix("Bearer ")
         if what == "refused":
-            sender = request.headers.get("authorization", "")
             error = {"error": {"message": f"too many requests of {sender}", "type": "rate_limit"}}
             return web.json_response(error, status=429, headers={"retry-after": "0"})
         if what == "broken":
             return _break_off(request)
         body = orjson.loads(content)
-        text = account.reasoning + ("?" if what == "empty" else reply(body))
+        text = account.reasoning.format(key=sender) + ("?" if what == "empty" else reply(body))
         usage = count(body, text, key)
         account.charge(usage)  # from here on it is owed, whatever becomes of the caller
         await asyncio.sleep(LATENCY_S)

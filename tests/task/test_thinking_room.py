@@ -131,17 +131,6 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert f"has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts" in capsys.readouterr().out
 
 
-def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: ScriptedServer) -> None:
-    result: Any = None
-    try:
-        result = compiled(folder, "budget.tokens=20000")
-    except RagcError as error:
-        assert "budget" in str(error)  # noqa: PT017 - either may happen
-    spent = len(server.prompts) * (20 + THOUGHT + 3)
-    assert 0 < spent <= 20_000
-    assert result is None or result.counters["tokens"] <= 20_000
-
-
 def test_prompts_leave_the_room_free(folder: Path) -> None:
     def reads(tokens: int) -> bool:
         options = {"thinking_tokens": tokens, "context_tokens": 3000}

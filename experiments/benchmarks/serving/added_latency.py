@@ -52,8 +52,6 @@ corpus = "corpus.jsonl"
 kind = "bm25"
 [targets.main]
 kind = "embedded"
-[study]
-keep = false
 """
 CLIENTS = 64
 

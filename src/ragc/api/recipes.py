@@ -23,12 +23,7 @@ def recipe_schema() -> dict[str, Any]:
     return json_schema()
 
 
-def examine(
-    recipe: str | Path | None = None,
-    *,
-    sets: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> list[Check]:
+def examine(recipe: str | Path | None = None, *, sets: Sequence[str] = ()) -> list[Check]:
     """Checks this machine: libraries, stored files, and with a `recipe` what that needs.
 
     Each target of the recipe is opened and asked for one short reply. Returns a list of Check with `id`,
@@ -44,10 +39,10 @@ def examine(
     if recipe is None:
         if sets:
             raise UsageError("`sets` is for the targets of a recipe; name one, or leave it out.")
-        return doctor.examine_machine(progress or SILENT)
+        return doctor.examine_machine()
     resolved = recipes.load(recipe, sets)
     needs = doctor.examine_recipe(resolved)
-    checks = doctor.examine_machine(progress or SILENT)
+    checks = doctor.examine_machine()
     return [*checks, needs, *doctor.examine_targets(resolved)]
 
 

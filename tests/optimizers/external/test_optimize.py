@@ -114,11 +114,6 @@ def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Searched(task, target, outcome, again, spent)
 
 
-def test_a_search_is_found_again_from_the_store_without_a_request(searched: Searched) -> None:
-    assert searched.target.requests
-    assert searched.again == searched.outcome
-
-
 def test_every_call_is_on_the_ledger_and_in_the_counters(searched: Searched) -> None:
     spent = searched.spent
     assert searched.task.ledger.calls == len(searched.target.requests) == spent.sent
@@ -136,25 +131,6 @@ def test_what_is_found_beats_the_baseline_and_can_be_saved(searched: Searched, t
     assert max(outcome.trials) == 1.0 > outcome.trials[0]
     assert ("the colour alone" in again.answer.signature.instructions) == (outcome.name != "random")
     assert again(question=task.test[0].question).answer == task.test[0].answers[0]
-
-
-@pytest.mark.parametrize(("name", "calls"), [("mipro", 6), *((name, 22) for name in PEERS)])
-def test_a_spent_budget_ends_the_search_with_a_valid_program(make: Make, name: str, calls: int) -> None:
-    target = ScriptedTarget(Teacher())
-    task = make(target, f"budget.lm_calls={calls}")
-    outcome = search(name, task)
-    assert len(target.requests) == calls
-    assert f"budget of {calls} LM calls is spent" in outcome.notes[-1]
-    assert "is kept" in outcome.notes[-1]
-    assert event_loop.run(outcome.program(task)).answer.signature.instructions
-
-
-def test_nothing_is_sent_once_the_budget_is_spent_and_the_best_so_far_stays(make: Make) -> None:
-    target = ScriptedTarget(Teacher())
-    outcome = search("random", make(target, "budget.lm_calls=60"))
-    assert outcome.trials[-1] == 1.0
-    assert outcome.predictors["answer"].demos
-    assert "the best program so far is kept" in outcome.notes[-1]
 
 
 @pytest.mark.parametrize("name", list(PEERS))

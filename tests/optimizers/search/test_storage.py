@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -21,7 +20,6 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.colours import Run, Unbroken, identical, needs_demos
-from tests.support.rows import read_rows
 
 
 def cut_off(run: Run, after: int = 60) -> None:
@@ -41,59 +39,6 @@ def cut_off(run: Run, after: int = 60) -> None:
 def journal(folder: Path) -> Path:
     """The file of the study of `folder / out`."""
     return study_directory(folder / "out") / "study.journal"
-
-
-@pytest.mark.parametrize("garbage", [b"", b"no journal at all, but text" * 100])
-def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
-    run: Run, unbroken: Unbroken, folder: Path, garbage: bytes
-) -> None:
-    cut_off(run)
-    journal(folder).write_bytes(garbage)
-    if garbage:
-        with pytest.raises(StoreError, match=r"cannot be opened .*no journal.*it is damaged") as caught:
-            run("out", resume=True)
-        assert "process" not in str(caught.value)
-        run("out")
-    else:
-        run("out", resume=True)
-    assert identical(unbroken()[0], folder / "out")
-
-
-@pytest.mark.parametrize(
-    ("signed", "message"),
-    [
-        (True, r"line \d+ of study.journal is damaged.*without --resume"),
-        (False, r"no record of a trial .*--resume"),
-    ],
-)
-def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path, signed: bool, message: str) -> None:
-    cut_off(run)
-    lines = read_rows(journal(folder))
-    batches = [line["user_attr"] for line in lines if any("batch:" in k for k in line.get("user_attr", ()))]
-    assert batches
-    for batch in batches:
-        batch.update({name: [{}] for name in batch})
-    for line in lines:
-        if not signed:
-            del line["ragc.check"]
-    written = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    journal(folder).write_text(written, "utf-8")
-    with pytest.raises(StoreError, match=message):
-        run("out", resume=True)
-
-
-@thorough
-@pytest.mark.parametrize("torn", [1, 12, 40])
-def test_half_of_a_line_that_a_kill_left_is_cut_off(
-    run: Run, unbroken: Unbroken, folder: Path, torn: int
-) -> None:
-    cut_off(run)
-    text = journal(folder).read_bytes()
-    with journal(folder).open("ab") as file:
-        file.write(text[:torn].rstrip(b"\n"))
-    run("out", resume=True)
-    assert b"\n" + text[:torn] + b"{" not in journal(folder).read_bytes()
-    assert identical(unbroken()[0], folder / "out")
 
 
 @thorough

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from ragc.compiled.base import load
-from ragc.errors import RecipeError, TargetUnavailable, UsageError
+from ragc.errors import RecipeError, UsageError
 from ragc.optimizers.search.storage import study_directory
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, Unbroken, identical, needs_demos, write_data
 from tests.optimizers.search.test_storage import cut_off
-from tests.support.progress import Notes
 
 PLAIN = ("search.demos=0", 'search.knobs=["top_k"]')
 
@@ -62,34 +61,6 @@ def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, fold
     chosen = load(folder / "out").state.knobs["top_k"]
     assert chosen == tried[0]["candidate"]["knobs"]["top_k"]
     assert chosen > min(trial["candidate"]["knobs"]["top_k"] for trial in tried)  # some cost less
-
-
-def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(
-    run: Run, unbroken: Unbroken, folder: Path
-) -> None:
-    answered = []
-
-    def half(request: ChatRequest) -> dict[str, Any]:
-        if sum(map(ord, request.messages[-1].content)) % 2:
-            raise TargetUnavailable("http://127.0.0.1:9/v1 answered 503 (tried 4 times).")
-        answered.append(request)
-        return needs_demos(request)
-
-    seen = Notes()
-    for resume in (False, True, True):
-        with pytest.raises(TargetUnavailable, match="answered 503"):
-            run("out", target=ScriptedTarget(half), resume=resume, progress=seen)
-    assert not (folder / "out").exists()
-    broken = [note for note in seen.notes if "broken off" in note]
-    assert len(broken) == 3
-    assert all("--resume" in note for note in broken)
-    log = (study_directory(folder / "out") / "study.log").read_text("utf-8")
-    assert "trial 0" not in log
-    healed = ScriptedTarget(needs_demos)
-    run("out", target=healed, resume=True)
-    whole, total = unbroken()
-    assert identical(whole, folder / "out")
-    assert len(answered) + len(healed.requests) == total
 
 
 def test_two_studies_of_one_directory_do_not_run_at_once(run: Run, unbroken: Unbroken, folder: Path) -> None:

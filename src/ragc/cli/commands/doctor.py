@@ -6,7 +6,6 @@ import argparse
 
 from ragc.api import recipes
 from ragc.cli import commands, console
-from ragc.core.progress import watching
 from ragc.errors import UsageError
 
 
@@ -21,7 +20,6 @@ def run(args: argparse.Namespace) -> int:
     """Prints a line a check; returns the exit code, 1 where something needed is missing."""
     if args.recipe is None and args.sets:
         raise UsageError("--set is for the targets of a recipe; name the recipe, or leave it out.")
-    with watching() as progress:
-        checks = recipes.examine(args.recipe, sets=args.sets, progress=progress)
+    checks = recipes.examine(args.recipe, sets=args.sets)
     console.print_json([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1
