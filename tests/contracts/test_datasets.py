@@ -15,13 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora import datasets
-from ragc.corpora.datasets.base import Dataset
-from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
-from ragc.errors import DataError
-from ragc.records import Question
 from tests.examples import examples, thorough
 from tests.paths import ROOT, SHARED_DATA
+from tests.support.parts import (
+    DataError,
+    Dataset,
+    Question,
+    content_fingerprint,
+    datasets,
+    read_corpus,
+    read_questions,
+)
 
 HERE = ROOT / "tests" / "corpora" / "datasets"
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(

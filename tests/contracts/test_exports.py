@@ -19,16 +19,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.derive import derive_export
-from ragc.exports.formats.base import FORMATS
-from ragc.exports.formats.promptfoo.format import build_variables, folders
-from ragc.exports.write import format_of
-from ragc.programs import METHODS, Method, method
-from ragc.programs.base import RagProgram
-from ragc.programs.knobs import LAYOUTS, WORDINGS
-from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram, NotExpressible
-from ragc.targets.base import Message
-from ragc.targets.openai_wire import request_body
 from tests.examples import cases, examples
 from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
 from tests.exports.drawn import IDS, export_alone
@@ -37,6 +27,25 @@ from tests.exports.formats.handmade import with_any_demos, with_texts
 from tests.exports.formats.python.test_format import load_module
 from tests.exports.formats.test_openai_batch import posted
 from tests.prompts.test_render import typed
+from tests.support.parts import (
+    EXPORT_FORMATS,
+    LAYOUTS,
+    METHODS,
+    WORDINGS,
+    Case,
+    CompiledPrompt,
+    ExportedProgram,
+    Message,
+    Method,
+    NotExpressible,
+    RagProgram,
+    build_variables,
+    derive_export,
+    folders,
+    format_of,
+    method,
+    request_body,
+)
 
 pytestmark = readers.QUIET
 
@@ -148,7 +157,7 @@ PROOFS: dict[str, Callable[[Written], None]] = {
 }
 
 
-@pytest.fixture(params=list(FORMATS), scope="module")
+@pytest.fixture(params=list(EXPORT_FORMATS), scope="module")
 def format(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Each format, and the registry that MLflow's needs."""
     if request.param == "mlflow":
@@ -292,4 +301,4 @@ def test_a_file_says_whose_it_is_and_how_it_is_sent_and_read(format: str) -> Non
 
 
 def test_every_format_is_proved_here() -> None:
-    assert set(PROOFS) == set(FORMATS)
+    assert set(PROOFS) == set(EXPORT_FORMATS)

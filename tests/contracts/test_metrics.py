@@ -11,17 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc import metrics
-from ragc.core.counters import Counters, counting
-from ragc.errors import ParseFailure, UsageError
-from ragc.metrics import METRICS, Metric, Outcome
-from ragc.metrics.base import grade
-from ragc.metrics.settings import GraderSettings
-from ragc.programs.calls.outputs import reply_schema
-from ragc.records import Passage
-from ragc.testing import SchemaReplies
 from tests.examples import examples
 from tests.support.embedders import WordEmbedder
+from tests.support.parts import (
+    METRICS,
+    Counters,
+    GraderSettings,
+    Metric,
+    Outcome,
+    ParseFailure,
+    Passage,
+    SchemaReplies,
+    UsageError,
+    counting,
+    grade,
+    metrics,
+    reply_schema,
+)
 
 FAMILIES = {
     "recall@k": "recall@5",

@@ -15,19 +15,33 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc.errors import ParseFailure, UsageError
-from ragc.programs import METHODS, Method, method
-from ragc.programs.base import RagProgram
-from ragc.programs.calls.predict import RagPredict
-from ragc.programs.knobs import LAYOUTS
-from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Note, Search
-from ragc.records import Hit, Passage
-from ragc.signatures.answer import FORMATS, UNCITED
-from ragc.store.call_store import CallStore
-from ragc.targets.base import Capability, ChatRequest, Reply
-from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 from tests.support.knob_values import settings
+from tests.support.parts import (
+    ANSWER_FORMATS,
+    LAYOUTS,
+    METHODS,
+    UNCITED,
+    Call,
+    CallStore,
+    Capability,
+    ChatRequest,
+    FailingSource,
+    Hit,
+    ListSource,
+    Method,
+    Note,
+    ParseFailure,
+    Passage,
+    RagPredict,
+    RagProgram,
+    Reply,
+    Runtime,
+    SchemaReplies,
+    ScriptedTarget,
+    Search,
+    UsageError,
+    method,
+)
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")
@@ -535,7 +549,7 @@ def test_markers_in_the_steps_of_a_model_reach_it_as_plain_text(id: str) -> None
 
 
 @every
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ANSWER_FORMATS)
 def test_a_format_limits_what_an_answer_may_be_and_leaves_room_for_it(entry: Method, form: str) -> None:
     if form not in entry.knobs.knob("answer_format").options:
         pytest.skip(f"{entry.id} has no such format")
@@ -544,9 +558,9 @@ def test_a_format_limits_what_an_answer_may_be_and_leaves_room_for_it(entry: Met
         program, target = build_program(entry, reply=reply, answer_format=form)
         program(question=QUESTION)
         answering += [request for request in target.requests if "answer" in outputs_of(request)]
-    options = list(FORMATS[form].options)
+    options = list(ANSWER_FORMATS[form].options)
     for request in answering:
         assert request.schema
         assert request.schema["properties"]["answer"].get("enum", [])[: len(options)] == options
-        assert request.sampling.max_tokens >= FORMATS[UNCITED.get(form, form)].tokens
+        assert request.sampling.max_tokens >= ANSWER_FORMATS[UNCITED.get(form, form)].tokens
     assert answering

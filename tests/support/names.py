@@ -148,3 +148,45 @@ def compile_on(target: ScriptedTarget, recipe: Path, out: Path, store: Path) -> 
     from ragc.store.call_store import CallStore
 
     return compiling.compile(recipes.load(recipe), out, store=CallStore(store), targets={"main": target})
+
+
+def answer_with(
+    recipe: Path, demos: Sequence[Mapping[str, Any]], metrics: Sequence[str], target: Any = None
+) -> list[dict[str, Any]]:
+    """What the program of a recipe makes of its dev and test questions, `demos` shown in the call `answer`.
+
+    Rows hold id, answer, scores and counters. `target` is in the place of the recipe's.
+    """
+    from ragc import recipe as recipes
+    from ragc.metrics import get
+    from ragc.metrics.base import Scorer
+    from ragc.store.call_store import CallStore
+    from ragc.task.answering import answer
+    from ragc.task.base import prepare
+
+    targets = {"main": target} if target else None
+    task = prepare(recipes.load(recipe), store=CallStore(None), targets=targets)
+    program: Any = task.method.build(task.runtime, task.baseline_knobs)
+    program.answer.demos = list(demos)
+    scorer = Scorer.of(*map(get, metrics))
+    rows = []
+    for question in (*task.dev, *task.test):
+        row = run_on_loop(answer(program, question, scorer))
+        scores, counters = dict(row.scores), dict(row.counters)
+        rows.append({"id": question.id, "answer": row.prediction, "scores": scores, "counters": counters})
+    return rows
+
+
+def reply_of(text: str, finish: str, prompt: int, completion: int) -> Any:
+    """A reply of a model with the tokens that it read and wrote."""
+    from ragc.targets.base import Reply, Usage
+
+    return Reply(text, finish=finish, usage=Usage(prompt=prompt, completion=completion))  # type: ignore[arg-type]
+
+
+def target_of(recipe: Path) -> Any:
+    """The target `main` of a recipe."""
+    from ragc import recipe as recipes
+    from ragc.task.base import prepare
+
+    return prepare(recipes.load(recipe), questions=False).runtime.targets["main"]
