@@ -109,10 +109,7 @@ USES: dict[str, Callable[[], Any]] = {
     "grid": lambda: ragc.grid("recipe.toml", sets=["grid.sample=2"], dry_run=True),
     "headroom": lambda: ragc.headroom("recipe.toml", dry_run=True),
     "index": lambda: ragc.index("recipe.toml"),
-    "label_answers": lambda: (
-        ragc.label_answers("rows.jsonl", lambda row: "correct", out="labels.jsonl"),
-        ragc.summarize("rows.jsonl", by="em", labels="labels.jsonl"),
-    ),
+    "label_answers": lambda: ragc.label_answers("rows.jsonl", lambda row: "correct", out="labels.jsonl"),
     "list_names": lambda: ragc.list_names("sources"),
     "load": lambda: ragc.load("out")(question=QUESTION).prediction,
     "metrics": lambda: ragc.metrics.score("em", "Red.", ["red"]),
