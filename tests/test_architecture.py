@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import subprocess
 import sys
 import tomllib
@@ -264,6 +265,35 @@ def test_only_the_command_line_prints() -> None:
         if name == "print" and part_of(module) not in ("cli", "experiments")
     ]
     assert prints == []
+
+
+_WRITES = re.compile(r"""\.write_(?:text|bytes)\(|open\([^)]*["'][wax]b?\+?["']""")
+OWN_WRITERS = {
+    "ragc.cli.failures",
+    "ragc.cli.rows_file",
+    "ragc.compiled.pack",
+    "ragc.compiled.trust_record",
+    "ragc.core.home",
+    "ragc.core.outputs",
+    "ragc.optimizers.grids.tables.cell_rows",
+    "ragc.optimizers.search.log",
+    "ragc.store.uses",
+    "ragc.targets.vllm.launcher",
+    "ragc.targets.vllm.supervisor",
+    "ragc.task.budget",
+    "ragc.training.finetune.base_models",
+}
+"""Modules that write beside `core.outputs`: to the home, to streams, and line by line."""
+
+
+def test_what_a_user_gets_is_written_by_one_module() -> None:
+    apart = ("corpora", "downloads", "experiments")  # indexes and weights are built beside their place
+    writing = {
+        module
+        for module, path in FILES.items()
+        if part_of(module) not in apart and _WRITES.search(path.read_text("utf-8"))
+    }
+    assert not writing - OWN_WRITERS
 
 
 def test_nothing_that_is_read_can_run_code() -> None:

@@ -21,7 +21,7 @@ MAX_PROGRAMS = 32
 
 
 class TrialRunner(Protocol):
-    """Runs trials, in this process or on workers. `concurrency` is the most trials that may run at once."""
+    """Runs trials. `concurrency` is the most trials that may run at once."""
 
     @property
     def concurrency(self) -> int: ...  # noqa: D102 - described above

@@ -86,10 +86,12 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
 
 
 def _kept() -> Check:
-    """Returns the cache folder, and the size of each of its parts; the record of uses is none of them."""
-    home, kept_for_good = cache_home(), uses.ledger_file().parent
-    folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
-    parts = [folder for folder in folders if folder != kept_for_good]
+    """Returns the cache folder, and the size of each of its parts, without the ledger of uses, which nothing
+    makes again.
+    """
+    home, ledger = cache_home(), uses.ledger_file().parent
+    found = sorted(home.iterdir()) if home.is_dir() else []
+    parts = [path for path in found if path.is_dir() and path != ledger]
     sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts)
     how = "; any of these may be deleted while no ragc runs" if parts else ""
     return Check("kept", True, f"{home}: {sizes or 'empty'}{how}")

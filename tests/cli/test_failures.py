@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ragc.core.progress import watching
 from tests.examples import thorough
 from tests.optimizers.colours import write_data
 from tests.processes import ragc
@@ -168,15 +167,6 @@ def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server
     assert "(- seed = 0; + seed = 9)" in err
 
 
-def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    with watching() as progress:
-        progress.phase("index dense", 12_000, "passages")
-        progress.phase("answering dev", 1)
-        progress.phase("opening the model", None)
-    lines = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert lines == ["index dense: 12,000 passages", "answering dev: 1 question", "opening the model"]
-
-
 LOST = """
 import sys, time
 from ragc.api import studies
@@ -208,21 +198,3 @@ def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_tr
     assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
     assert "Exception ignored" not in done.stderr
     assert time.monotonic() - began < 18
-
-
-def test_what_a_command_would_pass_over_is_refused(folder: Path) -> None:
-    (folder / "thesis.txt").write_text("five years of work", "utf-8")
-    status, out, err = ragc(folder, "compile", "recipe.toml", "--dry-run", "--out", "thesis.txt")
-    assert (status, out) == (2, "")
-    assert "thesis.txt exists and is not a compiled program" in err
-    status, _, err = ragc(folder, "doctor", "--set", "seed=1")
-    assert status == 2
-    assert "name the recipe" in err
-    assert ragc(folder, "doctor", "")[0] == 2
-    status, _, err = ragc(folder, "export", "mine", "--to", "python", "--out", "x.py", "--set", "seed=1")
-    assert status == 2
-    assert "--questions N" in err
-
-
-def test_an_index_command_with_nothing_to_build_says_so(folder: Path) -> None:
-    assert ragc(folder, "index", "recipe.toml")[1].startswith("There is nothing to build")

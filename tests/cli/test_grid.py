@@ -87,24 +87,6 @@ def test_a_recording_killed_in_the_middle_goes_on_and_nothing_is_answered_twice(
     assert np.array_equal(again.scores("f1"), grid.scores("f1"))
 
 
-@thorough
-def test_an_interrupt_says_that_the_same_command_goes_on(folder: Path, server: Loopback) -> None:
-    process = start(folder, "recipe.toml", "--out", "mine")
-    deadline = time.monotonic() + 60
-    while server.answer_count < 25 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.wait(), out) == (130, "")
-    assert err.splitlines()[-1].endswith("is kept. Run the same command to go on; recorded settings stay.")
-    assert library.read_grid(folder / "mine").recorded[0].all()
-    status, out, _ = run(folder, "recipe.toml", "--out", "mine", "--json")
-    assert status == 0
-    assert json.loads(out)["complete"]
-    facts = json.loads((folder / "mine" / "provenance.json").read_text("utf-8"))
-    assert [one["versions"]["ragc"] for one in facts["runs"]] == [library.__version__] * 2
-
-
 def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) -> None:
     status, out, err = run(folder, "recipe.toml", "--dry-run")
     assert (status, err) == (0, "")
@@ -127,24 +109,6 @@ def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) ->
     grid = library.read_grid(folder / "grids/recipe", folder / "more")
     assert grid.complete
     assert [one["query_pos"] for one in grid.settings] == ["before"] * 4 + ["after"]
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("recipe.toml", "--out", "."), "exists and is not a grid; choose another --out or move it away."),
-        (("recipe.toml", "--set", "grid={}"), "The recipe lists no settings to evaluate"),
-        (("recipe.toml", "--set", "data.dev=0"), "no dev questions were named"),
-    ],
-)
-def test_wrong_use_is_one_sentence_and_exits_2(
-    folder: Path, server: Loopback, words: tuple[str, ...], problem: str
-) -> None:
-    status, out, err = run(folder, *words)
-    assert (status, out) == (2, "")
-    assert err.startswith("ragc: ")
-    assert problem in " ".join(err.split())
-    assert server.answer_count == 0
 
 
 def test_a_spent_budget_exits_1_and_says_what_is_there(folder: Path, server: Loopback) -> None:

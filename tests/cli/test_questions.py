@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.cli.main import main
 from ragc.errors import TargetUnavailable
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
@@ -397,28 +396,3 @@ def test_labels_hold_for_one_prediction_and_are_asked_for_once(
     assert shown_ids == ["q1", "q3"]
     with pytest.raises(ragc.UsageError, match="A verdict is correct, wrong"):
         ragc.label_answers("rows.jsonl", lambda row: "perhaps", out="other.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["review", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["review", "sone.jsonl"], "there is no such file. Did you mean 'some.jsonl'?\n"),
-        (["label", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["review", "some.jsonl"], "asks in a terminal, and stdin is none"),
-        (["label", "some.jsonl"], "asks in a terminal, and stdin is none"),
-        (["review", "some.jsonl", "--out", "x"], "--out is for label"),
-        (["judge", "some.jsonl"], "No action is named 'judge'. Known: review, label."),
-    ],
-)
-def test_nothing_is_asked_without_a_terminal(
-    docs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    write_rows(Path("some.jsonl"), [{"id": "q", "question": "Who?", "prediction": "me", "answers": ["me"]}])
-    try:
-        status = main(["questions", *arguments])
-    except SystemExit as stop:
-        status = int(str(stop.code))
-    assert status == 2
-    error = capsys.readouterr().err
-    assert message in " ".join(error.split()) + "\n"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.cli.main import main
 from tests import processes
 from tests.optimizers.grids.tables.common import write_data
 from tests.support.loopback import MODEL, Loopback
@@ -99,34 +98,3 @@ def test_a_run_killed_in_the_middle_goes_on_and_asks_nothing_twice(folder: Path,
     assert status == 0
     assert out.splitlines()[2].split() == ["hotpotqa", "vanilla_local", "10", "10", "0"]
     assert "0 LM calls at most" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("prefrag-mian",), "Did you mean 'prefrag-main'?"),
-        (("prefrag-main", "--row", "prefrg"), "Did you mean 'prefrag'?"),
-        (("prefrag-main", "--data-set", "musiq"), "Did you mean 'musique'?"),
-        (("prefrag-main", "--limit", "0"), "--limit is a number of questions from 1"),
-        (("prefrag-main", "--data", "nowhere"), "needs hotpot_dev_distractor_v1.json"),
-        (("prefrag-main", "--set", "knobs.k_lokal=3"), "Did you mean 'k_local'?"),
-        (("ragx-main", "--row", "ragx_api"), "needs the source kg"),
-        (("--limit", "3"), "--limit is for running a table"),
-        (("--set", "seed=3"), "--set is for running a table"),
-    ],
-)
-def test_wrong_use_is_one_sentence_and_exits_2(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    problem: str,
-) -> None:
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
-    assert main(["reproduce", *words]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("ragc: ")
-    assert problem in " ".join(err.split())
-    assert not (folder / "reproduced").exists()

@@ -7,10 +7,6 @@ import pytest
 from ragc.cli import console
 from ragc.cli.trace import lines
 from ragc.core import event_loop
-from ragc.metrics.failures import Failures
-from ragc.metrics.stats.multiple import Matching
-from ragc.optimizers.candidates.builder import _describe_pool
-from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
@@ -107,19 +103,6 @@ def test_an_answer_keeps_each_field_on_its_line_and_shows_each_passage_once(
     assert sum("Title 0" in line for line in traced) == 1
     assert "passages: [1] p0, [2] p1" in traced
     assert not any("Text 0." in line for line in traced)
-
-
-def test_one_question_is_no_plural() -> None:
-    assert Failures.among(["gone"]).text == "1 of 1 question failed: gone"
-    assert Matching(1, 1, 0, 0).note("a", "b").startswith("1 question was compared;")
-    pool = DemoPool({}, (1.0,), 1)
-    assert _describe_pool(pool) == (
-        "demonstrations: 1 bootstrapped, with answers of the model that were right (1 train question was "
-        "answered for them)"
-    )
-    assert "; 6 more labelled, with gold answers alone (9 train questions were answered for them)" in (
-        _describe_pool(DemoPool({}, (1.0,) * 8, 9, labelled=6))
-    )
 
 
 def test_more_room_and_thoughts_are_said() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import ragc
 from ragc.cli.main import main
 from ragc.corpora import embed
-from ragc.errors import ArtefactError, TargetUnavailable, Untrusted
+from ragc.errors import Untrusted
 from ragc.targets.embedded import weights
 from tests.security.foreign import RECIPE as FOREIGN_RECIPE
 from tests.security.foreign import foreign_directory
@@ -79,19 +78,6 @@ def test_models_in_folders_and_of_servers_stay_where_they_are(
     assert main(["pull", "recipe.toml", *(word for one in sets for word in ("--set", one))]) == 0
     assert "names no model that is fetched" in capsys.readouterr().out
     assert fetched == []
-
-
-def test_what_cannot_be_fetched_or_is_not_there_is_one_sentence(
-    fetched: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def offline(_: Any) -> None:
-        raise TargetUnavailable("the weights could not be fetched")
-
-    monkeypatch.setattr(weights, "default_weights", offline)
-    with pytest.raises(TargetUnavailable, match="could not be fetched"):
-        ragc.pull("recipe.toml")
-    with pytest.raises(ArtefactError, match="the recipe or compiled program"):
-        ragc.pull("none.toml")
 
 
 def test_a_program_from_elsewhere_may_not_name_any_model(fetched: list[str], tmp_path: Path) -> None:

@@ -99,12 +99,6 @@ def test_replicates_at_temperature_0_are_refused_before_anything_is_sent(tmp_pat
     assert not target.requests
 
 
-@pytest.mark.parametrize("replicates", [0, -1, 1.5, True, "3"])
-def test_a_number_that_is_none_is_refused(tmp_path: Path, replicates: Any) -> None:
-    with pytest.raises(UsageError, match="whole number of 1 or more"):
-        scored(tmp_path, ScriptedTarget(by_question), replicates)
-
-
 def test_two_programs_have_no_replicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path, RECIPE)
     recipe = str(tmp_path / "recipe.toml")

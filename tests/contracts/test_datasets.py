@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples, thorough
 from tests.paths import ROOT, SHARED_DATA
-from tests.support.parts import (
+from tests.support.kinds import (
     DataError,
     Dataset,
     Question,

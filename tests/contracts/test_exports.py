@@ -27,7 +27,7 @@ from tests.exports.formats.handmade import with_any_demos, with_texts
 from tests.exports.formats.python.test_format import load_module
 from tests.exports.formats.test_openai_batch import posted
 from tests.prompts.test_render import typed
-from tests.support.parts import (
+from tests.support.kinds import (
     EXPORT_FORMATS,
     LAYOUTS,
     METHODS,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.support.embedders import WordEmbedder
-from tests.support.parts import (
+from tests.support.kinds import (
     METRICS,
     Counters,
     GraderSettings,

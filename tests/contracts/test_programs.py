@@ -15,8 +15,7 @@ from typing import Any
 import dspy
 import pytest
 
-from tests.support.knob_values import settings
-from tests.support.parts import (
+from tests.support.kinds import (
     ANSWER_FORMATS,
     LAYOUTS,
     METHODS,
@@ -42,6 +41,7 @@ from tests.support.parts import (
     UsageError,
     method,
 )
+from tests.support.knob_values import settings
 
 FOUND = [
     Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red. It was made in 19{i:02}.")

@@ -33,7 +33,7 @@ KEYS = ("0" * 64, "k", "key with spaces", "ключ", "a" * 500, "1")
 PUTS = """
 import sys
 from pathlib import Path
-from ragc.store.call_store import CallStore
+from tests.support.kinds import CallStore
 folder, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = CallStore(Path(folder))
 for number in range(first, last):

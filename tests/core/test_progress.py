@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -11,7 +10,6 @@ import pytest
 
 import ragc
 from ragc.core.progress import Silent, showing
-from ragc.errors import UsageError
 from ragc.testing import ScriptedTarget
 
 EXAMPLES = [
@@ -64,12 +62,3 @@ def test_none_is_a_display_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with showing(None) as shown:
         assert not isinstance(shown, Silent)
-
-
-@pytest.mark.parametrize("wrong", ["yes", 3])
-def test_anything_else_is_one_sentence(wrong: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="progress is True, False, None, a function"):
-        compiled(wrong)
-    (tmp_path / "recipe.toml").write_text('program = "no_retrieval"\n[targets.main]\nkind = "embedded"\n')
-    with pytest.raises(UsageError, match=r"progress is True|data"):
-        ragc.compile(tmp_path / "recipe.toml", progress=wrong)

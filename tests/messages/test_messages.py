@@ -26,15 +26,6 @@ FOLDER = Path(__file__).parent
 COMMANDS = sorted(path.stem for path in FOLDER.glob("*.json"))
 WRITE = bool(os.environ.get("RAGC_WRITE_SNAPSHOTS"))
 
-GOING = {"--allow-loss", "--aa", "--usd-per-day", "--quick", "--merge", "--trials", "doctor --again"}
-"""Options that are about to go."""
-
-GOING_KEYS = {
-    *("worth", "shares", "workers", "store", "keep"),
-    *("offline", "keep_prefixes", "max_reply_bytes", "break_after", "cool_down_s", "restart_s"),
-}
-"""Keys of recipes that are about to go."""
-
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _NAMED = re.compile(
     r"Did you mean '[^']+'"  # the nearest name
@@ -130,7 +121,7 @@ def test_every_option_of_every_command_is_in_a_case(world: World) -> None:
         usage = world.run(f"{command} --help", {}, {}).out.partition("\n\n")[0]
         used = {"--help", *_OPTION.findall(" ".join(words))}
         left = {option for option in _OPTION.findall(usage) if option not in used}
-        untouched |= {f"{command} {option}" for option in left if option not in GOING} - GOING
+        untouched |= {f"{command} {option}" for option in left}
     assert not untouched
 
 
@@ -139,4 +130,5 @@ def test_every_key_of_a_recipe_is_in_a_case(world: World) -> None:
     keys = {key for table in schema["$defs"].values() for key in table.get("properties", ())}
     recipes = world.filled("\n".join(case["files"]["bad.toml"] for case in cases_of("recipe")))
     assert len(keys) > 100
-    assert not keys - GOING_KEYS - set(re.findall(r"\w+", recipes))
+    going = {"keep_prefixes"}
+    assert not keys - going - set(re.findall(r"\w+", recipes))

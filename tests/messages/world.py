@@ -21,7 +21,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import ragc
 from tests.support import names
 from tests.support.loopback import MODEL, Loopback
 from tests.support.loopback_world import write_data
@@ -102,7 +101,16 @@ class World:
         text = text.replace(str(self.folder.resolve()), "{FOLDER}")
         return _KNOWN.sub("Known: …", re.sub(r"\b\d+(\.\d+)? s\b", "N s", text))
 
-    def run(self, arguments: str, files: Mapping[str, str | None], environment: Mapping[str, str]) -> Ended:
+    def prepare(self, arguments: str) -> None:
+        """Runs `ragc ARGUMENTS` and takes the folder as it is then for the prepared one."""
+        ended = self.run(arguments, {}, {})
+        assert ended.exit == 0, ended.err
+        shutil.rmtree(self.prepared)
+        shutil.copytree(self.folder, self.prepared, symlinks=True)
+
+    def run(
+        self, arguments: str, files: Mapping[str, str | bytes | None], environment: Mapping[str, str]
+    ) -> Ended:
         """Runs `ragc ARGUMENTS` in this process, in the prepared folder with `files` put or taken away."""
         if _state(self.folder) != self.state:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -114,7 +122,7 @@ class World:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.filled(text), "utf-8")
+            path.write_bytes(text if isinstance(text, bytes) else self.filled(text).encode())
         out, err = io.StringIO(), io.StringIO()
         variables = {"RAGC_HOME": str(self.folder / "home"), **environment}
         with (
@@ -155,9 +163,7 @@ def prepared_world(folder: Path) -> Iterator[World]:
     """Prepares the folder, and runs the servers while the block runs."""
     with Loopback(latency_s=0.0) as server, refusing_server() as refusing:
         trust = {"TRUST_TARGETS": names.TRUST[0], "TRUST_CODE": names.TRUST[-1]}
-        waits = "restart_s" in json.dumps(ragc.recipe_schema())
-        once = "--set targets.main.options.tries=1" + " --set targets.main.options.restart_s=0.1" * waits
-        values = {"SERVER": server.url, "REFUSING": refusing, "ONCE": once, **trust}
+        values = {"SERVER": server.url, "REFUSING": refusing, **trust}
         world = World(folder / "prepared", folder / "run", values)
         prepared = world.prepared
         prepared.mkdir()
@@ -169,11 +175,8 @@ def prepared_world(folder: Path) -> Iterator[World]:
             metrics=["em", "f1"],
         )
         (prepared / "recipe.toml").write_text(recipe, "utf-8")
-        for words in ("compile recipe.toml --out mine", "eval mine --out rows.jsonl"):
-            ended = world.run(words, {}, {})
-            assert ended.exit == 0, ended.err
-            shutil.rmtree(prepared)
-            shutil.copytree(world.folder, prepared, symlinks=True)
+        world.prepare("compile recipe.toml --out mine")
+        world.prepare("eval mine --out rows.jsonl")
         theirs = prepared / "theirs"
         shutil.copytree(prepared / "mine", theirs)
         recipe_file = theirs / "recipe.toml"

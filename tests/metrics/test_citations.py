@@ -229,12 +229,6 @@ def test_claims_do_not_apply_without_any_and_an_unreadable_verdict_stays_visible
     assert BY_ID["alce_claim_recall"].score(unread) == 0
 
 
-@pytest.mark.parametrize("claims", ["It rains.", [7], {"a": "b"}])
-def test_claims_that_are_no_list_of_texts_are_refused(claims: object) -> None:
-    with pytest.raises(UsageError, match="`claims` of an ELI5 question is a list of texts"):
-        asyncio.run(ClaimAssessor(Known(lambda *_: True)).assess(Outcome("x", extra={"claims": claims})))
-
-
 @pytest.mark.parametrize("id", BY_ID)
 def test_a_metric_says_what_it_lacks(id: str) -> None:
     with pytest.raises(UsageError, match="need an assessor's finding"):

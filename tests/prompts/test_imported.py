@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_refused(text: str, error: type[Exception], words: 
 
 def test_another_predictor_and_too_many_demonstrations_are_refused(tmp_path: Path) -> None:
     path = exported(tmp_path, lambda document: None)
-    with pytest.raises(UsageError, match="1 demonstrations and the program shows 0; set the knob icl_n to 1"):
+    with pytest.raises(UsageError, match="the program shows 0; give fewer, or set the knob icl_n"):
         import_prompt(path).apply(answering(icl_n=0), "answer")
     with pytest.raises(UnknownName, match="'reply'"):
         import_prompt(path).apply(answering(), "reply")

@@ -116,46 +116,6 @@ def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> 
     assert seen.total() == FLIPS
 
 
-def test_a_flipped_bit_in_the_file_is_right_asked_again_or_one_sentence(whole: Path, copies: Path) -> None:
-    print(f"seed {SEED}")
-    pick, seen = random.Random(SEED), Counter[str]()
-    for _ in range(FLIPS):
-        file = fresh(whole, copies) / "cache.db"
-        content = bytearray(file.read_bytes())
-        content[pick.randrange(len(content))] ^= 1 << pick.randrange(8)
-        file.write_bytes(content)
-        seen[outcome(copies)] += 1
-    print(dict(seen))
-    assert seen["asked again"]
-
-
-@pytest.mark.parametrize("harm", ["zeros", "cut", "header", "text", "pages swapped", "wal"])
-def test_a_store_file_that_lost_more_than_a_bit(whole: Path, copies: Path, harm: str) -> None:
-    pick = random.Random(SEED)
-    for _ in range(10):
-        file = fresh(whole, copies) / "cache.db"
-        content = bytearray(file.read_bytes())
-        page = 4096 * pick.randrange(1, len(content) // 4096)
-        other = 4096 * pick.randrange(1, len(content) // 4096)
-        if harm == "zeros":
-            content[page : page + 4096] = bytes(4096)
-        elif harm == "cut":
-            del content[pick.randrange(len(content)) :]
-        elif harm == "header":
-            content[:100] = pick.randbytes(100)
-        elif harm == "text":
-            content = bytearray(b"not a database\n" * 900)
-        elif harm == "pages swapped":
-            content[page : page + 4096], content[other : other + 4096] = (
-                content[other : other + 4096],
-                content[page : page + 4096],
-            )
-        else:
-            (copies / "cache.db-wal").write_bytes(pick.randbytes(9000))
-        file.write_bytes(content)
-        outcome(copies)
-
-
 def test_a_row_copied_under_another_key_is_asked_again(whole: Path, copies: Path) -> None:
     folder = fresh(whole, copies)
     one, other = sorted(REPLIES)[:2]

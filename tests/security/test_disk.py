@@ -102,34 +102,6 @@ def test_a_full_disk_for_the_result_is_noticed_before_the_first_request(
         assert "cannot be written: No space left on device" in ended.err
 
 
-@thorough
-def test_a_disk_that_fills_up_meanwhile_leaves_the_old_program(tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    filling = False
-
-    def answer(body: Any) -> str:
-        if filling and not (small / "filler").exists():
-            filled(small, 0)
-        return reply(body)
-
-    with disk(small, "400k"), Loopback(latency_s=0.001, answer=answer) as server:
-        prepared(tmp_path, server)
-        assert ragc(tmp_path, "compile", "recipe.toml", "--out", "small/out").status == 0
-        (small / "out" / "notes.txt").write_text("mine")
-        old, filling = contents(small / "out"), True
-        again = ("compile", "recipe.toml", "--out", "small/out", "--set", "seed=7", "--set", "knobs.cot=true")
-        ended = ragc(tmp_path, *again)
-        assert ended.status == 1
-        assert "Writing the compiled program to small/out failed: No space left on device" in ended.err
-        assert "what was answered so far is kept in the store" in ended.err
-        (small / "filler").unlink()
-        assert contents(small / "out") == old
-        sent = server.log.requests
-        assert ragc(tmp_path, *again, "--resume").status == 0
-        assert server.log.requests == sent
-        assert (small / "out" / "notes.txt").read_text() == "mine"
-
-
 @unprivileged
 @pytest.mark.parametrize("arguments", [("compile",), ("eval", "--split", "dev")])
 def test_an_out_without_permission_is_noticed_before_the_first_request(
@@ -311,7 +283,7 @@ def test_an_impossible_path_is_one_sentence_of_use(
     assert server.log.requests == sent
 
 
-@pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor",)])
+@pytest.mark.parametrize("arguments", [("list", "programs"), ("--help",), ("--version",), ("schema",)])
 def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
     message = tmp_path / "stderr"
     with Path("/dev/full").open("wb") as full, message.open("wb") as err:

@@ -50,13 +50,6 @@ def test_the_address_of_a_storage_that_cannot_be_used(
     nowhere(study_directory(out))
 
 
-@pytest.mark.parametrize("address", STORAGES[:5])
-def test_an_address_where_a_study_is_wanted(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["study", "status", address]) == 2
-    shown = capsys.readouterr()
-    assert SECRET not in shown.out + shown.err
-
-
 def nowhere(directory: Path) -> None:
     for file in directory.rglob("*"):
         if file.is_file():

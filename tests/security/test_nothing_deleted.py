@@ -17,9 +17,9 @@ import pytest
 from ragc import load as load_program
 from ragc import recipe, trust_listing
 from ragc.compiled.base import load
-from ragc.core import outputs, plans
+from ragc.core import outputs
 from ragc.corpora.storage.index_cache import index_path, open_or_build
-from ragc.errors import ArtefactError, RagcError, StoreError, UsageError
+from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.directory import clear
@@ -27,9 +27,9 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, cases, thorough
+from tests.examples import THOROUGH, cases
 from tests.exports.common import build_program
-from tests.optimizers.colours import Run, begun, written
+from tests.optimizers.colours import Run, written
 from tests.security.command_line import contents, prepared, ragc
 from tests.support.loopback import Loopback
 
@@ -91,24 +91,6 @@ def test_a_thesis_with_a_program_json_is_refused_before_anything_is_sent(
     assert contents(thesis) == before
 
 
-def test_notes_beside_a_compiled_program_survive_another_compile(run: Run, compiled: Path) -> None:
-    notes = {"notes.txt": b"mine\xff", "prompts/draft.md": b"a draft", "deep/er/x.bin": bytes(range(256))}
-    for name, content in notes.items():
-        (compiled / name).parent.mkdir(parents=True, exist_ok=True)
-        (compiled / name).write_bytes(content)
-    os.mkfifo(compiled / "pipe")
-    (compiled / "away").symlink_to("/nowhere")
-    before = contents(compiled)
-    run(compiled, sets=("knobs.top_k=7",))
-    after = contents(compiled)
-    assert load(compiled).state.knobs["top_k"] == 7
-    own = {"program.json", "provenance.json", "recipe.toml", "run.json", "prompts/answer.md"}
-    assert {name: after[name] for name in after if name not in own} == {
-        name: before[name] for name in before if name not in own
-    }
-    assert before.keys() == after.keys()
-
-
 @pytest.mark.parametrize("name", ["prompts/answer.md", "recipe.toml", "run.json", "provenance.json"])
 def test_a_file_that_a_person_changed_is_not_overwritten(run: Run, compiled: Path, name: str) -> None:
     text = (compiled / name).read_text()
@@ -119,34 +101,6 @@ def test_a_file_that_a_person_changed_is_not_overwritten(run: Run, compiled: Pat
         run(compiled, target=target)
     assert not target.requests
     assert (compiled / name).read_text() == changed
-
-
-def test_predictors_of_another_program_replace_those_that_are_gone(run: Run, compiled: Path) -> None:
-    (compiled / "prompts" / "mine.md").write_text("mine")
-    run(compiled, sets=('program="no_retrieval"', "search.programs=[]", 'metrics.report=["em"]'))
-    names = {path.name for path in (compiled / "prompts").iterdir()}
-    assert "mine.md" in names
-    assert load(compiled).state.method == "no_retrieval"
-    assert names - {"mine.md"} == {f"{name}.md" for name in load(compiled).state.predictors}
-
-
-def test_a_link_to_a_folder_is_followed_and_links_inside_are_not(run: Run, tmp_path: Path) -> None:
-    real, elsewhere = tmp_path / "real", tmp_path / "elsewhere"
-    real.mkdir()
-    elsewhere.mkdir()
-    (tmp_path / "link").symlink_to("real")
-    run(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert load(real).state.method == "vanilla"
-    for name in ("prompts", "program.json"):
-        (real / name).rename(elsewhere / name)
-        (real / name).symlink_to(elsewhere / name)
-        before = contents(tmp_path)
-        with pytest.raises(ArtefactError, match=r"did not write|not a folder of ragc's"):
-            run(tmp_path / "link")
-        assert contents(tmp_path) == before
-        (real / name).unlink()
-        (elsewhere / name).rename(real / name)
 
 
 def planted_folder(folder: Path) -> None:
@@ -161,14 +115,6 @@ OUTS: dict[str, Callable[[Path], object]] = {
     "a fifo": lambda at: os.mkfifo(at / "out"),
     "a folder of others": lambda at: planted_folder(at / "out"),
 }
-
-
-def write_to(out: Path, run: Run, force: bool | None) -> None:
-    """Export with or without `force`; None compiles."""
-    if force is None:
-        run(out)
-    else:
-        export(build_program(CRAG), "jinja2", out, force=force)
 
 
 @pytest.mark.parametrize("kind", OUTS)
@@ -202,25 +148,6 @@ def test_no_out_is_a_traceback_and_nothing_is_sent_for_one_that_cannot_be(
     assert (ended.status, server.log.requests) == (2, sent)
     after = {name: held for name, held in contents(tmp_path).items() if not name.startswith("home/")}
     assert after == before
-
-
-@pytest.mark.parametrize("out", ["new/", "a/b/c", "./x", "../{name}/y", "é" * 90])
-def test_these_outs_work(out: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    where = out.format(name=tmp_path.name)
-    run(where)
-    run(where)
-    assert load(where).state.method == "vanilla"
-
-
-def test_an_empty_folder_one_stands_in_is_filled(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    seen = tmp_path.stat().st_ino
-    run(".")
-    assert tmp_path.stat().st_ino == seen
-    assert load(tmp_path).state.method == "vanilla"
 
 
 def test_force_replaces_no_recipe_pipe_device_or_socket(tmp_path: Path) -> None:
@@ -268,34 +195,6 @@ def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
     readme.write_text(readme.read_text() + "\nmy remarks\n")
     with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
         export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
-
-
-@thorough
-def test_rows_replace_only_rows(server: Loopback, tmp_path: Path) -> None:
-    prepared(tmp_path, server)
-    (tmp_path / "mine.jsonl").write_text('{"id": "my own data"}\n')
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    first = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl")
-    assert first.status == 0
-    before, sent = contents(tmp_path), server.log.requests
-    for out in cases(
-        ("mine.jsonl", "folder", "recipe.toml", "-", "recipe.toml/x", "nowhere/" + "x" * 300), 2
-    ):
-        ended = ragc(tmp_path, "eval", "recipe.toml", "--set", "knobs.top_k=2", "--out", out)
-        assert ended.status == 2, out
-    after = {name: held for name, held in contents(tmp_path).items() if not name.startswith("home/")}
-    assert after == {name: held for name, held in before.items() if not name.startswith("home/")}
-    assert server.log.requests == sent
-    again = ragc(tmp_path, "eval", "recipe.toml", "--split", "test", "--out", "rows.jsonl")
-    assert again.status == 0
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
-    shown = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/stdout")
-    assert json.loads(shown.out.splitlines()[0]).keys() >= {"id", "prediction", "scores"}
-    assert ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/null").status == 0
-    full = ragc(tmp_path, "eval", "recipe.toml", "--split", "dev", "--out", "/dev/full")
-    assert full.status == 1
-    assert "Writing the rows to /dev/full failed: No space left on device" in full.err
 
 
 class Cut(BaseException):
@@ -353,16 +252,6 @@ def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
     assert after == was | comes
 
 
-def test_a_finished_write_leaves_no_plan_and_no_record(
-    run: Run, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    run(compiled, sets=("knobs.top_k=7",))
-    assert not list(compiled.glob(".ragc-*"))
-    assert stat.S_IMODE(plans.record_folder().stat().st_mode) == 0o700
-    assert not list(plans.record_folder().iterdir())
-
-
 def plan_of_a_stranger(folder: Path, new: dict[str, bytes], old: dict[str, bytes]) -> Path:
     """A committed write in `folder` that would add the files `new` and delete the files `old`."""
     write = folder / ".ragc-evil"
@@ -415,16 +304,6 @@ def test_no_command_carries_out_a_plan_that_this_home_did_not_record(
     assert not target.requests
 
 
-def test_a_begun_plan_of_a_stranger_deletes_nothing(run: Run, compiled: Path) -> None:
-    write = plan_of_a_stranger(compiled, {"x.txt": b"x"}, {})
-    (write / "ready.json").rename(write / "begun.json")
-    before = contents(compiled)
-    run(compiled, sets=("knobs.top_k=7",))
-    after = contents(compiled)
-    strange = [name for name in before if name.startswith(".ragc-")]
-    assert {name: after[name] for name in strange} == {name: before[name] for name in strange}
-
-
 def test_a_plan_of_a_stranger_reaches_nothing_outside_its_folder(compiled: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("mine")
@@ -454,19 +333,6 @@ def test_a_folder_that_a_manifest_of_a_stranger_claims_is_not_cleared(run: Run, 
     with pytest.raises(ArtefactError, match="which is no name of a file in a compiled program"):
         run(compiled)
     assert contents(compiled) == before
-
-
-def test_a_write_that_cannot_be_recorded_is_refused_before_anything_is_sent(
-    run: Run, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "no-folder").write_text("")
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "no-folder" / "home"))
-    target = ScriptedTarget(SchemaReplies())
-    before = contents(compiled)
-    with pytest.raises(StoreError, match=r"records the write in .*; set RAGC_HOME to a folder"):
-        run(compiled, target=target)
-    assert contents(compiled) == before
-    assert not target.requests
 
 
 @pytest.mark.parametrize("folder_first", [True, False])
@@ -515,14 +381,6 @@ def test_a_study_begun_anew_keeps_what_is_not_of_a_study(run: Run, tmp_path: Pat
     assert (tmp_path / "keep").exists()
     run(tmp_path / "out")
     assert (directory / "notes.txt").read_text() == "mine"
-
-
-def test_a_study_directory_is_empty_when_it_is_cleared(study: Path, tmp_path: Path) -> None:
-    begun(study)(str(tmp_path / "out"), sets=("search.trials=2",))
-    directory = study_directory(tmp_path / "out")
-    assert any(directory.iterdir())
-    clear(directory)
-    assert not directory.exists()
 
 
 NAMES = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragc.compiled import trust_record
-from ragc.core.home import create_private, make_private, narrow, narrow_tree, write_private
+from ragc.core.home import narrow, narrow_tree
 from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.store.call_store import CallStore
 from tests.security.command_line import prepared, ragc
@@ -108,18 +108,6 @@ def test_links_and_what_belongs_to_others_are_left_alone(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     narrow(mine)
     assert mode(mine) == 0o644
-
-
-def test_folders_and_files_are_created_narrow_and_keep_their_content(tmp_path: Path) -> None:
-    folder = make_private(tmp_path / "a" / "b")
-    assert (mode(tmp_path / "a"), mode(folder)) == (0o700, 0o700)
-    write_private(folder / "x", "text")
-    create_private(folder / "x")
-    create_private(folder / "y")
-    assert (folder / "x").read_text() == "text"
-    assert {mode(path) for path in folder.iterdir()} == {0o600}
-    with pytest.raises(FileExistsError):
-        make_private(folder / "x")
 
 
 def test_a_record_of_trust_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,14 +179,6 @@ def test_usage_that_is_no_count_never_lowers_what_a_hosted_model_cost(usage: Any
     assert 0 <= reply.usd < 1
 
 
-def test_timings_and_text_in_parts_are_taken_as_far_as_they_make_sense() -> None:
-    body = completion(timings=[1], usage={"prompt_tokens": 20, "completion_tokens": 3})
-    assert fetch_reply("vllm", Answer(json.dumps(body).encode()))[0].usage == Usage(20, 3)
-    parts = saying([{"type": "text", "text": "Li"}, "ma"])
-    assert fetch_reply("vllm", Answer(json.dumps(parts).encode()))[0].text == "Lima"
-    assert fetch_reply("vllm", Answer(json.dumps(saying(None)).encode()))[0].text == ""
-
-
 @pytest.mark.parametrize(
     "logprobs",
     [7, {"content": 7}, {"content": ["a"]}, {"content": [{"token": "a", "logprob": "b"}]}, {"content": [{}]}],
@@ -355,30 +347,6 @@ def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path
     assert spent.sent == 1
     assert spent.tokens > 0
     assert event_loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)).text == "Lima"
-
-
-class Counted(ScriptedTarget):
-    """Answers after a turn of the loop and counts."""
-
-    sent = 0
-
-    async def complete(self, request: ChatRequest) -> Reply:
-        """The one reply."""
-        self.sent += 1
-        await asyncio.sleep(0.01)
-        return Reply("Lima", usage=Usage(3, 1))
-
-
-def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path: Path) -> None:
-    target, store = Counted(lambda request: Reply("")), CallStore(tmp_path)
-    gateway = Gateway(store)
-    store.put(request_key(target, ASK), '{"text": 1}')
-
-    async def go() -> list[Reply]:
-        return await asyncio.gather(*(gateway.complete(target, ASK) for _ in range(64)))
-
-    assert {reply.text for reply in event_loop.run(go())} == {"Lima"}
-    assert target.sent == 1
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,14 +23,9 @@ from ragc.cli.main import parser
 from ragc.core import outputs
 from ragc.core.digest import pretty
 from tests import processes
-from tests.examples import cases, thorough
-from tests.optimizers.colours import written
-from tests.optimizers.grids.common import RECIPE as GRID_RECIPE
-from tests.optimizers.grids.common import recorder
-from tests.optimizers.grids.tables.common import write_data as write_tables
+from tests.examples import cases
 from tests.security import traced
 from tests.security.foreign import RECIPE, foreign_directory, target_table, write_data
-from tests.support.loopback import MODEL, Loopback
 
 EMBEDDED = '[targets.main]\nkind = "embedded"\n'
 EVIL = (
@@ -160,28 +153,6 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     if kind == "with write plans":
         (folder / "notes.txt").write_text("notes")
         plan(folder, "run.json", "notes.txt")
-    return folder
-
-
-def strange_grid(kind: str, tmp_path: Path) -> Path:
-    """A grid of a stranger: with a plan of a write, with names that lead out, or damaged in its numbers."""
-    origin, folder = tmp_path / "recorded", tmp_path / "stranger"
-    origin.mkdir()
-    written(origin)
-    (origin / "recipe.toml").write_text(GRID_RECIPE)
-    recorder(origin)()
-    shutil.move(origin / "grid", folder)
-    laid_everywhere(folder, tmp_path / "ran")
-    if kind == "with write plans":
-        plan(folder, "provenance.json", "settings.json")
-    else:
-        outside = tmp_path / "outside"
-        outside.mkdir()
-        shutil.move(folder / "001.jsonl", outside / "canary.jsonl")
-        (folder / "001.jsonl").symlink_to(outside / "canary.jsonl")
-        facts = json.loads((folder / "provenance.json").read_text())
-        facts["files"]["../outside/canary.jsonl"] = "0" * 64
-        (folder / "provenance.json").write_text(pretty(facts))
     return folder
 
 
@@ -339,18 +310,6 @@ def test_no_command_touches_a_strangers_directory(kind: str, tmp_path: Path, lis
     assert_nothing_happens(strange_program(kind, tmp_path, listening), tmp_path, listening)
 
 
-@thorough
-@pytest.mark.parametrize("kind", ["with modules", "with programs to start"])
-def test_so_it_is_from_within_the_directory(kind: str, tmp_path: Path, listening: Listening) -> None:
-    assert_nothing_happens(strange_program(kind, tmp_path, listening), tmp_path, listening, inside=True)
-
-
-@pytest.mark.parametrize("kind", cases(["with write plans", "with names that lead out"], 1))
-@thorough
-def test_no_command_touches_a_strangers_grid(kind: str, tmp_path: Path, listening: Listening) -> None:
-    assert_nothing_happens(strange_grid(kind, tmp_path), tmp_path, listening)
-
-
 def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listening) -> None:
     stranger = strange_program("with modules", tmp_path, listening)
     mine, environment = prepare(tmp_path)
@@ -367,68 +326,3 @@ def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listeni
     noted = {(words[0], event[0]) for words, *event in seen.events}
     assert noted >= {("eval", "exec"), ("eval", "socket.connect"), ("export", "os.rename")}, seen.err
     assert "trust" not in {command for command, _ in noted}
-
-
-def test_a_table_run_on_a_strangers_data_reads_them_and_asks_the_users_server_alone(tmp_path: Path) -> None:
-    stranger = tmp_path / "stranger"
-    write_tables(stranger)
-    laid_everywhere(stranger, tmp_path / "ran")
-    for folder in ("hotpotqa", "crag"):
-        laid_everywhere(stranger / folder, tmp_path / "ran")
-    mine, environment = prepare(tmp_path)
-    before = tree(stranger)
-    words = ["reproduce", "prefrag-main", "--row", "vanilla_local", "--data-set", "hotpotqa", "--limit", "3"]
-    with Loopback(answer=lambda body: json.dumps({"answer": "blue"})) as server:
-        table = {"kind": "vllm", "model": MODEL, "base_url": server.url}
-        sets = [word for name, value in table.items() for word in ("--set", f"targets.main.{name}={value}")]
-        jobs = [[*words, "--data", str(stranger), "--out", f"{mine}/tables", *sets]]
-        seen = run_traced(jobs, [stranger], tmp_path, environment, stranger)
-        port = server.url.rpartition(":")[2].partition("/")[0]
-    assert seen.statuses == [0], seen.err[-3000:]
-    assert (mine / "tables" / "result.json").exists()
-    assert tree(stranger) == before
-    assert not (tmp_path / "ran").exists()
-    assert seen.events, "the hook saw nothing"
-    elsewhere = [event for event in seen.events if not any(port in str(part) for part in event[2:])]
-    assert elsewhere == []
-
-
-CALLS = (
-    "open,openat,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,chmod,fchmodat,chown,"
-    "fchownat,utimensat,symlink,symlinkat,link,linkat,truncate,connect,execve"
-)
-HARMLESS = re.compile(r"O_RDONLY|AF_UNIX|AF_NETLINK|ENOENT|resumed|exited|SIG")
-
-
-def can_trace() -> bool:
-    strace = shutil.which("strace")
-    ended = subprocess.run([strace, "-f", "true"], capture_output=True, check=False) if strace else None
-    return ended is not None and ended.returncode == 0
-
-
-@thorough
-@pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
-@pytest.mark.parametrize("kind", ["with modules", "with addresses"])
-def test_the_system_sees_no_write_connection_or_program_either(
-    kind: str, tmp_path: Path, listening: Listening
-) -> None:
-    stranger = strange_program(kind, tmp_path, listening)
-    mine, environment = prepare(tmp_path)
-    (tmp_path / "jobs.json").write_text(json.dumps(listed(stranger, mine)))
-    arguments = [str(tmp_path / "jobs.json"), str(tmp_path / "log.jsonl"), str(stranger)]
-    ended = subprocess.run(
-        ["strace", "-f", "-qq", "-s", "400", "-e", f"trace={CALLS}", "-o", str(tmp_path / "calls"),
-         sys.executable, "-c", traced.SOURCE, *arguments],
-        cwd=mine, env=environment, capture_output=True, text=True, check=False, timeout=550,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    lines = (tmp_path / "calls").read_text("utf-8", "replace").splitlines()
-    assert len(lines) > 1000
-    inside = f"{stranger}/"
-    started = [line for line in lines if "execve(" in line and inside in line.partition(",")[0]]
-    changed = [
-        line for line in lines if inside in line and "execve(" not in line and not HARMLESS.search(line)
-    ]
-    connected = [line for line in lines if "connect(" in line and not HARMLESS.search(line)]
-    assert (started, changed, connected) == ([], [], [])
-    assert listening.connections == []

@@ -17,9 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragc
-from ragc.cli.main import main
 from ragc.core import event_loop
-from ragc.errors import DataError
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.programs import METHODS, Method
@@ -27,16 +25,13 @@ from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest
 from ragc.task.answering import answer
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import examples
-from tests.optimizers.colours import RECIPE, needs_demos
 from tests.security.command_line import prepared
 from tests.security.command_line import ragc as ragc_in
 from tests.support.colours import COLOURS
 from tests.support.loopback import Loopback
-from tests.support.rows import write_rows
 
 HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"
 WHOLE = "lone \ufffd half \ufffd, a pair \U0001f600"
@@ -149,42 +144,6 @@ def colours(n: int, text: str) -> list[dspy.Example]:
     return [dspy.Example(**one).with_inputs("question") for one in values]
 
 
-def test_a_study_of_such_texts_is_written_read_and_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    text, out = f"{HALF}{ACTING}", tmp_path / "out"
-    listed = colours(12, text)
-
-    def reply(request: ChatRequest) -> dict[str, Any]:
-        right = needs_demos(request)
-        return {"answer": right["answer"]} if len(request.messages) > 2 else {"answer": f"{text} {right}"}
-
-    target = ScriptedTarget(reply)
-    program = built(target, local("none"))
-    optimizer = ragc.Compile(metric="em", trials=3, demos=2, out=out, concurrency=4)
-    best = optimizer.compile(program, trainset=listed[:6], valset=listed[6:])
-    assert best(question=listed[7].question, context_ids=[]).answer
-    assert is_whole([message.content for request in target.requests for message in request.messages])
-    for path in (
-        path for path in out.rglob("*") if path.suffix in (".json", ".jsonl", ".md", ".toml", ".log")
-    ):
-        path.read_text("utf-8")
-    demos = ragc.load(out).build(program.runtime).predictors()[0].demos
-    assert demos
-    assert is_whole(list(demos))
-    capsys.readouterr()
-    for words in (
-        ["report", str(out), "--out", str(tmp_path / "report.html")],
-        ["export", str(out), "--to", "all", "--out", str(tmp_path / "exports")],
-        ["data", "demonstrations", str(out), "--out", str(tmp_path / "pairs.jsonl")],
-    ):
-        assert main(words) == 0, capsys.readouterr().err
-        printed = capsys.readouterr().out
-        assert not any(char in printed for char in "\x00\x07\x1b\u202e\ud800"), words
-    assert (tmp_path / "pairs.jsonl").read_text("utf-8")
-
-
 def test_an_argument_that_is_no_utf_8_is_a_question(tmp_path: Path, server: Loopback) -> None:
     folder = prepared(tmp_path, server)
     answer = ragc_in(
@@ -206,23 +165,3 @@ ROW: dict[str, Any] = {
     "failure": HALF,
     "trace": [],
 }
-
-
-def test_rows_and_files_that_hold_half_a_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    write_rows(Path("rows.jsonl"), [ROW])
-    assert main(["eval", "rows.jsonl"]) == 0
-    assert main(["report", "rows.jsonl", "--out", "page.html"]) == 0
-    Path("page.html").read_text("utf-8")
-    for name in ("corpus", "questions"):
-        row = {**ROW, "title": "", "text": HALF, "question": f"How? {HALF}"}
-        write_rows(Path(f"{name}.jsonl"), [row])
-    Path("recipe.toml").write_text(RECIPE, "utf-8")
-    capsys.readouterr()
-    assert main(["eval", "recipe.toml", "--split", "dev"]) == 2
-    assert "line 1: a string holds half of a surrogate pair" in capsys.readouterr().err
-    with pytest.raises(DataError, match="line 1: a string holds half of a surrogate pair"):
-        ragc.source("bm25", corpus="corpus.jsonl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -22,7 +21,6 @@ from ragc.core.text import json_text, visible
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.task.answering import Row
-from tests.examples import thorough
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\x00\u202egnp.exe\u2066\ud800 [bold red]Lima[/] :smile:"
 ACTING = ["\x1b", "\x07", "\x9b", "\x7f", "\r", "\x00", "\u202e", "\u2066", "\ud800"]
@@ -54,18 +52,6 @@ def test_an_answer_is_printed_without_acting(
         assert "\\u001b]0;owned\\u0007" in printed
 
 
-@thorough
-def test_errors_and_file_names_are_printed_without_acting(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for args in (["eval", str(tmp_path / "\x1b[2J\u202e")], ["list", "knobs", "\x1b[31mx"], ["\x1b[2J"]):
-        with contextlib.suppress(SystemExit):  # argparse's way
-            main.main(args)
-        printed = capsys.readouterr()
-        assert [char for char in ACTING if char in printed.out + printed.err] == []
-        assert "u001b" in printed.err or "x1b" in printed.err
-
-
 def test_a_table_and_a_line_of_rich_follow_no_markup() -> None:
     from rich.table import Table
 
@@ -80,17 +66,6 @@ def test_a_table_and_a_line_of_rich_follow_no_markup() -> None:
     assert "\x1b[2J" not in text
     assert "\x1b[1;31m" not in text
     assert text.count("[bold red]Lima[/] :smile:") == 3
-
-
-def test_streams_are_given_back_and_rich_goes_past_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", raw)
-    assert main.main(["list", "targets"]) == 0
-    assert sys.stdout is raw
-    stream = EscapedStream(raw)
-    monkeypatch.setattr(sys, "stdout", stream)
-    rich_console(force_terminal=True).print("red", style="red")
-    assert "\x1b[31mred" in raw.getvalue()
 
 
 def test_a_stream_that_takes_ascii_only_gets_json_all_the_same() -> None:

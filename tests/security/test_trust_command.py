@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,18 +68,6 @@ def test_it_shows_what_the_directory_runs_reads_and_speaks_to_before_it_records(
     assert json.loads(out)["trusted"] is False
 
 
-def test_yes_records_it_and_a_second_time_nothing_is_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = foreign_directory(tmp_path, target=DOES)
-    capsys.readouterr()
-    assert main(["trust", str(directory), "--yes", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["trusted"]
-    assert trust_record.is_trusted(shown["digest"], directory)
-    assert main(["trust", str(directory)]) == 0
-
-
 @pytest.mark.parametrize(("reply", "status"), [("y", 0), ("n", 1), ("", 1), ("x", 1)])
 def test_on_a_terminal_it_asks(reply: str, status: int, tmp_path: Path) -> None:
     directory = foreign_directory(tmp_path)
@@ -95,17 +82,6 @@ def test_on_a_terminal_it_asks(reply: str, status: int, tmp_path: Path) -> None:
     assert process.returncode == status
     assert out.index("It would speak to") < out.index("[y/N]")
     assert trust_record.is_trusted(load(directory).digest) == (status == 0)
-
-
-def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "recipe.toml").write_text(RECIPE)
-    for path, text in (
-        (tmp_path / "recipe.toml", "is a file"),
-        (tmp_path, "no program.json"),
-        (tmp_path / "gone", "there is no such folder"),
-    ):
-        assert main(["trust", str(path), "--yes"]) == 2
-        assert text in capsys.readouterr().err
 
 
 def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,18 +118,6 @@ def test_nothing_hides_behind_a_long_value(tmp_path: Path, capsys: pytest.Captur
     )
     assert main(["trust", str(directory)]) == 2
     assert "'z-last': 'here'" in capsys.readouterr().out
-
-
-def test_many_may_write_the_record_at_once(tmp_path: Path) -> None:
-    directory = foreign_directory(tmp_path)
-    digest = load(directory).digest
-    folders = [tmp_path / f"copy{number % 4}" for number in range(64)]
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda folder: trust_record.remember(folder, digest, str(tmp_path)), folders))
-    assert {entry.path for entry in trust_record.entries(digest)} == {
-        str((tmp_path / f"copy{number}").resolve()) for number in range(4)
-    }
-    assert [path.name for path in trust_record.record_folder().iterdir() if path.name.startswith(".")] == []
 
 
 def test_a_python_call_records_it_too(tmp_path: Path) -> None:
@@ -211,16 +175,6 @@ def test_a_study_from_elsewhere_shows_no_file_that_it_links_to(
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-def test_a_study_from_elsewhere_is_not_waited_for(tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "recipe.toml").write_text(STUDY)
-    os.mkfifo(study / "study.log")
-    result = command("study", "status", study, home=tmp_path / "home", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "study.log is no regular file" in result.stderr
-
-
 def test_a_study_from_elsewhere_removes_nothing_outside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,15 +223,6 @@ def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
     assert ragc.load(directory).state.method == "vanilla"
 
 
-@pytest.mark.parametrize("name", ["provenance.json", "run.json"])
-@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "3", "{", "\ufffe"])
-def test_damage_in_what_only_informs_is_one_sentence(name: str, text: str, tmp_path: Path) -> None:
-    directory = foreign_directory(tmp_path)
-    (directory / name).write_text(text, "utf-8")
-    with pytest.raises(ArtefactError, match="cannot be read"):
-        ragc.load(directory)
-
-
 def test_a_record_that_others_may_write_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -287,13 +232,6 @@ def test_a_record_that_others_may_write_is_told(
     foreign_directory(tmp_path)
     assert "`ragc trust" in caplog.text
     assert "others may write" in caplog.text
-
-
-def test_a_directory_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
-    directory = foreign_directory(tmp_path)
-    (directory / "recipe.toml").unlink()
-    with pytest.raises(ArtefactError, match=r"recipe\.toml"):
-        ragc.trust(directory)
 
 
 def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,9 +257,3 @@ def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.Ca
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
     with pytest.raises(RecipeError, match="nonsense"):
         ragc.trust(directory)
-
-
-def test_a_recipe_that_is_no_toml_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = foreign_directory(tmp_path, "program = ", "")
-    assert main(["trust", str(directory)]) == 2
-    assert "this is not TOML" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.core import user_code
-from ragc.errors import RagcError, Untrusted, UsageError
+from ragc.errors import RagcError, Untrusted
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.security.foreign import RECIPE, foreign_directory
 
@@ -176,14 +176,6 @@ def test_the_digest_in_the_environment_covers_modules_too(
     changed_module(strange)
     with pytest.raises(Untrusted):
         run(strange)
-
-
-def test_more_modules_than_can_be_looked_at_are_refused(
-    strange: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(user_code, "_MAX_FILES", 3)
-    with pytest.raises(UsageError, match="holds more than 3 files of modules; keep only"):
-        load(strange)
 
 
 def test_a_program_that_the_user_typed_is_not_taken_from_a_strangers_directory(

@@ -223,24 +223,6 @@ def test_a_host_beyond_loopback_needs_keys(monkeypatch: pytest.MonkeyPatch) -> N
         key_digests()
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"history": "all"}, "history must be one of compiled, last, rewrite, refuse, found 'all'"),
-        ({"port": 70_000}, "port must be 0 to 65535"),
-        ({"in_flight": 0}, "in_flight must be above 0, found 0"),
-        ({"time_out": float("nan")}, "time_out must be above 0"),
-        ({"workers": 0}, "workers must be above 0"),
-        ({"time_out": float("inf")}, "time_out must be above 0"),
-        ({"in_flight_per_key": -1}, "in_flight_per_key must be above 0"),
-        ({"flight": 1}, "No setting of a server is named 'flight'"),
-    ],
-)
-def test_settings(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ragc.UsageError, match=message):
-        Settings.of(**values)
-
-
 def test_too_many_in_flight_and_too_slow_answers(colours: Path) -> None:
     target = PartsTarget(red)
     with running([colours], {"main": target}, Settings(port=0, in_flight=1, time_out=1.5)) as served:

@@ -1,14 +1,20 @@
-"""The names of ragc that the contract suites of targets, sources and stores reach it by."""
+"""The parts of ragc that the contract suites reach it by: registries, and what stands behind their names.
+
+It stands beside `names`, whose few imports the laws and the benchmark of two versions need.
+"""
 
 from __future__ import annotations
 
+from ragc import metrics
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.corpora import SOURCES
+from ragc.corpora import SOURCES, datasets
+from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.embed import EMBEDDERS
 from ragc.corpora.embed.base import Embedder
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.corpora.rerank import RERANKERS
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.bm25 import Bm25Reranker
@@ -24,24 +30,132 @@ from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
 from ragc.corpora.sources.title_rules import TitleSource
 from ragc.corpora.sources.web.engine import WebResult
 from ragc.corpora.sources.web.source import WebSource
-from ragc.errors import DataError, SourceError, TargetError, TargetUnavailable, UnknownName, UsageError
+from ragc.errors import (
+    DataError,
+    ParseFailure,
+    SourceError,
+    TargetError,
+    TargetUnavailable,
+    UnknownName,
+    UsageError,
+)
+from ragc.exports.derive import derive_export
+from ragc.exports.formats.base import FORMATS as EXPORT_FORMATS
+from ragc.exports.formats.promptfoo.format import build_variables, folders
+from ragc.exports.write import format_of
+from ragc.metrics import METRICS, Metric, Outcome
+from ragc.metrics.base import grade
+from ragc.metrics.settings import GraderSettings
+from ragc.programs import METHODS, Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.calls.outputs import reply_schema
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Call, Note, Search
+from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram, NotExpressible
 from ragc.recipe import parse
 from ragc.records import Hit, Passage, Question
+from ragc.signatures.answer import FORMATS as ANSWER_FORMATS
+from ragc.signatures.answer import UNCITED
 from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, TargetSpec, build
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
+from ragc.targets.base import Capability, ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway
+from ragc.targets.openai_wire import request_body
 from ragc.task.base import prepare
-from ragc.testing import FailingSource, ScriptedTarget
+from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 
 __all__ = [
-    "EMBEDDERS", "RERANKERS", "SOURCES", "TARGETS", "Bm25Reranker", "Bm25Source", "CallStore",
-    "ChatRequest", "Counters", "DataError", "DenseSource", "EmbedReranker", "Embedder", "FailingSource",
-    "FunctionSource", "Gateway", "GivenSource", "Hit", "HybridSource", "Message", "OnnxCrossEncoder",
-    "OnnxEmbedder", "Passage", "Question", "RecordedSource", "Recorder", "Reply", "RerankedSource",
-    "Reranker", "Runtime", "Sampling", "ScriptedTarget", "SentenceTransformersEmbedder", "Source",
-    "SourceError", "Target", "TargetError", "TargetSpec", "TargetUnavailable", "TitleSource",
-    "TokenLogprob", "UnknownName", "Usage", "UsageError", "WebResult", "WebSource", "build", "counting",
-    "current_question", "event_loop", "parse", "parts_of", "prepare",
-]  # fmt: skip
+    "ANSWER_FORMATS",
+    "EMBEDDERS",
+    "EXPORT_FORMATS",
+    "LAYOUTS",
+    "METHODS",
+    "METRICS",
+    "RERANKERS",
+    "SOURCES",
+    "TARGETS",
+    "UNCITED",
+    "WORDINGS",
+    "Bm25Reranker",
+    "Bm25Source",
+    "Call",
+    "CallStore",
+    "Capability",
+    "Case",
+    "ChatRequest",
+    "CompiledPrompt",
+    "Counters",
+    "DataError",
+    "Dataset",
+    "DenseSource",
+    "EmbedReranker",
+    "Embedder",
+    "ExportedProgram",
+    "FailingSource",
+    "FunctionSource",
+    "Gateway",
+    "GivenSource",
+    "GraderSettings",
+    "Hit",
+    "HybridSource",
+    "ListSource",
+    "Message",
+    "Method",
+    "Metric",
+    "NotExpressible",
+    "Note",
+    "OnnxCrossEncoder",
+    "OnnxEmbedder",
+    "Outcome",
+    "ParseFailure",
+    "Passage",
+    "Question",
+    "RagPredict",
+    "RagProgram",
+    "RecordedSource",
+    "Recorder",
+    "Reply",
+    "RerankedSource",
+    "Reranker",
+    "Runtime",
+    "Sampling",
+    "SchemaReplies",
+    "ScriptedTarget",
+    "Search",
+    "SentenceTransformersEmbedder",
+    "Source",
+    "SourceError",
+    "Target",
+    "TargetError",
+    "TargetSpec",
+    "TargetUnavailable",
+    "TitleSource",
+    "TokenLogprob",
+    "UnknownName",
+    "Usage",
+    "UsageError",
+    "WebResult",
+    "WebSource",
+    "build",
+    "build_variables",
+    "content_fingerprint",
+    "counting",
+    "current_question",
+    "datasets",
+    "derive_export",
+    "event_loop",
+    "folders",
+    "format_of",
+    "grade",
+    "method",
+    "metrics",
+    "parse",
+    "parts_of",
+    "prepare",
+    "read_corpus",
+    "read_questions",
+    "reply_schema",
+    "request_body",
+]

@@ -11,7 +11,7 @@ trial on the dev questions.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is stored with the study, so
-a killed study resumes with the same children, and workers read the texts there. Its size is stored before the
+a killed study resumes with the same children. Its size is stored before the
 round sends anything. It leaves enough of the budget for the trials of all children, because a trial that the
 budget cuts off shows nothing.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,14 +24,10 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def row_digest(key: str, text: str, secret: bytes = b"") -> str:
-    """Returns the checksum stored with a row to detect damage: 32 hexadecimal digits over key and text.
-
-    With a `secret` it is an HMAC, which cannot be computed without the secret.
-    """
+def row_digest(key: str, text: str) -> str:
+    """Returns the checksum stored with a row to detect damage: 32 hexadecimal digits over key and text."""
     row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
-    whole = hmac.digest(secret, row, "sha256").hex() if secret else hashlib.sha256(row).hexdigest()
-    return whole[:32]
+    return hashlib.sha256(row).hexdigest()[:32]
 
 
 def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:

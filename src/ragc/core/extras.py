@@ -51,17 +51,17 @@ def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(module for module in modules if not is_installed(module))
 
 
-def lacking(who: str, modules: Iterable[str], *, extra: str = "") -> list[str]:
+def lacking(who: str, modules: Iterable[str]) -> list[str]:
     """Returns the sentence on those of `modules` that `who` needs and that are not installed; none if all
     are.
 
-    `extra` installs them; by default that which has the first of them, else they are named themselves.
+    It names the extra that has the first of them, else the modules themselves.
     """
     absent = missing_modules(modules)
     if not absent:
         return []
     verb = "is" if len(absent) == 1 else "are"
-    extra = extra or next((name for name, held in EXTRAS.items() if absent[0] in held), "")
+    extra = next((name for name, held in EXTRAS.items() if absent[0] in held), "")
     names = " ".join(PACKAGES.get(module, module) for module in absent)
     command = remedy(extra) if extra else f"pip install {names}"
     return [f"{who} needs {', '.join(absent)}, which {verb} not installed; run: {command}"]

@@ -58,7 +58,7 @@ class ImportedPrompt(pydantic.BaseModel):
         for name in named:
             if name not in call.signature.fields:
                 raise UnknownName(f"field of {predictor!r}", name, call.signature.fields)
-        self._check_demonstrations(call)
+        self._check_demonstrations(call, int(program.knobs.knob("icl_n").high or 0))
         for text in self._texts():
             if marker := re.search(_markers(call), text):
                 raise UsageError(
@@ -74,12 +74,13 @@ class ImportedPrompt(pydantic.BaseModel):
         if self.demonstrations is not None:
             call.demos = self.demonstrations
 
-    def _check_demonstrations(self, call: RagPredict) -> None:
+    def _check_demonstrations(self, call: RagPredict, most: int) -> None:
+        """Raises UsageError for demonstrations that `call` would not show. The knob icl_n is `most` at most."""
         fields, demonstrations = call.signature.fields, self.demonstrations or []
         if len(demonstrations) > call.max_demos:
             raise UsageError(
-                f"It has {len(demonstrations)} demonstrations and the program shows {call.max_demos}; set "
-                f"the knob icl_n to {len(demonstrations)}, or give fewer."
+                f"It has {len(demonstrations)} demonstrations and the program shows {call.max_demos}; give "
+                f"fewer, or set the knob icl_n, which is {most} at most."
             )
         for number, demonstration in enumerate(demonstrations, 1):
             for kind in (call.signature.input_fields, call.signature.output_fields):

@@ -29,7 +29,7 @@ Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache
     schema            force replies to fit a JSON schema
     logprobs          log-probabilities of the generated tokens
     prompt_logprobs   log-probabilities of the prompt's tokens
-    n                 several samples in one request
+    n                 the samples of one call are asked at once
     prefix_cache      equal prompt prefixes cost less
     seed              the seed is respected
 """

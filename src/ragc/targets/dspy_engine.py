@@ -66,7 +66,7 @@ def next_draw() -> int:
 async def complete_ahead(complete: Complete, request: ChatRequest, *, several: bool) -> Reply:
     """Returns the reply to `request`, for the sample that `next_draw` numbered last.
 
-    With `several`, the remaining samples of the call are requested with it, and stored until they are needed.
+    With `several`, the remaining samples of the call are requested at the same time, and held until needed.
     """
     draws = _draws.get()
     if draws is None or not several or request.sampling.temperature == 0:
@@ -187,7 +187,7 @@ class RagEngine:
             return self.to_response(self._submit(self.reply(chat_request)), chat_request)
 
     async def reply(self, request: ChatRequest) -> Reply:
-        """Returns the reply for one sample; all samples of a call go in one request if the target can."""
+        """Returns the reply for one sample; all samples of a call are asked at once if the target can."""
         return await complete_ahead(self._complete, request, several="n" in self.target.capabilities)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:

@@ -129,7 +129,6 @@ class FileLedger:
         self.calls = 0
         self.tokens = 0
         self.usd = 0.0
-        self.failed_calls, self.failed_usd = 0, 0.0
         self.replayed = Spent()
         self._charged: set[str] = set()
         self._reserved: dict[str, Need] = {}
@@ -224,8 +223,6 @@ class FileLedger:
         """Charges a failed try as it was reserved. Its request does not count as answered."""
         if reserved is not None:
             self._count(reserved.tokens, reserved.usd)
-            self.failed_calls += 1
-            self.failed_usd += reserved.usd
 
     def _add(self, key: str, tokens: int, usd: float, *, sent: bool = False) -> bool:
         """Charges the request `key`; a request charged before only if it was `sent` again."""

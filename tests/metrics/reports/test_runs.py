@@ -186,13 +186,3 @@ def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> No
         "and 1 more",
     ):
         assert part in message
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00", b"[" * 100_000])
-def test_a_file_without_a_run_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"run\.jsonl"):
-        read(path)
-    with pytest.raises(DataError, match="there is no such file"):
-        read(tmp_path / "absent.jsonl")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.errors import UsageError
 from ragc.metrics.stats import headroom
 from ragc.metrics.stats.clusters import (
     MIN_GROUPS,
@@ -121,11 +120,6 @@ def test_a_figure_of_several_means_takes_groups_whole() -> None:
     gap = pooled_paired(columns, [[1.0] * 60, [1.0] * 60], harmonic, seed=0, groups=labels)
     assert gap.p == paired(scores, [1.0] * 60, seed=0, groups=labels).p
     assert gap.groups == 12
-
-
-def test_every_question_needs_a_label() -> None:
-    with pytest.raises(UsageError, match="12 have 2"):
-        mean_ci(SCORES, seed=0, groups=["a", "a"])
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=30))

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from ragc.errors import UsageError
 from ragc.metrics.stats.headroom import (
     Spread,
     changes,
@@ -137,18 +136,3 @@ def test_changes_between_settings_are_counted_in_the_direction_of_the_better_one
     assert seen.size == 1
     assert seen.gained(0.2) == pytest.approx(0.4)
     assert changes([[1, 0], [1, 0]]) is None
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([[1.0, 0.0], [1.0]], "same questions, but there are 2, 1"),
-        ([[1.0] * 6, [float("nan")] * 6, [1.0] * 6], "finite"),
-        ([[1.0] * 6, [0.0] * 6], "found 2 and 6"),
-        ([[1.0] * 4] * 3, "found 3 and 4"),
-        ([[], []], "same questions"),
-    ],
-)
-def test_a_matrix_that_says_nothing_is_refused(scores: list[list[float]], expected: str) -> None:
-    with pytest.raises(UsageError, match=expected):
-        spread(scores, seed=0)

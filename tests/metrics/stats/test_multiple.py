@@ -192,14 +192,6 @@ def test_scores_may_have_other_bounds() -> None:
         adjust_family([Contrast(low, high)], seed=0)
 
 
-def test_an_unknown_adjustment_and_a_confidence_out_of_range_are_refused() -> None:
-    contrast = Contrast({"q": 0.0}, {"q": 1.0})
-    with pytest.raises(UsageError, match="Did you mean 'holm'"):
-        adjust_family([contrast], seed=0, method="hollm")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        adjust_family([contrast], seed=0, confidence=95)
-
-
 @thorough
 def test_the_family_wise_error_is_kept_where_single_tests_lose_it() -> None:
     """Ten variants, the first really better: 150 families, so the simulation error of .05 is .018."""

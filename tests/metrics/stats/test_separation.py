@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ragc.errors import UsageError
 from ragc.metrics.stats.separation import area, difference, separation
 from tests.examples import thorough
 
@@ -53,13 +52,3 @@ def test_a_difference_is_drawn_on_the_same_cases() -> None:
     assert 0 < gain.low < gain.mean <= gain.high
     none = difference(bad, bad, kinds, seed=0)
     assert (none.mean, none.low, none.high) == (0.0, 0.0, 0.0)
-
-
-def test_cases_of_one_kind_have_no_area() -> None:
-    for compute in (
-        lambda: area([0.1], [True]),
-        lambda: separation([], [], seed=0),
-        lambda: difference([1.0], [1.0], [False], seed=0),
-    ):
-        with pytest.raises(UsageError, match="cases of both kinds"):
-            compute()

@@ -25,7 +25,6 @@ from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.card import llamafactory_entry
-from ragc.training.data.files import DataFiles
 from tests.optimizers.colours import Killed
 from tests.support.rows import read_rows, write_rows
 from tests.training.data import test_prefrag, test_rqrag, test_slimplm
@@ -246,12 +245,6 @@ def test_files_of_a_process_killed_while_it_wrote_are_its_own(
     assert len(make(models_of("slimplm-labels"), sets=every).rows) == 8
 
 
-@pytest.mark.parametrize("out", ["rows.txt", "rows"])
-def test_out_names_a_file_of_rows(folder: Path, make: Make, out: str) -> None:
-    with pytest.raises(UsageError, match=r"--out names a file FILE\.jsonl"):
-        make(models_of("slimplm-labels"), out)
-
-
 def test_two_processes_do_not_write_one_file(folder: Path, make: Make) -> None:
     make(models_of("slimplm-labels"))
     with FileLock(f"{state_of(folder)}.lock"), pytest.raises(UsageError, match="Another process is writing"):
@@ -278,11 +271,6 @@ def test_blank_gold_answers_are_none(folder: Path) -> None:
         UsageError, match=r"needs gold answers, and 8 train questions of 8 have none, such as 'q"
     ):
         build.collector_of("slimplm-labels", replace(task, splits={**task.splits, "train": bare}))
-
-
-def test_train_questions_are_needed(folder: Path, make: Make) -> None:
-    with pytest.raises(UsageError, match=r"needs train questions, found none; set data\.train"):
-        make(models_of("slimplm-labels"), sets=("data.train=0",))
 
 
 def test_a_target_that_fails_ends_the_run_and_loses_nothing(folder: Path, make: Make) -> None:
@@ -383,11 +371,6 @@ def test_the_command_prints_counts(
     assert printed["counters"]["sent"] == 8
     assert main(command) == 0
     assert "rows in" in capsys.readouterr().out
-
-
-def test_files_of_rows_are_checked_before_anything_is_built(folder: Path) -> None:
-    with pytest.raises(UsageError, match="is not a folder"):
-        DataFiles(folder / "recipe.toml" / "rows.jsonl")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "data": "make training data for small models from a recipe's train questions",
     "reproduce": "run a table of a paper on your models, or list the tables",
     "train": "fine-tune a model on rows of training data, or prepare a base for it",
-    "study": "see the progress of a study, or lend it this machine",
+    "study": "see the progress of a study",
     "report": "write what was measured as one HTML file to open offline",
     "list": "names that recipes can use",
     "schema": "print the JSON Schema of recipes, for editors that complete and check them",

@@ -86,7 +86,6 @@ class Pieces:
 
     def __init__(self) -> None:
         self._imports: dict[str, set[str]] = {}
-        self._needed: set[str] = set()
 
     def need(self, module: str, *names: str) -> None:
         """Imports `names` of a standard `module`; the module itself without names."""
