@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import dspy
 import pytest
@@ -262,6 +263,57 @@ def test_all_texts_and_tables_of_a_folder_are_read(tmp_path: Path, monkeypatch: 
     assert names.main(["new", "texts", "--no-questions", "--out", "made"]) == 0
     corpus = json.dumps(read_rows(Path("made/corpus.jsonl")))
     assert [suffix for suffix in texts if f"of_{suffix}.{suffix}" not in corpus] == []
+
+
+MACROS = {
+    "docm": ("wordprocessingml.document.main", "ms-word.document.macroEnabled.main"),
+    "pptm": ("presentationml.presentation.main", "ms-powerpoint.presentation.macroEnabled.main"),
+    "xlsm": ("spreadsheetml.sheet.main", "ms-excel.sheet.macroEnabled.main"),
+}
+"""Types of the main part of a package of Office, without and with macros."""
+SHEET = "application/vnd.oasis.opendocument.spreadsheet"
+MANIFEST = f"""<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">
+<manifest:file-entry manifest:full-path="/" manifest:media-type="{SHEET}"/></manifest:manifest>"""
+CELLS = """<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" office:version="1.2"
+ xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:spreadsheet>
+<table:table table:name="Pots"><table:table-row><table:table-cell office:value-type="string">
+<text:p>The red pot holds soup</text:p></table:table-cell></table:table-row></table:table>
+</office:spreadsheet></office:body></office:document-content>"""
+
+
+def write_office(folder: Path) -> None:
+    """Writes a document, slides and sheets of Office with and without macros, and a sheet of OpenDocument."""
+    document, slides = pytest.importorskip("docx").Document(), pytest.importorskip("pptx").Presentation()
+    document.add_paragraph("The red pot holds two litres of soup.")
+    document.save(folder / "of_docx.docx")
+    slides.slides.add_slide(slides.slide_layouts[5]).shapes.title.text = "The red pot holds soup"
+    slides.save(folder / "of_pptx.pptx")
+    with pytest.importorskip("xlsxwriter").Workbook(folder / "of_xlsx.xlsx") as book:
+        book.add_worksheet("Pots").write(0, 0, "The red pot holds soup")
+    for suffix, (plain, macro) in MACROS.items():
+        whole = folder / f"of_{suffix[:-1]}x.{suffix[:-1]}x"
+        with ZipFile(whole) as package, ZipFile(folder / f"of_{suffix}.{suffix}", "w") as made:
+            for name in package.namelist():
+                text = package.read(name)
+                made.writestr(
+                    name, text.replace(f"openxmlformats-officedocument.{plain}".encode(), macro.encode())
+                )
+    with ZipFile(folder / "of_ods.ods", "w") as made:
+        made.writestr("mimetype", SHEET)
+        made.writestr("META-INF/manifest.xml", MANIFEST)
+        made.writestr("content.xml", CELLS)
+
+
+def test_all_files_of_office_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(names.HOME, str(tmp_path / "home"))
+    Path("files").mkdir()
+    write_office(Path("files"))
+    assert names.main(["new", "files", "--no-questions", "--out", "made"]) == 0
+    corpus = json.dumps(read_rows(Path("made/corpus.jsonl")))
+    assert [path.name for path in Path("files").iterdir() if path.name not in corpus] == []
+    assert len(list(Path("files").iterdir())) == 7
 
 
 # The environment, and how a command ends
