@@ -46,7 +46,8 @@ from ragc.exports.write import format_of
 from ragc.metrics import METRICS, Metric, Outcome
 from ragc.metrics.base import grade
 from ragc.metrics.settings import GraderSettings
-from ragc.programs import METHODS, Method, method
+from ragc.programs import METHODS, Method
+from ragc.programs import method as find_method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
@@ -146,10 +147,10 @@ __all__ = [
     "datasets",
     "derive_export",
     "event_loop",
+    "find_method",
     "folders",
     "format_of",
     "grade",
-    "method",
     "metrics",
     "parse",
     "parts_of",

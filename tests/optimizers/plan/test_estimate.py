@@ -308,7 +308,7 @@ def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each
     assert "'source'" in message
     message = refused('judge = "renamed.json"\nanswer = "renamed.json"')
     assert "2 problems" in message
-    assert "'judge'" in message
+    assert "prompts.judge" in message
     with pytest.raises(RecipeError):
         compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None))
 
