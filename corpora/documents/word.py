@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, table, title_of
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _AROUND = ("sdt", "ins", "moveTo", "smartTag", "customXml", "fldSimple", "bdo", "dir")
 """Elements around text that python-docx passes over: content controls, insertions, marks, fields."""
+_TYPE = b"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+_TYPE_WITH_MACROS = b"application/vnd.ms-word.document.macroEnabled.main+xml"
 
 
 def read(path: Path) -> Document:
@@ -21,7 +24,7 @@ def read(path: Path) -> Document:
 
     check_package(path)
     try:
-        document = docx.Document(str(path))
+        document = docx.Document(_without_macros(path) if path.suffix.lower() == ".docm" else str(path))
     except (PackageNotFoundError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UnreadableDocument(f"is no Word document that can be read ({error})") from error
     _unwrap(document.element.body)
@@ -30,6 +33,15 @@ def read(path: Path) -> Document:
         (text.removeprefix("# ") for text in blocks if text.startswith("# ")), title_of(path)
     )
     return Document(title, (Page("\n\n".join(blocks)),))
+
+
+def _without_macros(path: Path) -> IO[bytes]:
+    """Returns the package with the content type of a plain document: python-docx takes no other."""
+    plain = io.BytesIO()
+    with zipfile.ZipFile(path) as package, zipfile.ZipFile(plain, "w") as copy:
+        for name in package.namelist():
+            copy.writestr(name, package.read(name).replace(_TYPE_WITH_MACROS, _TYPE))
+    return plain
 
 
 def check_package(path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_killed_run_goes_on_with_the_next_file(docs: Path) -> None:
     whole = ragc.new("docs", out="whole", questions=False)
     command = [sys.executable, "-m", "ragc", "new", "docs", "--out", "killed", "--no-questions"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and len(list(Path("killed").rglob("parts/*.json"))) < 10:
+        while process.poll() is None and len(list(Path("killed/.ragc/parts").glob("*.json"))) < 10:
             time.sleep(0.005)
         process.kill()
     read = {path: path.stat().st_mtime_ns for path in Path("killed").rglob("parts/*.json")}

@@ -95,8 +95,8 @@ class World:
         account = self.account
         return {"lm_calls": account.calls, "tokens": account.tokens, "usd": account.usd}
 
-    def run(self, *words: str, killed_at: int = 0, outage_at: int = 0) -> Ended:
-        """Runs `ragc WORDS` to its end, or until SIGKILL at the request `killed_at` of this run.
+    def run(self, *words: str, killed_at: int = 0, by: int = signal.SIGKILL, outage_at: int = 0) -> Ended:
+        """Runs `ragc WORDS` to its end, or until the signal `by` at the request `killed_at` of this run.
 
         From the request `outage_at` of the account on the provider only fails.
         """
@@ -107,7 +107,7 @@ class World:
             if number == deadly:
                 while not ids:
                     time.sleep(0.001)
-                os.kill(ids[0], signal.SIGKILL)
+                os.kill(ids[0], by)
             if number == outage_at:
                 self.account.faults = 1.0
 

@@ -10,8 +10,6 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered
-from ragc.programs.calls.outputs import reply_schema
-from ragc.signatures.claims import JudgeKnown
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
@@ -118,18 +116,9 @@ def test_the_judge_s_conversations_are_what_the_program_sends(folder: Path) -> N
 
 
 def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
-    prompt = {
-        "messages": [
-            {"role": "system", "content": "Judge it."},
-            {"role": "user", "content": "{{ question }} {{ heuristic_answer }}"},
-        ]
-    }
-    signature: Any = JudgeKnown
-    schema = {"name": "reply", "strict": True, "schema": reply_schema(signature)}
-    whole = {**prompt, "response_format": {"type": "json_schema", "json_schema": schema}}
-    (folder / "judge.json").write_text(json.dumps(whole))
+    (folder / "judge.txt").write_text("Judge it.", "utf-8")
     make = maker(folder, "slimplm-judge")
-    plain, own = (make(models(), sets=(*ALL, *sets)) for sets in ((), ("prompts.judge=judge.json",)))
+    plain, own = (make(models(), sets=(*ALL, *sets)) for sets in ((), ("prompts.judge=judge.txt",)))
     assert all(row["messages"][0]["content"].startswith("Judge it.") for row in own.rows)
     assert [row["messages"][-1] for row in own.rows] == [row["messages"][-1] for row in plain.rows]
 
