@@ -47,7 +47,6 @@ from ragc.metrics import METRICS, Metric, Outcome
 from ragc.metrics.base import grade
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import METHODS, Method
-from ragc.programs import method as find_method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
@@ -160,3 +159,8 @@ __all__ = [
     "reply_schema",
     "request_body",
 ]
+
+
+def find_method(id: str) -> Method:
+    """Returns the method called `id`."""
+    return next(method for method in METHODS if method.id == id)
