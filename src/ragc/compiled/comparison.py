@@ -25,7 +25,7 @@ def compare(
     labels: Path | None = None,
 ) -> RunComparison:
     """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first,
-    which gets the rows of the other one, if it is a file.
+    which gets the rows of the other one, if these are there.
 
     `labels` is a file of a person's labels, which correct the metric `by` (`ragc.metrics.reports.labels`).
     Where `evaluate` leaves looks at test questions uncounted, both programs are one look; p and intervals are
@@ -34,12 +34,12 @@ def compare(
     evaluations: dict[Path, Evaluation] = {}
 
     def read_or_score(path: Path) -> ScoredRun:
-        if path in files:
-            return files[path]
-        evaluations[path] = evaluation = evaluate(path, next(iter(files.values()), None))
-        return runs.of_rows(str(path), evaluation.row_values())
+        if path not in scored:
+            evaluations[path] = evaluation = evaluate(path, next(iter(scored.values()), None))
+            scored[path] = runs.of_rows(str(path), evaluation.row_values())
+        return scored[path]
 
-    files = {path: runs.read(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
+    scored = {path: runs.read(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
     first, second = (read_or_score(path) for path in (a, b))
     compared = compare_runs.compare(first, second, by=by, seed=seed)
     if labels is not None:
