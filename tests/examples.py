@@ -18,7 +18,7 @@ WHOLE_RUN = 50
 QUICK_CASES = 2
 """The cases of a test in such a run: the first and the last."""
 
-NETS = "tests/messages/"
+NETS = ("tests/laws/", "tests/messages/")
 """The start of the ids of tests that always run in full: they hold what users notice."""
 
 thorough = pytest.mark.skipif(not THOROUGH, reason="takes seconds; runs where CI is set")

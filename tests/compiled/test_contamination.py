@@ -127,7 +127,7 @@ def test_seen_questions_are_scored_and_marked_on_demand(
     report = ragc.report(second.path, out=folder / "report.html")
     assert f"{len(used)} of 30 test questions were seen before" in report.headline
     assert "scored nevertheless" in (folder / "report.html").read_text("utf-8")
-    compared = comparison.compare(rows, rows, lambda path: evaluated(folder, path.name))
+    compared = comparison.compare(rows, rows, lambda path, _: evaluated(folder, path.name))
     assert any("were used as train or dev before" in note for note in compared.notes())
 
 
@@ -261,6 +261,15 @@ def evaluated_elsewhere(folder: Path, *sets: str) -> Evaluation:
         folder / "out", sets, store=store, targets=targets, access=Access(folder, targets=True)
     )
     return score(opened)
+
+
+def test_a_run_on_other_questions_is_refused_before_anything_is_sent(run: Run, folder: Path) -> None:
+    run("out")
+    target = ScriptedTarget(needs_demos)
+    opened = open_program(folder / "out", store=CallStore(None), targets={"main": target})
+    with pytest.raises(UsageError, match="rows and split 'test' share no question id"):
+        score(opened, beside=runs.ScoredRun("rows", {}))
+    assert not target.requests
 
 
 def test_a_spelling_in_the_own_dev_questions_is_left_out_too(run: Run, folder: Path) -> None:

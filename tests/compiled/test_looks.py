@@ -21,6 +21,7 @@ from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
 from ragc.core.progress import Silent
 from ragc.errors import StoreError
+from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.store import looks
 from ragc.store.call_store import CallStore
@@ -184,7 +185,7 @@ def test_p_after_earlier_looks_is_shown_and_provenance_has_that_of_one_look(
 def test_two_new_programs_in_one_comparison_are_one_look(folder: Path) -> None:
     (folder / "other.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
 
-    def scored(path: Path) -> Evaluation:
+    def scored(path: Path, _: runs.ScoredRun | None) -> Evaluation:
         sets = OTHER if path.name == "other.toml" else PLAIN
         store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
         return score(open_program(path, sets, store=store, targets=targets), count=False)
@@ -261,7 +262,7 @@ def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_t
 def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:
     run()
 
-    def scored(path: Path) -> Evaluation:
+    def scored(path: Path, _: runs.ScoredRun | None) -> Evaluation:
         return evaluated(folder, path.name, *(OTHER if path.suffix == ".toml" else ()))
 
     report = comparison.compare(folder / "out", folder / "recipe.toml", scored)

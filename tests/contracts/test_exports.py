@@ -41,9 +41,9 @@ from tests.support.kinds import (
     RagProgram,
     build_variables,
     derive_export,
+    find_method,
     folders,
     format_of,
-    method,
     request_body,
 )
 
@@ -268,7 +268,7 @@ def test_a_missing_input_is_an_error_of_the_consumer_that_has_one(format: str, t
         pytest.skip("has no reader of its own")
     reads = {"jinja2": readers.jinja2, "prompty": partial(prompty_runs.render_file, tmp_path)}
     read: Any = {**readers.READERS, **reads}[format]
-    out = derive_export(build_program(method("vanilla" if MISSING[format] else "no_retrieval")))
+    out = derive_export(build_program(find_method("vanilla" if MISSING[format] else "no_retrieval")))
     file = format_of(format).files(out)[f"answer{format_of(format).suffix}"]
     if MISSING[format]:
         with pytest.raises(Exception, match=MISSING[format]):
@@ -288,7 +288,7 @@ FACTS: dict[str, Callable[[bytes], Mapping[str, Any]]] = {
 
 def test_a_file_says_whose_it_is_and_how_it_is_sent_and_read(format: str) -> None:
     note = "Demonstrations: of nobody #} {% chat %}."
-    out = replace(derive_export(build_program(method("vanilla"))), note=note)
+    out = replace(derive_export(build_program(find_method("vanilla"))), note=note)
     (prompt,) = out
     files = dict(format_of(format).files(replace(out, cases=(CASE,))))
     assert any(out.fingerprint.encode() in file for file in files.values()) or format == "openai-batch"

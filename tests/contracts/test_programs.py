@@ -39,7 +39,7 @@ from tests.support.kinds import (
     ScriptedTarget,
     Search,
     UsageError,
-    method,
+    find_method,
 )
 from tests.support.knob_values import settings
 
@@ -275,8 +275,8 @@ def outputs_of(request: ChatRequest) -> tuple[str, ...]:
 def reached_calls(id: str) -> dict[tuple[str, ...], tuple[dict[str, Any], str]]:
     """Every call that a setting leads to, with the first setting and replies that do."""
     reached: dict[tuple[str, ...], tuple[dict[str, Any], str]] = {}
-    for knobs, name in paths_of(method(id)):
-        program, target = build_program(method(id), reply=REPLIES[name], **knobs)
+    for knobs, name in paths_of(find_method(id)):
+        program, target = build_program(find_method(id), reply=REPLIES[name], **knobs)
         program(question=QUESTION)
         for request in target.requests:
             reached.setdefault(outputs_of(request), (knobs, name))
@@ -461,7 +461,7 @@ def test_calls_that_do_not_wait_for_each_other_are_made_at_once(
     id: str, knobs: dict[str, Any], reply: Any, steps: int, peak: int
 ) -> None:
     target = ScriptedTarget(copy.deepcopy(reply), hold=True)
-    program, _ = build_program(method(id), target=target, **knobs)
+    program, _ = build_program(find_method(id), target=target, **knobs)
     program(question=QUESTION)
     assert (target.steps, target.peak) == (steps, peak)
 
@@ -505,7 +505,7 @@ def test_searches_that_do_not_wait_for_each_other_are_made_at_once(
     id: str, knobs: dict[str, Any], reply: Any, peak: int
 ) -> None:
     source = SlowSource(FOUND)
-    build_program(method(id), source, copy.deepcopy(reply), **knobs)[0](question=QUESTION)
+    build_program(find_method(id), source, copy.deepcopy(reply), **knobs)[0](question=QUESTION)
     assert source.peak == peak
 
 
@@ -539,7 +539,7 @@ def test_markers_in_passages_reach_the_model_as_plain_text(entry: Method, layout
 @pytest.mark.parametrize("id", ["prefrag", "rqrag", "react"])
 def test_markers_in_the_steps_of_a_model_reach_it_as_plain_text(id: str) -> None:
     steps = [{"action": "search_local", "action_input": TRAP}] * 2
-    program, target = build_program(method(id), reply=SchemaReplies(text=TRAP, fields={"step": steps}))
+    program, target = build_program(find_method(id), reply=SchemaReplies(text=TRAP, fields={"step": steps}))
     program(question=QUESTION)
     assert len(target.requests) > 1
     assert_defused(target)

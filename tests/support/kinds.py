@@ -46,7 +46,7 @@ from ragc.exports.write import format_of
 from ragc.metrics import METRICS, Metric, Outcome
 from ragc.metrics.base import grade
 from ragc.metrics.settings import GraderSettings
-from ragc.programs import METHODS, Method, method
+from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
@@ -146,10 +146,10 @@ __all__ = [
     "datasets",
     "derive_export",
     "event_loop",
+    "find_method",
     "folders",
     "format_of",
     "grade",
-    "method",
     "metrics",
     "parse",
     "parts_of",
@@ -159,3 +159,8 @@ __all__ = [
     "reply_schema",
     "request_body",
 ]
+
+
+def find_method(id: str) -> Method:
+    """Returns the method called `id`."""
+    return next(method for method in METHODS if method.id == id)

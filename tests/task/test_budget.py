@@ -230,7 +230,7 @@ def test_a_target_that_is_not_there_costs_nothing() -> None:
     assert (ledger.calls, ledger.usd) == (0, 0.0)
 
 
-def test_a_request_that_the_breaker_holds_back_costs_nothing() -> None:
+def test_requests_to_a_server_that_is_not_there_cost_nothing() -> None:
     class Down(Priced):
         options = VllmOptions.of({"tries": 1, "price": {"input": 2.0, "output": 10.0}})
         endpoint = "http://127.0.0.1:9/v1"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
     from ragc.core.progress import Progress
     from ragc.metrics.reports.compare_runs import RunComparison
+    from ragc.metrics.reports.runs import ScoredRun
     from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.task.answering import Row
@@ -145,10 +146,10 @@ def compare(
     from ragc.compiled.evaluate import score as evaluated
     from ragc.compiled.opened import open_program
 
-    def score(path: Path) -> Evaluation:
+    def score(path: Path, rows: ScoredRun | None) -> Evaluation:
         program = open_program(path, sets, access=access)
         shown = progress or SILENT
-        return evaluated(program, split, progress=shown, include_seen=include_seen, count=False)
+        return evaluated(program, split, progress=shown, include_seen=include_seen, count=False, beside=rows)
 
     file = None if labels is None else Path(labels)
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed, labels=file)

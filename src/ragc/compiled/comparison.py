@@ -18,13 +18,14 @@ ROWS = ".jsonl"
 def compare(
     a: Path,
     b: Path,
-    evaluate: Callable[[Path], Evaluation],
+    evaluate: Callable[[Path, ScoredRun | None], Evaluation],
     *,
     by: str = "",
     seed: int = 0,
     labels: Path | None = None,
 ) -> RunComparison:
-    """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first.
+    """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first,
+    which gets the rows of the other one, if it is a file.
 
     `labels` is a file of a person's labels, which correct the metric `by` (`ragc.metrics.reports.labels`).
     Where `evaluate` leaves looks at test questions uncounted, both programs are one look; p and intervals are
@@ -33,13 +34,13 @@ def compare(
     evaluations: dict[Path, Evaluation] = {}
 
     def read_or_score(path: Path) -> ScoredRun:
-        if path.suffix == ROWS:
-            return runs.read(path)
-        evaluations[path] = evaluation = evaluate(path)
+        if path in files:
+            return files[path]
+        evaluations[path] = evaluation = evaluate(path, next(iter(files.values()), None))
         return runs.of_rows(str(path), evaluation.row_values())
 
-    files = {path: read_or_score(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
-    first, second = (files[path] if path in files else read_or_score(path) for path in (a, b))
+    files = {path: runs.read(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
+    first, second = (read_or_score(path) for path in (a, b))
     compared = compare_runs.compare(first, second, by=by, seed=seed)
     if labels is not None:
         compared = compared.corrected(labels, names=(str(a), str(b)))

@@ -165,14 +165,16 @@ def score(
     replicates: int = 1,
     again: int = 0,
     labels: Path | None = None,
+    beside: runs.ScoredRun | None = None,
 ) -> Evaluation:
     """Scores the program on `split` with the metrics of its recipe, answering `replicates` times.
 
     The judge is asked a second time about `again` of the answers. `labels` is the file of a person's labels,
-    with which judged scores are compared.
+    with which judged scores are compared. `beside` is a run that these rows are compared with.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
-    marked. Raises UsageError for an empty split, or if no test question is left.
+    marked. Raises UsageError for an empty split, if no test question is left, or if `beside` has none of the
+    questions.
     """
     check_repeats(replicates, again, opened.program, opened.task)
     provenance = opened.compiled.provenance if opened.compiled else None
@@ -181,6 +183,10 @@ def score(
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.{_untested(task, split)}")
+    if beside is not None and not any(question.id in beside.answered for question in questions):
+        raise UsageError(
+            f"{beside.name} and split {split!r} share no question id; score both on the same split."
+        )
     answer_labels = _labels(labels, task, questions)
 
     drawn, second, measured = event_loop.run(

@@ -55,11 +55,17 @@ class Asking:
     include_seen: bool = False
     progress: Progress = SILENT
 
-    def evaluate(self, path: Path) -> Evaluation:
-        """Scores the program at `path`, without counting the look."""
+    def evaluate(self, path: Path, rows: ScoredRun | None = None) -> Evaluation:
+        """Scores the program at `path` for a comparison with `rows`, without counting the look."""
         opened = open_program(path, self.sets, access=self.access)
-        seen = self.include_seen
-        return score(opened, self.split, progress=self.progress, include_seen=seen, count=False)
+        return score(
+            opened,
+            self.split,
+            progress=self.progress,
+            include_seen=self.include_seen,
+            count=False,
+            beside=rows,
+        )
 
 
 @dataclass(frozen=True, slots=True)

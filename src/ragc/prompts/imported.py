@@ -75,7 +75,7 @@ class ImportedPrompt(pydantic.BaseModel):
             call.demos = self.demonstrations
 
     def _check_demonstrations(self, call: RagPredict, most: int) -> None:
-        """Raises UsageError for demonstrations that `call` would not show. The knob icl_n is `most` at most."""
+        """Raises UsageError for demonstrations that `call` would not show; icl_n is `most` at most."""
         fields, demonstrations = call.signature.fields, self.demonstrations or []
         if len(demonstrations) > call.max_demos:
             raise UsageError(

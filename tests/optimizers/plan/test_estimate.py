@@ -297,7 +297,6 @@ def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each
         {"role": "user", "content": "Asked: {{ query }}\n{% for p in passages %}{{ p }}\n{% endfor %}"},
     ]
     (folder / "renamed.json").write_text(json.dumps(renamed), "utf-8")
-    (folder / "answer.md").write_text("## system\n\nName the colour.\n", "utf-8")
 
     def refused(table: str) -> str:
         (folder / "recipe.toml").write_text(f"{RECIPE}[prompts]\n{table}\n", "utf-8")
@@ -306,13 +305,10 @@ def test_what_is_wrong_with_prompts_is_said_by_the_dry_run_with_the_name_of_each
 
     message = refused('answer = "renamed.json"')
     assert "renamed.json" in message
-    assert "query" in message
-    message = refused('answer = "answer.md"')
-    assert "answer.md" in message
-    assert "ragc export" in message
-    message = refused('judge = "renamed.json"\nanswer = "answer.md"')
+    assert "'source'" in message
+    message = refused('judge = "renamed.json"\nanswer = "renamed.json"')
     assert "2 problems" in message
-    assert "'judge'" in message
+    assert "prompts.judge" in message
     with pytest.raises(RecipeError):
         compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None))
 

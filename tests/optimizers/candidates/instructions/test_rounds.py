@@ -223,7 +223,7 @@ def test_rounds_without_instructions_and_without_train_questions_are_refused(run
 
 
 def test_another_process_builds_the_programs_of_later_rounds(folder: Path) -> None:
-    """As a worker does, which opens the study once and is sent candidates of every round."""
+    """Its builder is made once, and builds candidates of every round."""
     recipe = recipes.load(folder / "recipe.toml", ROUNDS)
     task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget(evolving)})
     study = optuna.create_study()
