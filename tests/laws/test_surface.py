@@ -22,6 +22,7 @@ from tests.laws.features import FEATURES
 from tests.laws.test_features import Unbroken
 from tests.laws.world import ACCOUNT, HOME_FOLDER, KEYS, World
 from tests.paths import ROOT
+from tests.programs.telemetry.otlp_server import collecting
 from tests.support import names
 from tests.support.names import ListSource, SchemaReplies, ScriptedTarget, ragc
 from tests.support.rows import read_rows, write_rows
@@ -238,6 +239,13 @@ def test_a_compiled_program_its_study_and_its_exports_are_the_files_that_are_kno
     assert {name.partition(".")[0] for name in exported} >= formats | {"README", "graph"}
 
 
+def test_an_export_is_a_prompt_of_a_recipe(compiled: World) -> None:
+    exported = "prompts.answer=asked.jinja.json"
+    assert compiled.run("export", "out", "--to", "jinja2", "--out", "asked.jinja.json").status == 0
+    for words in (("compile", "recipe.toml", names.DRY_RUN), ("ask", "recipe.toml", QUESTION)):
+        assert compiled.run(*words, "--set", exported).status == 0
+
+
 def test_a_front_and_the_modules_of_a_program_are_in_its_folder(unbroken: Unbroken) -> None:
     assert f"{names.FRONT}/1/{names.PROGRAM}" in unbroken(BY_NAME["front"]).written()
     assert "mine.py" in " ".join(unbroken(BY_NAME["own program"]).written())
@@ -354,6 +362,18 @@ def test_a_traceback_is_shown_where_the_environment_asks(debug: str, tmp_path: P
         )
     assert (ended.returncode, "Traceback" in ended.stderr) == (1, bool(debug))
     assert "ragc: " in ended.stderr
+
+
+def test_traces_are_sent_where_the_environment_asks(compiled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+    with collecting() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
+        monkeypatch.setenv("RAGC_OTEL", "")
+        assert compiled.run("ask", "out", QUESTION).status == 0
+        assert collector.spans == []
+        monkeypatch.setenv("RAGC_OTEL", "1")
+        assert compiled.run("ask", "out", QUESTION).status == 0
+        assert {"RETRIEVER", "LLM"} <= {span.kind for span in collector.spans}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
