@@ -162,20 +162,22 @@ async def _examine(name: str, spec: TargetSpec) -> TargetCheck:
         target = targets.build(spec)
         await target.open()
         check_rooms([target])
-        able = tuple(one for one in get_args(Capability) if one in target.capabilities)
+        able = tuple(sorted(target.capabilities, key=get_args(Capability).index))
         schema = _SCHEMA if "schema" in able else None
         request = ChatRequest(_QUESTION, schema=schema, sampling=Sampling(max_tokens=64))
         reply = await target.complete(with_room(target, request))
+        fits = schema is None or _fits(reply.text)
+        advice = (
+            "ready" if fits else 'its reply does not fit the schema: add lacks = ["schema"] to its options'
+        )
+        found = f"{target.name}: {advice}; {', '.join(able) or 'no capabilities'}{_thoughts(target)}"
+        return TargetCheck(name, fits, found, capabilities=able, thinking_tokens=room_of(target))
     except (RagcError, ModuleNotFoundError) as error:
         label = f"{spec.kind} {spec.model}".strip()
         return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")
     finally:
         if target is not None:
             await target.aclose()
-    fits = schema is None or _fits(reply.text)
-    advice = "ready" if fits else 'its reply does not fit the schema: add lacks = ["schema"] to its options'
-    found = f"{target.name}: {advice}; {', '.join(able) or 'no capabilities'}{_thoughts(target)}"
-    return TargetCheck(name, fits, found, capabilities=able, thinking_tokens=room_of(target))
 
 
 def _fits(text: str) -> bool:

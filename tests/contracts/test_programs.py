@@ -250,16 +250,16 @@ def test_threads_of_dspy_evaluate_and_bootstrapping_pick_the_same_demonstrations
     def fine(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
         return isinstance(prediction.answer, str)
 
-    picked = []
-    for _ in range(2):
-        program, _ = build_program(entry)
+    picked: list[dict[str, Any]] = []
+    for program in (build_program(entry)[0], build_program(entry)[0]):
         score = dspy.Evaluate(devset=examples, metric=fine, num_threads=8, display_progress=False)(program)
         assert score.score == 100
         boot = dspy.BootstrapFewShot(metric=fine, max_bootstrapped_demos=2, max_labeled_demos=0)
         compiled = boot.compile(program, trainset=examples)
         picked.append({n: [dict(d.toDict()) for d in p.demos] for n, p in compiled.named_predictors()})
     assert picked[0] == picked[1]
-    asked_calls = {event.name for event in program(question=QUESTION).trace if isinstance(event, Call)}
+    trace = build_program(entry)[0](question=QUESTION).trace
+    asked_calls = {event.name for event in trace if isinstance(event, Call)}
     assert {name for name, demos in picked[0].items() if demos} == asked_calls
 
 

@@ -80,6 +80,7 @@ def value_changed(data: bytes, draw: random.Random) -> bytes:
         at = draw.randrange(len(lines))
         value = json.loads(lines[at])
         holder: Any = None
+        key: Any = None
         inner: Any = value
         while isinstance(inner, dict | list) and inner and (holder is None or draw.random() < 0.7):
             holder, key = inner, draw.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
@@ -88,7 +89,7 @@ def value_changed(data: bytes, draw: random.Random) -> bytes:
             del holder[key]
         else:
             holder[key] = draw.choice(NASTY)
-    except (ValueError, TypeError, IndexError, UnboundLocalError):
+    except (ValueError, TypeError, IndexError):
         return bytes_changed(data, draw)
     lines[at] = json.dumps(value).encode("utf-8", "surrogatepass")
     return b"\n".join(lines) + b"\n"

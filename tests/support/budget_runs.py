@@ -21,6 +21,7 @@ import time
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from ragc.targets.token_price import Price
 from tests.support.loopback_world import write_data
@@ -133,9 +134,9 @@ def compile_in(folder: str) -> None:
 
     from ragc.optimizers.compile import passes
 
-    vars(passes)["FileLedger"] = Watched
     try:
-        compiling.compile(recipes.load(Path(folder) / "recipe.toml"), Path(folder) / "out", resume=True)
+        with mock.patch.object(passes, "FileLedger", Watched):
+            compiling.compile(recipes.load(Path(folder) / "recipe.toml"), Path(folder) / "out", resume=True)
     except RagcError as error:
         if type(error).__name__ == "TargetUnavailable":
             raise SystemExit(3) from None

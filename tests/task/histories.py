@@ -66,7 +66,7 @@ PLACES = ("Bergen", "Lisbon", "Quito", "Nairobi", "Osaka")
 
 LABELS = (
     *("Q: ", "q:", "Q{n}: ", "Question: ", "Question {n}: ", "**Q:** ", "No. {n}: ", "#{n}: ", "#{n} "),
-    *("Q.{n} ", "Q-{n}: ", "Example {n}: ", "Ex. {n}: ", "Question {n} of 99: ", "Aufgabe {n}: ", "III. "),
+    *("Q.{n} ", "Q-{n}: ", "Example {n}: ", "Ex. {n}: ", "Question {n} of 99: "),
     *("### Question {n}\n", "**Question {n}**\n\n"),
     *("{n}. ", "{n}.{n}. ", "{n}) ", "({n}) ", "[{n}] ", "{n} - ", "a) ", "- ", "• "),
 )

@@ -31,7 +31,7 @@ class RecipeProblems:
     `written` are the names at the top of its file, and `sets` the overrides by the keys that they write.
     """
 
-    def __init__(self, written: Container[str], sets: Mapping[Location, str]) -> None:
+    def __init__(self, written: Container[int | str], sets: Mapping[Location, str]) -> None:
         self._written, self._sets = written, sets
         self._texts: list[str] = []
         self._of_sets: list[str] = []

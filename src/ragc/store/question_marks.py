@@ -31,7 +31,7 @@ _LABEL = re.compile(
       |(?:example|ex|sample)\s*[.-]?\s*{_NUMBER})
       [*_]*(?:\s*[:)\]|>]+|\s*[.–—-]+\s|[ ]*\n)
     | (?:[(\[]?\d+(?:\.\d+)*[)\]]|\#?\d+[:|](?!\d)|[(\[]?[a-h][)\]]\s)
-    | \#?\d+(?:\.\d+)*(?:\.|\s+[-–—])?[*_]*\s*
+    | (?:q\.\s*|\#)?\d+(?:\.\d+)*(?:\.|\s+[-–—])?[*_]*\s*
       (?=(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|name|in|q|question|example)\b)
     )[*_\s]*""",
     re.VERBOSE,
