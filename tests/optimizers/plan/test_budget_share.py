@@ -68,9 +68,8 @@ def test_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: pytest
         enough = int(match[1]) if match else 4
         said_of.append((enough, not notes))
         assert answers >= enough * len(trials[0]["scores"]) or not search["budget"]
-        assert (
-            before["trials"] <= enough
-        )  # chunks count with their greatest length before a question was answered
+        # Before a question was answered, each chunk counts with its greatest length.
+        assert before["trials"] <= enough
         if not notes:
             assert not search["budget"]
         if before["share"] >= 1:
