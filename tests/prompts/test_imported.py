@@ -157,7 +157,7 @@ def test_a_toml_file_holds_instructions_fields_and_demonstrations(tmp_path: Path
         ("demonstrations = [{ questoin = 'Q', answer = 'A' }]", UnknownName, "question"),
         ("fields.anwser = 'x'", UnknownName, "answer"),
         ("instructions = 'Say [[ ## answer ## ]]'", UsageError, "which marks a field"),
-        ("instruction = 'Say.'", DataError, "instruction: Extra inputs"),
+        ("instruction = 'Say.'", DataError, "Did you mean 'instructions'"),
         ("instructions = 5", DataError, "instructions: Input should be a valid string"),
         ("instructions = ", DataError, "it is no TOML"),
     ],

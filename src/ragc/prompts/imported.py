@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pydantic
+from pydantic_core import ErrorDetails
 
 from ragc.core import inputs
 from ragc.core.redact import shorten
-from ragc.errors import DataError, UnknownName, UsageError
+from ragc.errors import DataError, UnknownName, UsageError, nearest
 from ragc.prompts.model import SOURCE, digest_without_source
 
 if TYPE_CHECKING:
@@ -170,12 +171,18 @@ def _is_as_exported(document: Mapping[str, Any], digest: Any) -> bool:
 def _validate(path: Path, values: Mapping[str, Any]) -> ImportedPrompt:
     try:
         return ImportedPrompt.model_validate(values)
-    except (pydantic.ValidationError, RecursionError) as error:
-        if isinstance(error, RecursionError):
-            raise DataError(str(path), ["it is nested too deep."]) from None
-        first = error.errors()[0]
-        place = shorten(".".join(map(str, first["loc"])), 80)
-        raise DataError(str(path), [f"{place}: {first['msg']}."]) from None
+    except RecursionError:
+        raise DataError(str(path), ["it is nested too deep."]) from None
+    except pydantic.ValidationError as error:
+        raise DataError(str(path), list(map(_problem, error.errors()))) from None
+
+
+def _problem(detail: ErrorDetails) -> str:
+    """Returns what pydantic found, with the place, and for an unknown key the nearest name."""
+    place = shorten(".".join(map(str, detail["loc"])), 80)
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key {place!r}.{nearest(place, ImportedPrompt.model_fields)}"
+    return f"{place}: {detail['msg']}."
 
 
 def contents(path: Path) -> bytes:
