@@ -118,6 +118,7 @@ class World:
         ids.append(process.pid)
         out, err = process.communicate(timeout=120)
         ended = Ended(process.wait(), out, err)
+        self.provider.wait_until_left()
         self.shown += [out, err]
         assert "Traceback" not in err
         for message in ended.messages:

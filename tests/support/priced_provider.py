@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -105,7 +106,16 @@ class PricedProvider:
         self._loop.run_until_complete(runner.cleanup())
         self._loop.close()
 
+    def wait_until_left(self) -> None:
+        """Waits until no client is connected: what a killed one had sent is then read, and counted."""
+        for _ in range(2000):
+            if self._runner.server is None or not self._runner.server.connections:
+                return
+            time.sleep(0.005)
+        raise TimeoutError("a client of the provider is still connected")
+
     async def _start(self, runner: web.AppRunner) -> None:
+        self._runner = runner
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
