@@ -268,10 +268,6 @@ class KnowingAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
-JUDGED = ("style", "correctness")
-"""What a judgement may ask: how an answer is put, or how likely it is right."""
-
-
 @dataclass(frozen=True, slots=True)
 class Judgements:
     """The calls that decide what is searched, before they are worded.
@@ -288,8 +284,9 @@ class Judgements:
 
 @derived
 def judgements(asks: str, by: str) -> Judgements:
-    """Returns the judgements that ask for `asks`, one of `JUDGED`; with `by` "confidence" as a percentage.
+    """Returns the judgements that ask for `asks`, "style" or "correctness".
 
+    With `by` "confidence" they ask for a percentage.
     Judgements of correctness get claims with the draft's words of doubt.
     """
     if asks == "style":
