@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && echo $$p && break; \
 	done)
 
-ENV_EXTRAS := embedded,documents,web,dense,api,metrics,hub,serve,mcp,otel,dev
+ENV_EXTRAS := embedded,documents,web,dense,api,metrics,hub,serve,mcp,otel,ray,dev
 comma := ,
 extras = $(patsubst %,--extra %,$(subst $(comma), ,$(1)))
 

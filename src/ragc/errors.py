@@ -6,7 +6,9 @@
     │   ├── RecipeError            all problems of one recipe, each with its line
     │   └── DataError              all problems of one data file, each with its line
     ├── TargetError                a language model could not answer
-    │   ├── TargetUnavailable      no endpoint, refused, timed out: a retry may succeed
+    │   ├── RequestRefused         this request is refused; others may be answered
+    │   ├── TargetUnavailable      no endpoint, overloaded, timed out: a retry may succeed
+    │   │   └── TargetStopped      nothing is answered until a key, a name or an address is set right
     │   └── CapabilityMissing      the target cannot do what the program needs
     ├── ParseFailure               a reply did not fit its signature
     ├── SourceError                a search failed
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 
 class RagcError(Exception):
@@ -89,8 +91,32 @@ class TargetError(RagcError):
         super().__init__(message)
 
 
+class RequestRefused(TargetError):
+    """The server refused this request; it answers others.
+
+    `kind` is "filtered" (a content filter) or "too long" (the context length), which are stored like a reply
+    and counted, or "failed": any other refusal, which is not stored, as the user may mend its cause.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: Literal["filtered", "too long", "failed"],
+        *,
+        endpoint: str = "",
+        request_id: str = "",
+        refused: bool = True,
+    ) -> None:
+        super().__init__(message, endpoint=endpoint, request_id=request_id, refused=refused)
+        self.kind = kind
+
+
 class TargetUnavailable(TargetError):
     """The endpoint refused, timed out or failed in a way that a retry may cure."""
+
+
+class TargetStopped(TargetUnavailable):
+    """Nothing is answered until the user sets something right: a key, a model's name, an address, a quota."""
 
 
 class CapabilityMissing(TargetError, UsageError):

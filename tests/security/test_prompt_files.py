@@ -71,7 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said_of(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the command line says of a recipe with the prompt `name`, in one line, within seconds."""
+    """What the command line says of a recipe with the prompt `name`, within seconds."""
     (folder / "recipe.toml").write_text(RECIPE % name, "utf-8")
     started = time.monotonic()
     assert main(["ask", "recipe.toml", "Why?"]) == 2
@@ -79,7 +79,7 @@ def said_of(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("ragc: ")
-    assert err.count("\n") == 1
+    assert all(line.startswith("  ") for line in err.splitlines()[1:])
     assert len(err) < 1000
     assert name in err
     return err
@@ -87,7 +87,7 @@ def said_of(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @thorough
 @pytest.mark.parametrize("name", HOSTILE)
-def test_each_is_refused_in_one_sentence(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_is_refused(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = HOSTILE[name]
     (folder / name).write_bytes(held if isinstance(held, bytes) else held.encode())
     said_of(folder, name, capsys)
