@@ -78,7 +78,7 @@ from ragc.optimizers.search.storage import (
 )
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.store.looks import Look
 from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of, groups_of

@@ -20,7 +20,7 @@ from ragc.core.home import cache_home
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.store import looks, uses
-from ragc.store.call_store import open_store
+from ragc.store.calls import open_store
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, Target
 from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import check_rooms, room_of, with_room

@@ -25,7 +25,7 @@ from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.store.question_marks import mark
 from ragc.store.uses import ledger_file, read, split_marks
 from ragc.testing import ScriptedTarget

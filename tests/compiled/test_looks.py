@@ -24,7 +24,7 @@ from ragc.errors import StoreError
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.store import looks
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.store.looks import Look, read
 from ragc.store.uses import ledger_file
 from ragc.targets.base import ChatRequest

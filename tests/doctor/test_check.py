@@ -16,7 +16,7 @@ from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.doctor import TargetCheck, examine_targets
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import begun, written
@@ -89,7 +89,7 @@ def test_a_store_that_cannot_be_used_fails(
     code, checks = doctor(capsys)
     assert code == 1
     assert f"{other / 'store'} is damaged" in checks["store"][0]["found"]
-    assert "move the folder away" in checks["store"][0]["found"]
+    assert "delete that folder" in checks["store"][0]["found"]
 
 
 RECIPE = """program = "no_retrieval"

@@ -21,7 +21,7 @@ from ragc.optimizers.status import status
 from ragc.recipe.values import PickRule
 from ragc.reports.front import front_lines, front_programs, limit_lines
 from ragc.reports.write import write as write_report
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.store.looks import count_look
 from ragc.targets import embedded
 from ragc.targets.base import ChatRequest, Reply

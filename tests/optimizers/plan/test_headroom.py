@@ -20,7 +20,7 @@ from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
 from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.store import uses
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget

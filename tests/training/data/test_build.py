@@ -19,7 +19,7 @@ from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.core.home import cache_home
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
