@@ -122,8 +122,8 @@ class CallStore:
         if first := task is None:
             task = self._in_flight[key] = asyncio.ensure_future(self._find_or_make(key, make, read, write))
             task.add_done_callback(lambda done: self._end(key, done))
-        value, cached = await asyncio.shield(task)
-        return value, cached or not first
+        found, cached = await asyncio.shield(task)
+        return found, cached or not first
 
     async def _find_or_make(
         self,
