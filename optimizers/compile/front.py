@@ -36,7 +36,7 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
 from ragc.recipe.selection_rule import SelectionRule
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.run import MeasuredRun
@@ -307,7 +307,7 @@ def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
 
 
 def write_front(
-    out: Path, front: Sequence[TestedMember], winner: CompiledProgram, *, look: Look | None, primary: str
+    out: Path, front: Sequence[TestedMember], winner: CompiledProgram, *, look: TestUse | None, primary: str
 ) -> None:
     """Writes each member of `front` as a compiled program to `front/` in `out`, the best first.
 

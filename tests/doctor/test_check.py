@@ -65,8 +65,8 @@ def test_what_is_stored_is_listed_and_nothing_is_changed(
     kept = checks["kept"][0]["found"]
     assert all(f"{name} " in kept for name in ("store", "studies", "indexes"))
     assert kept.endswith("; any of these may be deleted while no ragc runs")
-    assert "uses" not in kept, "nothing makes the ledger of uses again"
-    assert checks["uses"][0]["found"].startswith("1 look at test questions, 2 sets of train and dev, in ")
+    assert "uses" not in kept, "nothing makes the record of used questions again"
+    assert checks["uses"][0]["found"].startswith("1 use of test questions, 2 sets of train and dev, in ")
 
 
 @pytest.mark.parametrize("harm", ["a page of zeros", "no database", "half of it"])

@@ -1,8 +1,8 @@
 """The call store: every reply by the digest of its request, so that no request is sent twice.
 
 Keys are SHA-256 digests, values JSON texts. diskcache stores them in SQLite, safe across processes and kills;
-in front of it are the latest in memory. Failures are not stored. Each row carries a digest of its key and
-text as diskcache's tag; a row whose tag does not fit counts as absent, and its request is sent again.
+in front of it are the latest in memory. Failures are not stored. A row is a digest of key and text, and the
+text; one whose digest does not fit counts as absent, and its request is sent again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ import diskcache
 from ragc.core.digest import row_digest
 from ragc.core.home import cache_home, create_private, make_private, narrow_tree
 from ragc.errors import StoreError
+from ragc.store import check_database
 
 T = TypeVar("T")
 
 _DATABASE = "cache.db"
 """diskcache's name of its database."""
 
-_FOREIGN = ("no such table", "no such column", "has no column")
-"""What SQLite says of the tables of another program or version."""
 
-
-class _TextRows(diskcache.Disk):  # type: ignore[misc]
-    """Rows of text alone.
+class _ByteRows(diskcache.Disk):  # type: ignore[misc]
+    """Rows of bytes alone.
 
     diskcache would unpickle some other rows, and read or delete the file that one names.
     """
 
-    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> str | None:
-        """Returns the text of a row; None for a row that the store did not write."""
-        return value if mode == diskcache.core.MODE_RAW and isinstance(value, str) else None
+    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> bytes | None:
+        """Returns the bytes of a row; None for a row that the store did not write."""
+        return value if isinstance(value, bytes) else None
 
     def remove(self, file_path: Any) -> None:
         """Does nothing: no row of the store has a file."""
@@ -56,7 +54,7 @@ class CallStore:
         self._limit = memory
         self._memory: dict[str, str] = {}
         self._in_flight: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
-        self._unwritten: dict[str, str] = {}
+        self._unwritten: dict[str, bytes] = {}
         self._writer: asyncio.Task[None] | None = None
         self._rows = None if directory is None else _opened(directory)
 
@@ -72,7 +70,7 @@ class CallStore:
 
     def put(self, key: str, text: str) -> None:
         """Stores `text` under `key`; a kill then no longer loses it, a power loss may. Raises StoreError."""
-        self._write({key: _checked(text)})
+        self._write({key: _row(key, text)})
         self._remember(key, text)
 
     async def read(self, key: str) -> str | None:
@@ -84,7 +82,7 @@ class CallStore:
 
         Texts of one turn of the event loop share a transaction, which takes most of the time.
         """
-        self._unwritten[key] = _checked(text)
+        self._unwritten[key] = _row(key, text)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.ensure_future(self._write_together())
             self._writer.add_done_callback(_retrieve)
@@ -92,8 +90,8 @@ class CallStore:
 
     async def _write_together(self) -> None:
         await asyncio.sleep(0)
-        texts, self._unwritten, self._writer = self._unwritten, {}, None
-        self._write(texts)
+        rows, self._unwritten, self._writer = self._unwritten, {}, None
+        self._write(rows)
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -121,7 +119,8 @@ class CallStore:
         task = self._in_flight.get(key)
         if first := task is None:
             task = self._in_flight[key] = asyncio.ensure_future(self._find_or_make(key, make, read, write))
-            task.add_done_callback(lambda done: self._end(key, done))
+            task.add_done_callback(lambda done: self._in_flight.pop(key))
+            task.add_done_callback(_retrieve)
         found, cached = await asyncio.shield(task)
         return found, cached or not first
 
@@ -142,10 +141,6 @@ class CallStore:
         self._remember(key, text)
         return made, False
 
-    def _end(self, key: str, done: asyncio.Task[tuple[Any, bool]]) -> None:
-        self._in_flight.pop(key, None)
-        _retrieve(done)
-
     async def settle(self) -> None:
         """Waits until no call is in flight."""
         while self._in_flight:
@@ -160,25 +155,22 @@ class CallStore:
         if self._rows is None:
             return None
         with _reported(self.where):
-            try:
-                text, tag = self._rows.get(key, retry=True, tag=True)
-            except sqlite3.OperationalError as error:
-                if "decode" in str(error):  # one damaged row, whose text is not UTF-8
-                    return None
-                raise
-        return text if text is not None and tag == row_digest(key, text) else None
+            row = self._rows.get(key, retry=True) or b""
+        _, _, text = row.decode(errors="replace").partition(" ")
+        return text if row == _row(key, text) else None
 
-    def _write(self, texts: Mapping[str, str]) -> None:
+    def _write(self, rows: Mapping[str, bytes]) -> None:
         if self._rows is not None:
             with _reported(self.where), self._rows.transact(retry=True):
-                for key, text in texts.items():
-                    self._rows.set(key, text, tag=row_digest(key, text))
+                for key, row in rows.items():
+                    self._rows.set(key, row)
 
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
         if self._rows is not None:
-            with _reported(self.where):
-                check_database(Path(self.where) / _DATABASE)
+            place = (Path(self.where) / _DATABASE).resolve().as_uri()
+            with _reported(self.where), closing(sqlite3.connect(f"{place}?mode=ro", uri=True)) as rows:
+                check_database(rows)
 
     def close(self) -> None:
         """Closes the files; the store can no longer be used."""
@@ -191,30 +183,17 @@ def open_store() -> CallStore:
     return CallStore(cache_home() / "store")
 
 
-def _checked(text: str) -> str:
-    """Returns `text`.
-
-    Raises TypeError for another value, which diskcache would pickle, and UnicodeEncodeError for half of a
-    surrogate pair, which would spoil the transaction of others.
-    """
+def _row(key: str, text: str) -> bytes:
+    """Returns the row with `text` under `key`. Raises UnicodeEncodeError for half of a surrogate pair."""
     if not isinstance(text, str):
         raise TypeError(f"store values are JSON text, found {type(text).__name__}")
-    text.encode()
-    return text
+    return f"{row_digest(key, text)} {text}".encode()
 
 
 def _retrieve(done: asyncio.Task[Any]) -> None:
     """Looks at the exception of a task that nobody waits for any more, which the loop would log."""
     if not done.cancelled():
         done.exception()
-
-
-def check_database(path: Path) -> None:
-    """Raises sqlite3.DatabaseError unless SQLite finds the database `path` whole; changes nothing."""
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-        (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(" ".join(str(found).split()))
 
 
 def _opened(directory: Path) -> diskcache.Cache:
@@ -228,7 +207,7 @@ def _opened(directory: Path) -> diskcache.Cache:
         narrow_tree(directory)
         return diskcache.Cache(
             str(directory),
-            disk=_TextRows,
+            disk=_ByteRows,
             disk_min_file_size=2**30,  # the most that SQLite holds in a row, so that no row has a file
             eviction_policy="none",
             cull_limit=0,
@@ -243,8 +222,8 @@ def _reported(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
-        known = isinstance(error, OSError | sqlite3.OperationalError | diskcache.Timeout)
-        if known and not any(words in str(error) for words in _FOREIGN):
+        failed = isinstance(error, OSError | sqlite3.OperationalError | diskcache.Timeout)
+        if failed and "no such" not in str(error) and "no column" not in str(error):  # of another program
             raise StoreError(
                 f"The call store at {where} cannot be read or written ({error}); free space there, check its "
                 "permissions, or set RAGC_HOME to another folder. What was stored before is kept."
