@@ -1,6 +1,6 @@
 """The files that ragc keeps for this user alone: the cache can be recomputed, the state cannot.
 
-The cache holds store, studies, indexes and weights; the state is the record of used questions. Files and folders are
+The cache holds store, studies, indexes and weights; the state is the ledger of uses. Files and folders are
 created with modes 0600 and 0700, and narrowed when they are wider. This applies only to ragc's own files,
 never to a folder of results that the user named. Systems other than POSIX have no such modes; there nothing
 is changed.
@@ -34,7 +34,7 @@ def state_home() -> Path:
 
     Its files are no cache: they cannot be recomputed. Raises UsageError as `cache_home` does.
     """
-    return _home("XDG_STATE_HOME", ".local/state", "record of used questions")
+    return _home("XDG_STATE_HOME", ".local/state", "ledger of uses")
 
 
 def _home(variable: str, default: str, what: str) -> Path:
