@@ -167,6 +167,6 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
 def test_what_the_store_does_not_read_counts_as_absent(whole: Path, copies: Path, change: str) -> None:
     folder = fresh(whole, copies)
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute(f"UPDATE Cache SET {change}")
+        rows.execute(f"UPDATE Cache SET {change} WHERE key <> 'version'")
     store = CallStore(folder)
     assert not any(store.get(key) for key in REPLIES)

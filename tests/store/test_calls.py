@@ -100,6 +100,19 @@ def foreign(folder: Path, text: str) -> Path:
     return file
 
 
+def test_a_store_of_another_version_is_named_before_anything_is_asked(tmp_path: Path) -> None:
+    CallStore(tmp_path / "s").put("k", "1")
+    with closing(sqlite3.connect(tmp_path / "s" / "cache.db")) as rows, rows:
+        rows.execute("UPDATE Cache SET value = CAST('0' AS BLOB) WHERE key = 'version'")
+    with pytest.raises(StoreError, match=r"not of this version .*; delete that folder, and what it held"):
+        CallStore(tmp_path / "s")
+    with closing(sqlite3.connect(tmp_path / "s" / "cache.db")) as rows, rows:
+        assert rows.execute("SELECT count(*) FROM Cache").fetchone() == (2,)
+        rows.execute("DELETE FROM Cache WHERE key = 'version'")
+    with pytest.raises(StoreError, match="not of this version"):
+        CallStore(tmp_path / "s")
+
+
 @pytest.mark.parametrize("text", ["", "no database at all " * 500])
 def test_a_store_of_another_program_is_named_with_how_to_delete_it(tmp_path: Path, text: str) -> None:
     file = foreign(tmp_path / "s", text)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,22 @@ def test_a_record_that_is_something_else_is_named() -> None:
         use("dev", 1)
     with pytest.raises(StoreError, match="cannot be read or written"):
         roles(1)
+
+
+def test_a_record_of_another_version_is_named_and_left() -> None:
+    database().parent.mkdir(parents=True)
+    with closing(sqlite3.connect(database())) as rows, rows:
+        rows.execute("CREATE TABLE uses (id TEXT)")
+        rows.execute("INSERT INTO uses VALUES ('kept')")
+    with pytest.raises(
+        StoreError, match=r"no column named role.*delete it, and all questions count as new\.$"
+    ):
+        use("dev", 1)
+    with pytest.raises(StoreError, match="delete it"):
+        roles(1)
+    with closing(sqlite3.connect(database())) as rows:
+        assert rows.execute("SELECT * FROM uses").fetchall() == [("kept",)]
+        assert rows.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
 
 
 def use_many(name: str) -> None:

@@ -163,8 +163,12 @@ class CallStore:
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
         if self._rows is not None:
-            place = f"{(Path(self.where) / 'cache.db').resolve().as_uri()}?mode=ro"
-            with _reported(self.where), closing(sqlite3.connect(place, uri=True)) as rows:
+            with (
+                _reported(self.where),
+                closing(
+                    sqlite3.connect(f"{Path(self.where, 'cache.db').resolve().as_uri()}?mode=ro", uri=True)
+                ) as rows,
+            ):
                 check_database(rows)
 
     def close(self) -> None:
@@ -205,6 +209,9 @@ def _opened(directory: Path) -> diskcache.Cache:
             timeout=60,
         )
         narrow_tree(directory)
+        if rows.get("version", None if len(rows) else b"1") != b"1":
+            raise ValueError("its rows are of another version")
+        rows.add("version", b"1", retry=True)
         return rows
 
 
@@ -223,6 +230,6 @@ def _reported(where: str) -> Iterator[None]:
                 "permissions, or set RAGC_HOME to another folder. What was stored before is kept."
             ) from error
         raise StoreError(
-            f"The call store at {where} is damaged or not ragc's ({error}); delete that folder, and what it "
-            "held is asked again."
+            f"The call store at {where} is damaged or not of this version ({error}); delete that folder, "
+            "and what it held is asked again."
         ) from error

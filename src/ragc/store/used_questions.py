@@ -135,8 +135,8 @@ class TestUse:
     def text(self) -> str:
         """The use in a few words, such as "test use 3 of these questions"; "" without a number."""
         part = f", {self.seen} of which were used before" if 0 < self.seen < self.questions else ""
-        again = ", the same again" if self.again else ""
-        return f"test use {self.number} of these questions{part}{again}" if self.number else ""
+        which = f"{self.number} of these questions{part}{', the same again' if self.again else ''}"
+        return f"test use {which}" if self.number else ""
 
     @property
     def sentence(self) -> str:
@@ -166,8 +166,7 @@ class ShownScores:
 
     def joined(self, other: ShownScores) -> ShownScores | None:
         """Returns both as one test use; None where they show other questions."""
-        same = self.questions == other.questions
-        return replace(self, shown=self.shown + other.shown) if same else None
+        return replace(self, shown=self.shown + other.shown) if self.questions == other.questions else None
 
     def count(self) -> TestUse:
         """Counts the test use. Never raises for a record that cannot be used: the result says so."""
@@ -265,8 +264,12 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
             create_private(path)
             narrow(path)
         place = path if write or path.exists() else ":memory:"
-        connection = sqlite3.connect(place, timeout=20, isolation_level=None, factory=UsedQuestions)
-        with closing(connection) as record, record:
+        with (
+            closing(
+                sqlite3.connect(place, timeout=20, isolation_level=None, factory=UsedQuestions)
+            ) as record,
+            record,
+        ):
             record.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             check_database(record)
             for table in _TABLES:
@@ -274,8 +277,9 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
             yield record
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
-            f"The record of used questions {path} cannot be read or written ({error}); correct that, name "
-            "another folder in RAGC_HOME, or delete it if it is damaged: then all questions count as new."
+            f"The record of used questions {path} cannot be read or written ({error}); correct that, or name "
+            "another folder in RAGC_HOME; if it is damaged or of another version, delete it, and all "
+            "questions count as new."
         ) from error
 
 
