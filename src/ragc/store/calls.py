@@ -86,7 +86,6 @@ class CallStore:
         await asyncio.shield(self._writer)
 
     async def _write_together(self) -> None:
-        await asyncio.sleep(0)
         rows, self._unwritten, self._writer = self._unwritten, {}, None
         self._write(rows)
 
