@@ -21,10 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
-from ragc.core.home import make_private, narrow, state_home
+from ragc.core.files import make_private, narrow, read_bytes, state_home
 from ragc.errors import StoreError
 from ragc.store.question_marks import DIGITS, mark
 
@@ -184,7 +183,7 @@ class UnusableLedger(StoreError):
 def read(path: Path) -> UseLedger:
     """Returns the ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
     try:
-        content = inputs.read_bytes(path, _MAX_BYTES)
+        content = read_bytes(path, _MAX_BYTES)
     except FileNotFoundError:
         return UseLedger()
     uses: list[Use] = []

@@ -17,7 +17,7 @@ from ragc import recipe as recipes
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import provenance
 from ragc.optimizers.grids.plan import estimate
