@@ -70,9 +70,9 @@ def activity_of(error: BaseException | None) -> tuple[str, str] | None:
     one.
     """
     found: tuple[str, str] | None = None
-    while error is not None:
+    for _ in range(100):  # a chain can be a ring
         found = getattr(error, "ragc_activity", found)
-        error = error.__cause__ or error.__context__
+        error = (error.__cause__ or error.__context__) if error else None
     return found
 
 
@@ -133,8 +133,9 @@ def narrow(path: Path) -> None:
 
 def narrow_tree(folder: Path) -> None:
     """Takes the rights of group and others from `folder` and everything in it, as `narrow` does."""
-    for path in (folder, *folder.rglob("*")):
-        narrow(path)
+    for here, _, names in os.walk(folder):  # what another process has just removed is no error
+        for path in (Path(here), *(Path(here, name) for name in names)):
+            narrow(path)
 
 
 def kind_of(mode: int) -> str:
@@ -149,8 +150,11 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     and for a link unless `follow`.
     """
     if kind := kind_of(path.stat().st_mode):
-        reason = f"it is {kind}, and only regular files are read"
-        raise OSError(errno.EISDIR if kind == "a folder" else errno.EINVAL, reason, str(path))
+        raise OSError(
+            errno.EISDIR if kind == "a folder" else errno.EINVAL,
+            f"it is {kind}, and only regular files are read",
+            str(path),
+        )
     # A FIFO that takes its place now must not block.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0)), "rb")
@@ -288,7 +292,6 @@ def _check_own(folder: Path, manifest: str, names: Callable[[str], object] = boo
         name, kind = path.relative_to(folder).as_posix(), kind_of(path.lstat().st_mode)
         if name not in above if kind == "a folder" else kind or not _is_as_written(path, listed.get(name)):
             what = "was changed since ragc wrote it" if name in listed else "was not written by ragc"
-            what = f"is {kind} and {what}" if kind else what
             raise Foreign(f"{path} {what}; move it away or choose another --out.")
 
 

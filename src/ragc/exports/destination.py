@@ -1,4 +1,4 @@
-"""Writes an export to disk atomically, and never over foreign files."""
+"""Writes an export as a whole, and never over foreign files."""
 
 from __future__ import annotations
 

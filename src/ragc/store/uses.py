@@ -5,7 +5,7 @@
 A use has a role: a search learned from train questions, chose by dev questions, or scores on test questions
 were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`).
 
-The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.home.state_home`, readable by
+The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.files.state_home`, readable by
 this user alone. Damaged lines are counted, and every reader reports them.
 """
 
