@@ -273,6 +273,7 @@ OWN_WRITERS = {
     "ragc.cli.rows_file",
     "ragc.compiled.pack",
     "ragc.core.files",
+    "ragc.exports.destination",
     "ragc.optimizers.grids.tables.cell_rows",
     "ragc.optimizers.search.log",
     "ragc.store.uses",

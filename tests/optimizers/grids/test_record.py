@@ -263,8 +263,11 @@ def test_nothing_of_others_is_replaced(record: Record, folder: Path) -> None:
     (folder / "grid/notes.txt").unlink()
     out = record().path
     (out / "notes.txt").write_text("mine", "utf-8")
-    record(sets=("grid.settings=[{chunk_size=50}]",))
+    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc"):
+        record(sets=("grid.settings=[{chunk_size=50}]",))
     assert (out / "notes.txt").read_text("utf-8") == "mine"
+    (out / "notes.txt").unlink()
+    record(sets=("grid.settings=[{chunk_size=50}]",))
     (out / "settings.json").write_text("{}", "utf-8")
     with pytest.raises(ArtefactError, match=r"settings\.json was changed since ragc wrote it"):
         record(sets=("grid.settings=[{chunk_size=100}]",))
