@@ -152,7 +152,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     if kind := kind_of(path.stat().st_mode):
         raise OSError(
             errno.EISDIR if kind == "a folder" else errno.EINVAL,
-            f"it is {kind}, and only regular files are read",
+            f"it is {kind}{'' if kind == 'a folder' else ', and only regular files are read'}",
             str(path),
         )
     # A FIFO that takes its place now must not block.
@@ -288,7 +288,8 @@ def _check_own(folder: Path, manifest: str, names: Callable[[str], object] = boo
     own = own_files(folder, manifest)
     listed = {name: own[name] for name in own if names(name)}
     above = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
-    for path in sorted(folder.rglob("*")):
+    # What a user changed is named before what a user added.
+    for path in sorted(folder.rglob("*"), key=lambda one: (str(one.relative_to(folder)) not in listed, one)):
         name, kind = path.relative_to(folder).as_posix(), kind_of(path.lstat().st_mode)
         if name not in above if kind == "a folder" else kind or not _is_as_written(path, listed.get(name)):
             what = "was changed since ragc wrote it" if name in listed else "was not written by ragc"

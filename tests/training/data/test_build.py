@@ -239,6 +239,7 @@ def test_files_of_a_process_killed_while_it_wrote_are_its_own(
     every = ("training_data.balance=false",)
     with monkeypatch.context() as patch:
         patch.setattr(build, "put_file", dies)
+        patch.setattr("ragc.training.data.files.put_file", dies)
         with pytest.raises(Killed):
             make(models_of("slimplm-labels"), sets=every)
     assert len(make(models_of("slimplm-labels"), sets=every).rows) == 8
