@@ -51,13 +51,12 @@ from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds, 
 from ragc.optimizers.compile.front import (
     TestedMember,
     answer_front,
-    check_front,
     front_json,
+    front_programs,
     limit_note,
     limits_of,
     of_front,
     qualified,
-    write_front,
 )
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
@@ -323,7 +322,6 @@ def prepare(
     StoreError if the ledger of uses cannot be read or written.
     """
     refuse_foreign(Path(out))
-    check_front(Path(out))
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
@@ -500,8 +498,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     run |= after_looks_json(verified.look, verified.differences, verified.verdict, primary)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     replacement = replacement_note(prepared.out, compiled, primary)
-    compiled.save(prepared.out, selected.best)
-    write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
+    front = front_programs(verified.front, compiled, look=verified.look, primary=primary)
+    compiled.save(prepared.out, selected.best, front=front)
     write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)
     prepared.progress.close()

@@ -20,8 +20,7 @@ from typing import Any
 import dspy
 
 from ragc import corpora, targets
-from ragc.core.home import cache_home
-from ragc.core.inputs import missing_file
+from ragc.core.files import cache_home, missing_file
 from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages

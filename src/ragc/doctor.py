@@ -16,7 +16,7 @@ from ragc import targets
 from ragc.core import event_loop
 from ragc.core.display import quantity
 from ragc.core.extras import EXTRAS, is_installed, remedy
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.store import looks, uses

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.home import state_home
+from ragc.core.files import state_home
 from ragc.errors import StoreError, UsageError
 from ragc.store import uses
 from ragc.store.uses import QuestionIndex, QuestionSet, Role, Use, ledger_file, opened, read

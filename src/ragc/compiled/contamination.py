@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from ragc.compiled.study_rows import SEEN_FILE
-from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, pretty, verify_digest
 from ragc.core.display import quantity
+from ragc.core.files import put_file, read_text
 from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
@@ -335,7 +335,7 @@ def _study_contamination(
                 "unchecked": earlier.unchecked,
                 "data": task.facts["data"],
             }
-            outputs.put_file(path, pretty(add_digest(content)).encode())
+            put_file(path, pretty(add_digest(content)).encode())
         ledger.append(_uses_of(task, "compile"))
     return earlier, contamination
 
@@ -346,7 +346,7 @@ def _read_record(path: Path, data: object) -> _EarlierUses | None:
     Raises ArtefactError for damage, UsageError if the study began with other questions than `data` describes.
     """
     try:
-        held = verify_digest(json.loads(inputs.read_text(path)))
+        held = verify_digest(json.loads(read_text(path)))
         if held is None:
             raise ValueError
         roles = {str(mark): str(role) for mark, role in held["roles"].items()}

@@ -11,8 +11,7 @@ import tomllib
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, read_bytes
 from ragc.core.redact import MASK, secrets
 from ragc.core.validation import Location, dotted
 from ragc.errors import RecipeError, UsageError
@@ -136,7 +135,7 @@ def read_text(path: Path, noun: str) -> str:
     Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
     """
     try:
-        return inputs.read_text(path).removeprefix("\ufeff")  # editors on Windows put it there
+        return read_bytes(path).decode().removeprefix("\ufeff")  # editors on Windows put it there
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
     except IsADirectoryError:

@@ -6,12 +6,13 @@ their options. Every problem is added to a list, so that all are reported at onc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragc.core.inputs import exists, missing_file
+from ragc.core.files import missing_file
 from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
@@ -322,7 +323,7 @@ class _Reader:
                     hub.parse(value)
                 except UsageError as error:
                     self.problems.add(keys, f"{dotted(keys)}: {error}")
-            elif self.files and not exists(self.base / value):
+            elif self.files and not os.path.exists(self.base / value):  # noqa: PTH110
                 what = f"{dotted(keys)} = {value!r}"
                 self.problems.add(keys, missing_file(what, value, self.base))
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.store.disk import DiskRows
 
 T = TypeVar("T")

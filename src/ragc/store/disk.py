@@ -15,7 +15,7 @@ from typing import Any
 import diskcache
 
 from ragc.core.digest import row_digest
-from ragc.core.home import create_private, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, make_private, narrow_tree
 from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30
@@ -68,7 +68,7 @@ class DiskRows:
             # SQLite gives its other files the mode of this one. One that is there is not opened: to close it
             # would release all locks that other connections of this process hold on it.
             if not (directory / _FILE).exists():
-                create_private(directory / _FILE)
+                (directory / _FILE).touch(PRIVATE_FILE)
             narrow_tree(directory)
             self._rows = diskcache.Cache(
                 str(directory),

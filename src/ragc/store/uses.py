@@ -5,7 +5,7 @@
 A use has a role: a search learned from train questions, chose by dev questions, or scores on test questions
 were shown. The ledger holds no text: each question is a mark (`ragc.store.question_marks`).
 
-The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.home.state_home`, readable by
+The ledger is no cache, because it cannot be recomputed: it is in `ragc.core.files.state_home`, readable by
 this user alone. Damaged lines are counted, and every reader reports them.
 """
 
@@ -21,10 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
-from ragc.core.home import make_private, narrow, state_home
+from ragc.core.files import make_private, narrow, read_bytes, state_home
 from ragc.errors import StoreError
 from ragc.store.question_marks import DIGITS, mark
 
@@ -184,7 +183,7 @@ class UnusableLedger(StoreError):
 def read(path: Path) -> UseLedger:
     """Returns the ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
     try:
-        content = inputs.read_bytes(path, _MAX_BYTES)
+        content = read_bytes(path, _MAX_BYTES)
     except FileNotFoundError:
         return UseLedger()
     uses: list[Use] = []

@@ -21,10 +21,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop
-from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, cache_home, doing, make_private, narrow_tree
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram

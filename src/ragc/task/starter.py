@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
 from ragc.core.display import quantity
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
@@ -282,7 +281,7 @@ def _is_ours(target: Path) -> bool:
     """Returns whether the recipe in `target` is as `ragc new` wrote it."""
     record = target / WORK / "recipe.digest"
     known = record.read_text("utf-8").strip() if record.is_file() else ""
-    return outputs.sha256((target / RECIPE).read_bytes()) == known
+    return sha256((target / RECIPE).read_bytes()) == known
 
 
 def _put_recipe(target: Path, text: str) -> bool:
@@ -290,8 +289,8 @@ def _put_recipe(target: Path, text: str) -> bool:
     recipe, content = target / RECIPE, text.encode()
     if recipe.exists() and not _is_ours(target):
         return False
-    outputs.put_file(recipe, content)
-    outputs.put_file(target / WORK / "recipe.digest", outputs.sha256(content).encode())
+    put_file(recipe, content)
+    put_file(target / WORK / "recipe.digest", sha256(content).encode())
     return True
 
 
@@ -310,7 +309,7 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
     tally = _Tally()
-    with outputs.replacing_file(target / CORPUS) as corpus:
+    with replacing_file(target / CORPUS) as corpus:
         for part in parts:
             if part.reason:
                 tally.problems.append(f"{part.name} {part.reason}")

@@ -121,14 +121,16 @@ def test_no_member_of_a_front_has_a_verdict_that_the_winner_may_not_have(run: Ru
     assert load(result.path / "front" / "1").judged["verdict"] == result.verdict
 
 
-def test_members_of_an_earlier_front_go_and_files_of_others_stay(run: Run) -> None:
+def test_members_of_an_earlier_front_go_and_files_of_others_are_refused(run: Run) -> None:
     out = run(sets=TWO).path
     (out / "front" / "notes.txt").write_text("mine", "utf-8")
     assert (out / "front" / "2" / "program.json").exists()
+    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc"):
+        run(sets=('search.objectives=["em", "-tokens"]',))
+    (out / "front" / "notes.txt").unlink()
     run(sets=('search.objectives=["em", "-tokens"]',))
-    assert not (out / "front" / "1").exists()
-    assert not (out / "front" / "2").exists()
-    assert (out / "front" / "notes.txt").read_text("utf-8") == "mine"
+    assert (out / "program.json").exists()
+    assert not (out / "front").exists()
 
 
 def test_a_changed_member_is_refused_before_anything_is_sent(run: Run) -> None:

@@ -21,9 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home, open_regular
 
 FORMAT = "ragc.prefix/1"
 
@@ -123,7 +122,7 @@ def _link(source: Path, target: Path) -> None:
 def _name(key: str, path: Path) -> str:
     """Returns the file name of the state of `key` with the content of `path`."""
     checksum = hashlib.sha256(key.encode())
-    with inputs.open_regular(path) as file:
+    with open_regular(path) as file:
         while piece := file.read(1 << 20):
             checksum.update(piece)
     return f"{key}-{checksum.hexdigest()[:32]}{_SUFFIX}"

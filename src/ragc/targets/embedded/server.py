@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
+from ragc.core.files import open_regular
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import token_count
 from ragc.targets.embedded.prefix_states import PrefixStates, state_key
@@ -34,9 +34,8 @@ _CPU_FILES = Path("/sys/devices/system/cpu")
 def check_file(path: Path) -> None:
     """Raises TargetUnavailable unless `path` is a GGUF file that may fit into memory."""
     try:
-        size = inputs.regular(path).stat().st_size
-        with path.open("rb") as file:
-            head = file.read(8)
+        with open_regular(path) as file:
+            head, size = file.read(8), os.fstat(file.fileno()).st_size
     except OSError as error:
         reason = error.strerror or str(error)
         raise TargetUnavailable(f"The weights {path} cannot be read: {reason}; name a GGUF file.") from error

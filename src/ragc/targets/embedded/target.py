@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.downloads.package_index import PipSettings
 from ragc.downloads.weights import fetch
 from ragc.downloads.wheels import WheelFile

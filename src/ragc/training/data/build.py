@@ -21,10 +21,11 @@ from typing import Any
 import dspy
 
 from ragc.compiled import contamination
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import __version__
+from ragc.core.files import put_file, read_bytes
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
@@ -224,14 +225,14 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
-            outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
+            put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
         yield _OutputState(charges, begun or today)
 
 
 def _begun(path: Path, mark: str) -> str:
     """Returns the day on which the work with the digest `mark` was begun; "" for other or no work."""
     try:
-        state = json.loads(inputs.read_bytes(path))
+        state = json.loads(read_bytes(path))
         return str(state["begun"]) if state["identity"] == mark else ""
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""

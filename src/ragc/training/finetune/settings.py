@@ -8,6 +8,7 @@ left out, where the papers' trainers cut it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.inputs import exists, missing_file
+from ragc.core.files import missing_file
 from ragc.core.validation import Choice, Model, Number, Switch, Text, Whole, validate
 from ragc.errors import RecipeError
 from ragc.recipe.load import read_tables, read_text
@@ -138,9 +139,9 @@ def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
     folder = path.resolve().parent
     base = table.base if is_address(table.base, folder) else str(folder / table.base)
     data = folder / table.data
-    if not problems.inside(("data",)) and not exists(data):
+    if not problems.inside(("data",)) and not os.path.exists(data):  # noqa: PTH110
         problems.add(("data",), missing_file(f"data = {table.data!r}", table.data, folder))
-    if not problems.inside(("base",)) and Path(base).is_absolute() and not exists(Path(base)):
+    if not problems.inside(("base",)) and Path(base).is_absolute() and not os.path.exists(Path(base)):  # noqa: PTH110
         problems.add(("base",), missing_file(f"base = {table.base!r}", table.base, folder))
     if texts := problems.texts():
         raise RecipeError(str(path), texts)
@@ -154,4 +155,6 @@ def is_address(base: str, folder: Path) -> bool:
     if base == EMBEDDED:
         return True
     looks_like_id = base.count("/") == 1 and not base.startswith((".", "/", "~")) and not base.endswith("/")
-    return looks_like_id and not base.endswith(".gguf") and not exists(folder / base.partition("/")[0])
+    return (
+        looks_like_id and not base.endswith(".gguf") and not os.path.exists(folder / base.partition("/")[0])  # noqa: PTH110
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.inputs import LeadsOut, NotRegular, open_regular, read_bytes
+from ragc.core.files import open_regular, read_bytes
 
 
 def test_links_are_followed_inside_the_folder_only(tmp_path: Path) -> None:
@@ -20,9 +20,9 @@ def test_links_are_followed_inside_the_folder_only(tmp_path: Path) -> None:
     for name in ("file", "inner"):
         assert read_bytes(folder / name, within=folder) == b"own"
     assert read_bytes(folder / "outer") == b"secret"
-    with pytest.raises(LeadsOut, match="a link that leads out of"):
+    with pytest.raises(OSError, match="a link that leads out of"):
         read_bytes(folder / "outer", within=folder)
-    with pytest.raises(LeadsOut):
+    with pytest.raises(OSError, match="leads out of"):
         read_bytes(folder / ".." / "outside", within=folder)
     with pytest.raises(OSError, match="symbolic link"), open_regular(folder / "inner", follow=False):
         pass
@@ -32,10 +32,10 @@ def test_only_regular_files_of_the_size_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "large").write_bytes(bytes(11))
     for within in (None, tmp_path):
-        with pytest.raises(NotRegular, match="it is a FIFO"):
+        with pytest.raises(OSError, match="it is a FIFO"):
             read_bytes(tmp_path / "fifo", within=within)
         with pytest.raises(IsADirectoryError):
             read_bytes(tmp_path, within=within)
-        with pytest.raises(NotRegular, match="larger than"):
+        with pytest.raises(OSError, match="larger than"):
             read_bytes(tmp_path / "large", 10, within=within)
         assert read_bytes(tmp_path / "large", 11, within=within) == bytes(11)
