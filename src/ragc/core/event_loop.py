@@ -15,16 +15,13 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakSet, finalize
 
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
 """Seconds that the process waits at exit for connections to close."""
-
-GC_THRESHOLD = 20_000
-"""Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
 
 _MOMENT_S = 0.05
 
@@ -37,12 +34,9 @@ class Closable(Protocol):
 
 
 _lock = threading.Lock()
-_loop = asyncio.AbstractEventLoop()
+_loop: asyncio.AbstractEventLoop = cast(Any, None)  # made by `get`
 _thread = threading.Thread()
 _holders: WeakSet[Closable] = WeakSet()
-_closing: set[asyncio.Task[object]] = set()
-_freezing = 0
-_usual_gc = gc.get_threshold()
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -112,15 +106,11 @@ def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Calla
 
     `close` must not refer to `owner`. The returned function undoes the registration.
     """
-    finalizer = finalize(owner, lambda: _loop.call_soon_threadsafe(_begin_closing, close))
-    finalizer.atexit = False  # `release` closes what is open then
+    finalizer = finalize(
+        owner, lambda: asyncio.run_coroutine_threadsafe(asyncio.wait_for(close(), PATIENCE_S), _loop)
+    )
+    finalizer.atexit = False  # `release` ran before
     return finalizer.detach
-
-
-def _begin_closing(close: Callable[[], Awaitable[object]]) -> None:
-    task = asyncio.ensure_future(asyncio.wait_for(close(), PATIENCE_S))
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
 
 
 def release(patience_s: float = PATIENCE_S) -> None:
@@ -135,13 +125,13 @@ def release(patience_s: float = PATIENCE_S) -> None:
 
 
 async def _release() -> None:
-    flying = asyncio.all_tasks() - {asyncio.current_task(), *_closing}
+    await asyncio.sleep(0)  # what closes the connections of collected objects begins
+    flying = asyncio.all_tasks() - {asyncio.current_task()}
     for task in flying:
         task.cancel()
     if flying:
         await asyncio.wait(flying, timeout=PATIENCE_S / 2)
-    closing = [holder.aclose() for holder in list(_holders)]
-    await asyncio.gather(*closing, *_closing, return_exceptions=True)
+    await asyncio.gather(*(holder.aclose() for holder in list(_holders)), return_exceptions=True)
     await asyncio.sleep(0)  # transports close in the next iteration of the loop
 
 
@@ -156,23 +146,12 @@ def interrupt_again() -> None:
 
 @contextmanager
 def frozen_gc() -> Iterator[None]:
-    """Freezes existing objects (libraries, corpora, indexes) inside the block.
+    """Keeps the garbage collector from scanning what exists (libraries, corpora, indexes) inside the block.
 
-    The garbage collector would otherwise scan them every few hundred questions. Thread-safe and reentrant:
-    the last thread to leave restores the previous state.
+    It would otherwise do so every few hundred questions.
     """
-    global _freezing, _usual_gc  # noqa: PLW0603 - a process has one collector
-    with _lock:
-        if not _freezing:
-            _usual_gc = gc.get_threshold()
-            gc.set_threshold(_usual_gc[0] and max(GC_THRESHOLD, _usual_gc[0]))  # 0 is switched off
-        _freezing += 1
-        gc.freeze()
+    gc.freeze()
     try:
         yield
     finally:
-        with _lock:
-            _freezing -= 1
-            if not _freezing:
-                gc.set_threshold(*_usual_gc)
-                gc.unfreeze()
+        gc.unfreeze()

@@ -44,8 +44,19 @@ def listening(note: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(token)
 
 
-class Progress(Protocol):
-    """Observer of phases, steps and finished trials. Its methods must be cheap; any thread may call them."""
+class Progress:
+    """Observer of phases, steps and finished trials, which ignores what it does not override.
+
+    Its methods must be cheap; any thread may call them.
+
+        class Percent(ragc.Progress):
+            def phase(self, name, total, unit="questions"):
+                self.done, self.total = 0, total
+
+            def step(self, n=1):
+                self.done += n
+                print(f"{self.done / self.total:.0%}")
+    """
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Begins a phase called `name` with `total` steps of one `unit` each, None when unknown."""
@@ -82,7 +93,7 @@ class Lines(Progress):
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
         self._began = self._said = time.monotonic()
         self._write = write or self._log
-        self._name, self._done, self._total = "", 0, ""
+        self._name, self._unit, self._done, self._total = "", "", 0, ""
 
     def _log(self, text: str) -> None:
         with suppress(OSError, ValueError):  # a failed display must not end the work
@@ -96,8 +107,11 @@ class Lines(Progress):
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Shows one line."""
-        self._name, self._done, self._total = name, 0, "" if total is None else f" of {total:,}"
-        self.note(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
+        self._name, self._unit, self._done = name, unit, 0
+        self._total = "" if total is None else f" of {total:,}"
+        self.note(
+            name if total is None else f"{name}: {total:,} {unit.removesuffix('s') if total == 1 else unit}"
+        )
 
     def step(self, n: int = 1) -> None:
         """Shows a line if there was none for a while."""
@@ -110,9 +124,10 @@ class Lines(Progress):
         self.note(f"trial {index}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """Shows a line if there was none for a while, and one at the end."""
-        if done >= total or time.monotonic() - self._said >= EVERY_S:
-            self.note(f"downloaded {done >> 20} of {total >> 20} MiB")
+        """Shows MiB in a phase of its own."""
+        if self._unit != "MiB":
+            self.phase("downloading", total >> 20, "MiB")
+        self.step((done >> 20) - self._done)
 
 
 class Bar(Lines):
@@ -121,7 +136,6 @@ class Bar(Lines):
     def __init__(self) -> None:
         super().__init__(self._print_above)
         self._bar: Any = None
-        self._best = ""
 
     def _print_above(self, text: str) -> None:
         columns = shutil.get_terminal_size().columns
@@ -131,49 +145,28 @@ class Bar(Lines):
         with suppress(OSError, ValueError):
             _tqdm().write("\n".join(lines), file=_stream())
 
-    def _begin(self, name: str, total: int | None, unit: str) -> None:
-        shown = {"desc": visible(name), "unit": f" {unit}", "total": total}
-        with suppress(OSError, ValueError):
-            if self._bar is None:
-                self._bar = _tqdm()(**shown, file=_stream(), leave=False, dynamic_ncols=True)
-            else:
-                self._bar.set_description(shown["desc"], refresh=False)
-                self._bar.unit, self._bar.total = shown["unit"], total  # `reset` keeps a total for None
-                self._bar.reset(total)
-
-    def _move(self, n: int) -> None:
-        with suppress(OSError, ValueError):
-            self._bar.update(n)
-
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Begins the bar again."""
-        self._name = name
-        self._begin(f"{name}{self._best}", total, unit)
+        self._unit, self._done = unit, 0
+        with suppress(OSError, ValueError):
+            if self._bar is None:
+                self._bar = _tqdm()(total=total, file=_stream(), leave=False, dynamic_ncols=True, delay=1e-9)
+            self._bar.unit, self._bar.total = f" {unit}", total  # `reset` keeps a total for None
+            self._bar.set_description(visible(name), refresh=False)
+            self._bar.reset(total)
 
     def step(self, n: int = 1) -> None:
         """Moves the bar on."""
-        if self._bar is not None:
-            self._move(n)
-
-    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Prints a line above the bar, which names the best score from its next phase on."""
-        self._best = f"  best {decimals(best)}"
-        super().trial(index, of, score, best, what)
-
-    def download(self, done: int, total: int) -> None:
-        """Shows MiB on the bar until the download is complete."""
-        if done >= total:
-            self.phase(self._name, None)
-        elif self._bar is None or self._bar.unit != " MiB":
-            self._begin("downloading", total >> 20, "MiB")
-        else:
-            self._move((done >> 20) - self._bar.n)
+        self._done += n
+        with suppress(OSError, ValueError):
+            if self._bar is not None:
+                self._bar.update(n)
 
     def close(self) -> None:
         """Removes the bar; a further phase draws a new one."""
         bar, self._bar = self._bar, None
-        if bar is not None:
-            with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
+            if bar is not None:
                 bar.close()
 
 
@@ -187,9 +180,9 @@ def _tqdm() -> Any:
     """Returns tqdm's bar for where this process runs, without its monitor thread and lock of processes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a notebook without widgets gets a line, and that is well
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
-    class QuietBar(tqdm):  # type: ignore[type-arg]
+    class QuietBar(tqdm):  # type: ignore[misc, unused-ignore]
         monitor_interval = 0
 
     QuietBar.set_lock(threading.RLock())

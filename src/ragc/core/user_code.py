@@ -60,10 +60,15 @@ def load_from(reference: str, file: Path) -> Any:
     loader = _SourceLoader(name, str(file))
     spec: Any = spec_from_file_location(name, file, loader=loader)
     module = sys.modules[name] = module_from_spec(spec)
+
+    def run() -> ModuleType:
+        loader.exec_module(module)
+        return module
+
     try:
-        return _loaded(reference, file.parent, lambda: loader.exec_module(module) or module)
+        return _loaded(reference, file.parent, run)
     except BaseException:
-        sys.modules.pop(name, None)
+        del sys.modules[name]
         raise
 
 
