@@ -148,26 +148,23 @@ class Bar(Lines):
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Begins the bar again."""
         self._unit, self._done = unit, 0
-        with suppress(OSError, ValueError):
-            if self._bar is None:
-                self._bar = _tqdm()(total=total, file=_stream(), leave=False, dynamic_ncols=True, delay=1e-9)
-            self._bar.unit, self._bar.total = f" {unit}", total  # `reset` keeps a total for None
-            self._bar.set_description(visible(name), refresh=False)
-            self._bar.reset(total)
+        if self._bar is None:
+            self._bar = _tqdm()(total=total, file=_stream(), leave=False, dynamic_ncols=True, delay=1e-9)
+        self._bar.unit, self._bar.total = f" {unit}", total  # `reset` keeps a total for None
+        self._bar.set_description(visible(name), refresh=False)
+        self._bar.reset(total)
 
     def step(self, n: int = 1) -> None:
         """Moves the bar on."""
         self._done += n
-        with suppress(OSError, ValueError):
-            if self._bar is not None:
-                self._bar.update(n)
+        if self._bar is not None:
+            self._bar.update(n)
 
     def close(self) -> None:
         """Removes the bar; a further phase draws a new one."""
-        bar, self._bar = self._bar, None
-        with suppress(OSError, ValueError):
-            if bar is not None:
-                bar.close()
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None
 
 
 def _stream() -> Any:
@@ -202,8 +199,6 @@ def watching() -> Iterator[Progress]:
 Display = bool | Callable[[str], None] | Progress | None
 """What callers may ask for: `showing` says what each means."""
 
-_METHODS = ("phase", "step", "trial", "download", "note", "close")
-
 
 @contextmanager
 def showing(display: Display) -> Iterator[Progress]:
@@ -217,7 +212,7 @@ def showing(display: Display) -> Iterator[Progress]:
             yield ours
     elif display is None or display is False:
         yield SILENT
-    elif all(callable(getattr(display, name, None)) for name in _METHODS):
+    elif all(callable(getattr(display, name, None)) for name in vars(Progress) if not name.startswith("_")):
         yield display  # type: ignore[misc]
     elif callable(display):
         yield Lines(display)
