@@ -32,7 +32,7 @@ _PART = 3
 _SECRET_NAME = re.compile(
     r".*(password|passwd|pwd|passphrase|secret|credential|authorization|bearer|cookie|jwt|apikeys?"
     r"|(auth|access|api|bearer|refresh|session)_?tokens?|(api|access|private|secret)_?keys?)(?!.*_env$).*"
-    r"|(?!.*(bos|eos|pad|stop|unk|mask|cls|sep|cache)_)(.*_)?(auth|keys?|sig|signature|token)"
+    r"|(?!.*(bos|eos|pad|stop|unk|mask|cls|sep|cache)_)(.*_)?(auth|keys?|sig|signature|token)|pass"
 )
 """Names of secrets, in lower case with words joined by `_`."""
 

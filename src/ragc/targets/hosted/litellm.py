@@ -84,9 +84,7 @@ def load() -> Any:
     warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     # LiteLLM makes the coroutine of a request in a thread; nobody awaits it if the request was cancelled then
-    warnings.filterwarnings(
-        "ignore", message="coroutine .*completion.* never awaited", category=RuntimeWarning
-    )
+    warnings.filterwarnings("ignore", message="coroutine .*(completion|streaming)", category=RuntimeWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
