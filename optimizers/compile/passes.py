@@ -195,11 +195,6 @@ class Compiled:
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
 
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
-
     @property
     def cross_validated(self) -> bool:
         """Whether the scores are those of programs chosen without the questions, in place of a test split."""

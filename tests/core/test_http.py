@@ -88,7 +88,6 @@ cycle.append(cycle)
 del pool, cycle
 gc.collect()
 loop.release()
-assert not loop._orphans
 """
 
 

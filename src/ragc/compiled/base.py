@@ -171,11 +171,6 @@ class CompiledProgram:
         shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
         return describe("CompiledProgram", where, **shown)
 
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_program(self)
-
     @property
     def judged(self) -> Mapping[str, Any]:
         """The table that has the `verdict` people are shown.

@@ -92,11 +92,6 @@ class Evaluation:
         means = {name: interval(name, i.mean, i.low, i.high) for name, i in self.metrics.items()}
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_evaluation(self)
-
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval --json`."""
         return {

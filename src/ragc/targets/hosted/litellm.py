@@ -75,7 +75,7 @@ def load() -> Any:
     """Imports LiteLLM, offline and quiet.
 
     Pydantic's warnings about LiteLLM's types at the first calls, and about a content that is a list of parts,
-    are silenced permanently.
+    are silenced permanently, and so are those about requests that were cancelled.
     """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
     with warnings.catch_warnings():
@@ -83,6 +83,8 @@ def load() -> Any:
         import litellm
     warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    # LiteLLM makes the coroutine of a request in a thread; nobody awaits it if the request was cancelled then
+    warnings.filterwarnings("ignore", message="coroutine .*(completion|streaming)", category=RuntimeWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
