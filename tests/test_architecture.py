@@ -276,7 +276,6 @@ OWN_WRITERS = {
     "ragc.exports.destination",
     "ragc.optimizers.grids.tables.cell_rows",
     "ragc.optimizers.search.log",
-    "ragc.store.uses",
     "ragc.targets.vllm.launcher",
     "ragc.targets.vllm.supervisor",
     "ragc.task.budget",

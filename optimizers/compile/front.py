@@ -34,7 +34,7 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
 from ragc.recipe.selection_rule import SelectionRule
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.run import MeasuredRun
@@ -284,7 +284,7 @@ def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
 
 
 def front_programs(
-    front: Sequence[TestedMember], winner: CompiledProgram, *, look: Look | None, primary: str
+    front: Sequence[TestedMember], winner: CompiledProgram, *, look: TestUse | None, primary: str
 ) -> list[tuple[CompiledProgram, RagProgram]]:
     """Returns each member of `front` as a compiled program, the best first.
 

@@ -37,7 +37,7 @@ from ragc.optimizers.grids.settings import build_programs, columns_of, settings_
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.recipe import Recipe
 from ragc.recipe.values import BALANCED, LABELLED
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row
 from ragc.task.base import Task

@@ -193,7 +193,7 @@ class Compile(Teleprompter):
             progress.close()
         compiled = self.compiled.build(program.runtime.with_epoch(epoch))
         compiled._compiled = True
-        setattr(compiled, _MARKS, contamination.marks_in(self.compiled.provenance))
+        setattr(compiled, _MARKS, contamination.digests_in(self.compiled.provenance))
         return compiled
 
     def _split(
@@ -278,7 +278,7 @@ class Compile(Teleprompter):
         recipe: Recipe,
         directory: Path,
         progress: Progress,
-        before: contamination.Marks | None,
+        before: contamination.UsedDigests | None,
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
         """Returns the best candidate's program, its compiled form and all trials; no test questions are
         answered.

@@ -35,7 +35,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Passage
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from ragc.core.files import cache_home
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.load import Load, counted, memory, open_files, serving
 from tests.serving.server import until

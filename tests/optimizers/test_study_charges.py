@@ -12,7 +12,7 @@ from ragc.cli import console
 from ragc.core.display import dollars
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import identical
 from tests.optimizers.priced import PRICE, compiled, replied

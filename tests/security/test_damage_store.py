@@ -14,7 +14,7 @@ import pytest
 from ragc.core import event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import StoreError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.examples import THOROUGH
 
 SEED = 20_261_122
@@ -146,7 +146,7 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
     store = CallStore(folder)
     (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
     broken = (folder / "cache.db").read_bytes()
-    with pytest.raises(StoreError, match=r"is damaged .* move the folder away"):
+    with pytest.raises(StoreError, match=r"is damaged .* delete that folder"):
         store.check()
     assert (folder / "cache.db").read_bytes() == broken
 

@@ -24,7 +24,7 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.directory import clear
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, cases
 from tests.exports.common import build_program

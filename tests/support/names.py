@@ -127,7 +127,7 @@ def typed_call(target: Any, demos: list[dict[str, Any]], store: Path | None) -> 
     from ragc.programs.calls.predict import RagPredict
     from ragc.programs.runtime import Runtime
     from ragc.signatures.answer import ShortAnswer
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
     call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(store)))
     call.demos = demos
@@ -145,7 +145,7 @@ def compile_on(target: ScriptedTarget, recipe: Path, out: Path, store: Path) -> 
     """Compiles a recipe file with `target` as its main model and the folder `store` for replies."""
     from ragc import recipe as recipes
     from ragc.optimizers import compile as compiling
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
     return compiling.compile(recipes.load(recipe), out, store=CallStore(store), targets={"main": target})
 
@@ -160,7 +160,7 @@ def answer_with(
     from ragc import recipe as recipes
     from ragc.metrics import get
     from ragc.metrics.base import Scorer
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
     from ragc.task.answering import answer
     from ragc.task.base import prepare
 

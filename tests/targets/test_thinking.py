@@ -12,7 +12,7 @@ import pytest
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.charges import Charge

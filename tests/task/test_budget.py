@@ -13,7 +13,7 @@ from ragc.core import event_loop
 from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable, UsageError
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway

@@ -13,7 +13,7 @@ from ragc.core import event_loop
 from ragc.core.files import cache_home
 from ragc.corpora.storage import corpus as corpora
 from ragc.programs import METHODS, Method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import prepare
 from ragc.task.indexing import index
 from ragc.testing import SchemaReplies, ScriptedTarget

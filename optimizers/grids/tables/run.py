@@ -22,7 +22,7 @@ from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.runner import RESULT, TableRun
 from ragc.optimizers.grids.tables.table import Table, load
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 
 

@@ -35,7 +35,7 @@ from ragc.optimizers.plan.call_bounds import judge_calls
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec

@@ -1,7 +1,7 @@
 """CompiledProgram: the result of a study, a directory of JSON and TOML that runs no code.
 
 `program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
-store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
+store and record of used questions. `run.json` records the requests and the time of one run and may differ.
 """
 
 from __future__ import annotations
@@ -472,7 +472,7 @@ def state_of(program: RagProgram) -> ProgramState:
 
 
 def program_digest(program: RagProgram, facts: Mapping[str, Any]) -> str:
-    """Returns the digest of `program` in the ledger of looks, over its state, targets and sources.
+    """Returns the digest of `program` in the record of used questions, over its state, targets and sources.
 
     `facts` are those of its task.
     """

@@ -22,7 +22,7 @@ from ragc.core.files import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
 from ragc.task.base import Task, prepare

@@ -1,7 +1,7 @@
 """The questions, answers and verdict in a study's directory, for reports.
 
     STUDY/dev.jsonl             the dev questions, in the order in which trials answer them
-    STUDY/seen.json             the test questions that the ledger of uses knew when the study began
+    STUDY/seen.json             the test questions that were used before, when the study began
     STUDY/test-baseline.jsonl   the baseline on test, a row a question, with prompts and replies
     STUDY/test-winner.jsonl     the compiled program on test
     STUDY/provenance.json       that of the compiled program, with the verdict
@@ -29,7 +29,7 @@ PROVENANCE = "provenance.json"
 """The name of the copy of the compiled program's provenance in the study's directory."""
 
 SEEN_FILE = "seen.json"
-"""The name of the record of what the ledger of uses said when the study began."""
+"""The name of the record of which test questions were used before, when the study began."""
 
 TRIALS = "trials.json"
 """The name of the file of all trials in the directory of a study that has ended."""

@@ -20,7 +20,7 @@ from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
 from ragc.core.retry import meter
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
 from ragc.targets.charges import Charge, Ledger
 from ragc.targets.options import ServerOptions

@@ -26,7 +26,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names

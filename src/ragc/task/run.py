@@ -29,7 +29,7 @@ from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.targets.token_price import price_of
 from ragc.task.answering import Row, evaluate, failed_searches

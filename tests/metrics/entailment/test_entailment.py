@@ -25,7 +25,7 @@ from ragc.metrics.entailment.base import CachedEntailer, Entailer, LexicalEntail
 from ragc.metrics.entailment.judge import JudgeEntailer, truncate
 from ragc.metrics.entailment.nli import entailment_label
 from ragc.signatures.judge import TextEntails
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
 
 

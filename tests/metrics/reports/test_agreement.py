@@ -17,7 +17,7 @@ from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
 from ragc.errors import DataError, UsageError
 from ragc.metrics.judged.labels import beside, digest
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, write_data, written

@@ -21,12 +21,12 @@ from ragc.optimizers.status import status
 from ragc.recipe.values import PickRule
 from ragc.reports.front import front_lines, front_programs, limit_lines
 from ragc.reports.write import write as write_report
-from ragc.store.call_store import CallStore
-from ragc.store.looks import count_look
+from ragc.store.calls import CallStore
 from ragc.targets import embedded
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
+from tests.support.used import count_use
 
 TWO = ('search.objectives=["em", "-tokens"]', "search.front=3")
 
@@ -67,7 +67,7 @@ def test_a_front_is_printed(run: Run) -> None:
 
 def _look_thirty_times() -> None:
     for n in range(30):
-        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
+        count_use([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
 
 
 def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_figures(
@@ -86,7 +86,7 @@ def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_
         assert {name: one["mean"] for name, one in own.items()} == {
             name: one["mean"] for name, one in member["differences"].items()
         }
-        assert own["em"]["p_looks"] == min(1, result.look.factor * own["em"]["p_adjusted"])
+        assert own["em"]["p_looks"] == min(1, result.look.adjustment * own["em"]["p_adjusted"])
     console.print_compiled(result)
     printed = [line for line in capsys.readouterr().out.splitlines() if "front/" in line]
     assert len(printed) == len(front)

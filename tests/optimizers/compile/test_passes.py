@@ -38,7 +38,7 @@ from ragc.optimizers.compile import (
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, identical, needs_demos

@@ -21,7 +21,7 @@ from ragc.core.files import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import provenance
 from ragc.optimizers.grids.plan import estimate
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record

@@ -18,7 +18,7 @@ from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.core.files import Foreign, cache_home, put_file
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget

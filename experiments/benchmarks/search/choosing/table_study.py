@@ -30,7 +30,7 @@ from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.answering import Row
 from ragc.task.base import Task, objective_of
 from ragc.task.budget import FileLedger, budget_error

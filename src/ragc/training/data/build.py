@@ -33,7 +33,7 @@ from ragc.optimizers.grids.provenance import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import request_limits
 from ragc.task import base as tasks
