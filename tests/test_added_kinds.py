@@ -18,7 +18,7 @@ from ragc.cli.main import main
 from ragc.compiled.access import Access
 from ragc.compiled.base import load as load_compiled
 from ragc.compiled.opened import open_program
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.corpora import SOURCES
 from ragc.corpora.embed import EMBEDDERS
 from ragc.corpora.rerank import RERANKERS
@@ -48,7 +48,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ragc.core.kinds.marks import HARMLESS, Reads, Speaks
+from ragc.core.marks import HARMLESS, Reads, Speaks
 from ragc.core.validation import Text, Whole
 from ragc.corpora.embed.base import EmbedderKind
 from ragc.corpora.rerank.base import RerankerKind

@@ -22,7 +22,7 @@ from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.errors import ArtefactError
-from ragc.recipe.knobs import MAX_SETTINGS
+from ragc.recipe.rules import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"

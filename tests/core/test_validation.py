@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
-
-from ragc.core.kinds import Registry
 from ragc.core.validation import (
     Choice,
     JsonTable,
@@ -27,6 +25,8 @@ from ragc.core.validation import (
     shown,
     validate,
 )
+
+from ragc.core.plugins import Registry
 from ragc.errors import UnknownName, UsageError
 
 

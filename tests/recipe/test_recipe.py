@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ragc.recipe.base import narrowed
 
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
-from ragc.recipe.base import narrowed
 from ragc.targets.base import ROLES, Role
 from ragc.targets.options import TargetSpec
 from tests.paths import SRC

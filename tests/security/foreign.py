@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ragc.recipe.write import value as value_text
+
 from ragc.compiled.base import CompiledProgram
 from ragc.compiled.opened import open_program
-from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests import processes

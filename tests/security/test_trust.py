@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.core.validation import Options
 
 import ragc
 from ragc.cli.main import main
@@ -18,8 +19,7 @@ from ragc.compiled import trust, trust_record
 from ragc.compiled.base import load
 from ragc.compiled.opened import open_compiled, open_program
 from ragc.compiled.resolve import Opening
-from ragc.core.kinds.marks import HARMLESS, marked
-from ragc.core.validation import Options
+from ragc.core.marks import HARMLESS, marked
 from ragc.corpora import SOURCES
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.recipe.write import value
+
 from tests.support.rows import write_rows
 
 FILES = {"questions": "questions.jsonl", "corpus": "corpus.jsonl"}

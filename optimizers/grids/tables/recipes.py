@@ -7,7 +7,6 @@ does not configure use the main target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def row_recipe(
     own_roles = {keys[1] for keys in set_keys(own) if keys[0] == "targets" and len(keys) > 1}
     main = recipe.targets["main"]
     targets = {role: spec if role in own_roles else main for role, spec in recipe.targets.items()}
-    return replace(recipe, targets=targets)
+    return recipe.replace(targets=targets)
 
 
 def stand_ins(table: Table, sets: Sequence[str] = ()) -> dict[str, str]:
@@ -87,7 +86,7 @@ def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
     reasons = {}
     for name in metrics:
         search = recipe.search.replace(objectives=(name,), pick=name)
-        alone = replace(recipe, report=(name,), search=search)
+        alone = recipe.replace(metrics=recipe.metrics.replace(report=(name,)), search=search)
         problems = [text for text in lacking(alone, targets=False, study=False) if text not in rest]
         if problems:
             reasons[name] = problems[0]

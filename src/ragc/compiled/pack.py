@@ -39,7 +39,7 @@ from ragc.core import inputs, outputs
 from ragc.core.digest import file_digest, pretty
 from ragc.core.display import describe
 from ragc.core.home import cache_home, make_private
-from ragc.core.kinds.marks import RequestedAccess
+from ragc.core.marks import RequestedAccess
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly

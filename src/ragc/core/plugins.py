@@ -13,6 +13,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
+from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 
 R = TypeVar("R")
@@ -28,7 +29,8 @@ class Registry(Generic[R]):
     `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
     line about the kind. `advice` says, by a name that people expect and that is no kind, what to write
     instead. `guard` checks the record of an installed package and returns it, with errors of its code blamed
-    on the package; its second argument is the subject of such errors. Iterating gives the names of ragc's
+    on the package; its second argument is the subject of such errors. `own` makes the record of a class of
+    the user's own from its name `module:name`, where a family takes them. Iterating gives the names of ragc's
     kinds; neither that nor `about` imports anything.
     """
 
@@ -40,9 +42,10 @@ class Registry(Generic[R]):
         listed: Mapping[str, tuple[str, str]],
         advice: Mapping[str, str] | None = None,
         guard: Callable[[R, str], R] = lambda record, subject: record,
+        own: Callable[[str], R] | None = None,
     ) -> None:
         self.group, self.noun, self.record, self.listed = group, noun, record, listed
-        self._advice, self._guard = advice or {}, guard
+        self._advice, self._guard, self._own = advice or {}, guard, own
         self._installed: dict[str, R] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -58,7 +61,11 @@ class Registry(Generic[R]):
 
     def is_known(self, name: str) -> bool:
         """Returns whether ragc or an installed package has the kind; nothing is imported."""
-        return name in self.listed or name in self._points()
+        return name in self.listed or self.is_own(name) or name in self._points()
+
+    def is_own(self, name: str) -> bool:
+        """Returns whether `name` is that of a class of the user's own, `module:name`."""
+        return self._own is not None and is_reference(name)
 
     def unknown(self, name: str) -> UnknownName:
         """Returns the error for a `name` that is no kind, with what to write instead."""
@@ -78,6 +85,8 @@ class Registry(Generic[R]):
         """
         if (record := self.loaded(name)) is not None:
             return record
+        if self._own is not None and is_reference(name):
+            return self._own(name)
         if (point := self._points().get(name)) is None:
             raise self.unknown(name)
         self._installed[name] = record = self._load(point)

@@ -1,4 +1,4 @@
-"""Tables that users write, as pydantic models: all problems at once, each a sentence that begins with its key.
+"""Tables that users write, as pydantic models: all problems at once, each a sentence with its key.
 
     class Settings(Table):
         trials: Positive = Field(default=30, description="Trials. From 1.")
@@ -10,14 +10,23 @@ Numbers are strict: `true` is no number, and `"3"` is none either.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from ragc.core.redact import mask_keys
 from ragc.errors import UsageError, nearest
@@ -25,6 +34,9 @@ from ragc.errors import UsageError, nearest
 M = TypeVar("M", bound="Table")
 Keys = tuple[str | int, ...]
 """The path to a value: names of tables and keys, and indexes from 0 inside lists."""
+
+CODE, ACCEPTED = "code", "accepted"
+"""Keys of the validation context: whether other packages may be imported, and names that are not checked."""
 
 TAG = "\0"
 """How tags of unions begin, which are no part of the path to a value."""
@@ -115,12 +127,17 @@ ONCE = AfterValidator(_check_once)
 """Refuses a list that has a text twice."""
 
 
-def by(check: Callable[[str], object]) -> AfterValidator:
-    """Returns a validator of texts by `check`, which raises UsageError for a wrong one."""
+def by(check: Callable[[str], object], added: Callable[[str], bool] = lambda name: False) -> AfterValidator:
+    """Returns a validator of texts by `check`, which raises UsageError for a wrong one.
 
-    def checked(name: str) -> str:
+    `added` says of a text that another package adds it; it is not checked where no code may be imported.
+    """
+
+    def checked(name: str, info: ValidationInfo) -> str:
+        context = info.context or {}
         try:
-            check(name)
+            if name not in context.get(ACCEPTED, ()) and (context.get(CODE) or not added(name)):
+                check(name)
         except UsageError as error:
             raise ValueError(str(error).rstrip(".")) from None
         return name
@@ -152,10 +169,16 @@ class Table(BaseModel):
 
 
 class Problem(NamedTuple):
-    """One problem: the keys that lead to it, and what is wrong there."""
+    """One problem: the keys that lead to it, and what is wrong there. A missing key may have an `example`."""
 
     keys: Keys
     said: str
+    example: Any = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the key is required and not there."""
+        return self.said.startswith("is missing")
 
     def __str__(self) -> str:
         key = dotted(self.keys)
@@ -171,35 +194,52 @@ def problem(keys: Keys, said: str, value: object = None) -> InitErrorDetails:
     return InitErrorDetails(type=error, loc=keys, input=value)
 
 
-def raise_problems(found: Iterator[InitErrorDetails]) -> None:
+def raise_problems(found: Iterable[InitErrorDetails]) -> None:
     """Raises one ValidationError with all problems `found`, if any; a validator may call it."""
     if details := list(found):
         raise ValidationError.from_exception_data("table", details)
 
 
+def nested(error: ValidationError, model: type[BaseModel]) -> Iterator[InitErrorDetails]:
+    """Yields the problems in `error` about a `model` that a validator chose, for `raise_problems`."""
+    for detail in error.errors(include_url=False):
+        context = _context(detail, model)
+        kind = PydanticCustomError(detail["type"], "{msg}", {**context, "msg": detail["msg"]})
+        yield InitErrorDetails(type=kind, loc=detail["loc"], input=detail["input"])
+
+
+def _context(detail: ErrorDetails, model: type[BaseModel]) -> dict[str, Any]:
+    """Returns what is known of one error: that of pydantic, the names of the table, and an example."""
+    fields = getattr(_model_at(model, _path(detail["loc"])[:-1]), "model_fields", {})
+    field = fields.get(str(detail["loc"][-1])) if detail["loc"] else None
+    examples = (field.examples if field is not None else None) or [None]
+    return {"known": tuple(fields), "example": examples[0], **detail.get("ctx", {})}
+
+
+def _path(location: Keys) -> Keys:
+    return tuple(key for key in location if not str(key).startswith(TAG))
+
+
 def problems(error: ValidationError, model: type[BaseModel], table: Keys = ()) -> Iterator[Problem]:
     """Yields the problems in `error` about a `model` whose keys begin with `table`, each as a sentence."""
     for detail in error.errors(include_url=False):
-        keys = tuple(key for key in detail["loc"] if not str(key).startswith(TAG))
-        kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-        known = getattr(_model_at(model, keys[:-1]), "model_fields", {})
+        kind, value, keys = detail["type"], detail["input"], (*table, *_path(detail["loc"]))
+        context = _context(detail, model)
+        example, known = context["example"], context["known"]
         if kind == "missing":
-            examples = known[str(keys[-1])].examples
-            said = f"is missing; add, for example, {keys[-1]} = {examples[0]!r}" if examples else "is missing"
+            added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
+            yield Problem(keys, f"is missing{added}", example)
         elif kind == "extra_forbidden":
-            where = f"in [{dotted((*table, *keys[:-1]))}]" if len(table + keys) > 1 else "at the top"
+            where = f"in [{dotted(keys[:-1])}]" if len(keys) > 1 else "at the top"
             near = nearest(str(keys[-1]), known)
             said = f"unknown key {str(keys[-1])!r} {where}.{near} Known: {', '.join(known)}"
-        elif kind == "ragc":
-            said = str(context["said"])
-        elif kind == "value_error":
-            said = str(context["error"])
+            yield Problem(keys, said)
         else:
-            said = f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
-        if said.startswith("must "):
+            said = str(context.get("said") or context.get("error") or "")
+            said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
+            found = f", found {mask_keys(shown(value))}" if said.startswith("must ") else ""
             near = nearest(str(value), re.findall("'([^']*)'", said)) if kind == "literal_error" else ""
-            said = f"{said}, found {mask_keys(shown(value))}{near and f'.{near}'.rstrip('.')}"
-        yield Problem((*table, *keys), said)
+            yield Problem(keys, f"{said}{found}{near and f'.{near}'}")
 
 
 def read(
@@ -207,49 +247,48 @@ def read(
     values: Mapping[str, object],
     table: Keys = (),
     *,
-    context: Mapping[str, Any] | None = None,
-) -> tuple[M | None, list[Problem]]:
+    code: bool = False,
+    accepted: Collection[str] = (),
+) -> tuple[M, list[Problem]]:
     """Returns the `model` in `values` without their wrong parts, and all problems, whose keys begin with
     `table`.
 
-    A required key takes its first example where it is missing; None where it has none.
+    A required key takes its example where it is missing. `code` says whether other packages may be imported;
+    `accepted` are names that `by` does not check. Raises UsageError where nothing that ragc knows fits in
+    place of a wrong value, as may be so in the options of another package.
     """
     left, found = deepcopy(dict(values)), list[Problem]()
     for _ in range(_MOST_ROUNDS):
         try:
-            return model.model_validate(left, context=context), found
+            return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:
             fresh = list(problems(error, model, table))
-        known = list(found)
         for one in reversed(fresh):
-            _repair(model, left, one.keys[len(table) :], missing=one.said.startswith("is missing"))
-        found += [one for one in fresh if not _follows(one, known)]
-    return None, found
+            _repair(left, one, one.keys[len(table) :])
+        found += [one for one in fresh if not any(_follows(one, before) for before in found)]
+    raise UsageError("; ".join(map(str, found)))
 
 
-def _follows(one: Problem, known: Sequence[Problem]) -> bool:
-    """Returns whether `one` only follows from a problem that was `known` and from the repair of it."""
-    if one.said.startswith("is missing"):
-        return any(before.keys[: len(one.keys)] == one.keys for before in known)
-    return any(before.keys == one.keys for before in known)
+def _follows(one: Problem, before: Problem) -> bool:
+    """Returns whether `one` only follows from the repair of the problem `before`."""
+    return (before.keys[: len(one.keys)] if one.is_missing else before.keys) == one.keys
 
 
-def _repair(model: type[BaseModel], values: Any, keys: Keys, *, missing: bool) -> None:
-    """Deletes what stands at `keys`, or what holds it; gives a `missing` key its first example."""
-    if missing:
-        field = getattr(_model_at(model, keys[:-1]), "model_fields", {}).get(keys[-1])
-        examples = field.examples if field is not None else ()
-        if not examples:
-            keys = keys[:-1]
-    for at, key in enumerate(keys):
-        inner = values[key] if key in (values if isinstance(values, dict) else range(len(values))) else None
-        if at == len(keys) - 1 or not isinstance(inner, dict | list):
-            if missing and at == len(keys) - 1 and examples:
-                values[key] = deepcopy(examples[0])
-            elif inner is not None:
-                del values[key]
+def _repair(values: Any, wrong: Problem, keys: Keys) -> None:
+    """Deletes what is at `keys`, or what holds it; gives a missing key its example."""
+    if wrong.is_missing and wrong.example is None:
+        keys = keys[:-1]
+    for at, key in enumerate(keys, 1):
+        there = key in values if isinstance(values, dict) else key in range(len(values))
+        if wrong.is_missing and wrong.example is not None and at == len(keys):
+            values[key] = deepcopy(wrong.example)
+        elif there and (at == len(keys) or not isinstance(values[key], dict | list)):
+            del values[key]
             return
-        values = inner
+        elif not there:
+            return
+        else:
+            values = values[key]
 
 
 def _model_at(model: Any, keys: Keys) -> Any:

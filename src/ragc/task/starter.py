@@ -262,10 +262,10 @@ def _targets(sets: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
     """
     if not sets and (target / RECIPE).is_file() and _is_ours(target):
         return dict(_tables_in(target)["targets"])
-    tables, problems = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
-    if texts := problems.texts():
+    written = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
+    if texts := written.sentences(()):
         raise RecipeError("--set", texts)
-    targets: Any = tables["targets"]
+    targets: Any = written.values["targets"]
     return {str(role): dict(table) for role, table in targets.items()}
 
 
