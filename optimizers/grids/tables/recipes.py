@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.tables.data_files import Located
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.programs import Method, method
-from ragc.recipe import Recipe, write
+from ragc.recipe import Recipe
 from ragc.recipe.load import parse, set_keys
+from ragc.recipe.models import plain
 from ragc.task.requirements import lacking
 
 SEED = 1
@@ -101,16 +104,14 @@ def _is_foreign_knob(text: str, entry: Method) -> bool:
 def _parse(
     table: Table, row: TableRow, use: DataUse, located: Located, sets: Sequence[str], metrics: Sequence[str]
 ) -> Recipe:
-    tables = _tables(table, row, use, located, metrics) | {
-        ("sources", name): values for name, values in _sources(table, row, sets).items()
-    }
+    tables = _tables(table, row, use, located, metrics) | {"sources": _sources(table, row, sets)}
     where = f"Row {row.id} of {table.id} on {use.id}"
-    return parse(write.document(tables), sets, where=where, base=Path.cwd(), code=True)
+    return parse(tomli_w.dumps(plain(tables)), sets, where=where, base=Path.cwd(), code=True)
 
 
 def _tables(
     table: Table, row: TableRow, use: DataUse, located: Located, metrics: Sequence[str]
-) -> dict[tuple[str, ...], Mapping[str, Any]]:
+) -> dict[str, Any]:
     entry = method(row.program)
     names = knob_names(entry)
     shared = {name: value for name, value in {**table.knobs, **use.knobs}.items() if name in names}
@@ -118,20 +119,21 @@ def _tables(
     paths = {part: str(path.absolute()) for part, path in located.paths.items()}
     draws = takes_train(table, row)
     return {
-        (): {"program": row.program, "seed": SEED},
-        ("knobs",): {**shared, **row.knobs},
-        ("search",): {"knobs": [], "trials": 1},
-        ("data",): {
+        "program": row.program,
+        "seed": SEED,
+        "knobs": {**shared, **row.knobs},
+        "search": {"knobs": [], "trials": 1},
+        "data": {
             "dataset": located.form.dataset,
             "questions": paths["questions"],
             "dev": paths["questions"],
             "train": paths["train"] if draws and "train" in paths else 0,
             "test": 0,
-            "corpus": paths.get("corpus"),
-            "where": dict(located.form.where) or None,
+            "where": dict(located.form.where),
+            **({"corpus": paths["corpus"]} if "corpus" in paths else {}),
         },
-        **{("targets", role): {"kind": "embedded"} for role in roles},
-        ("metrics",): {"report": list(metrics)},
+        "targets": {role: {"kind": "embedded"} for role in roles},
+        "metrics": {"report": list(metrics)},
     }
 
 

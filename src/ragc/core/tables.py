@@ -184,13 +184,12 @@ class Problem(NamedTuple):
         key = dotted(self.keys)
         if self.said.startswith(("must ", "is missing", "lists ")):
             return f"{key} {self.said}"
-        named = not key or key in self.said or f"[{dotted(self.keys[:-1])}]" in self.said
-        return self.said if named else f"{key}: {self.said}"
+        return self.said if not key or key in self.said else f"{key}: {self.said}"
 
 
-def problem(keys: Keys, said: str, value: object = None) -> InitErrorDetails:
+def problem(keys: Keys, said: str, value: object = None, example: object = None) -> InitErrorDetails:
     """Returns a problem with the words `said`, for `raise_problems`."""
-    error = PydanticCustomError("ragc", "{said}", {"said": said})
+    error = PydanticCustomError("ragc", "{said}", {"said": said, "example": example})
     return InitErrorDetails(type=error, loc=keys, input=value)
 
 
@@ -232,14 +231,13 @@ def problems(error: ValidationError, model: type[BaseModel], table: Keys = ()) -
         elif kind == "extra_forbidden":
             where = f"in [{dotted(keys[:-1])}]" if len(keys) > 1 else "at the top"
             near = nearest(str(keys[-1]), known)
-            said = f"unknown key {str(keys[-1])!r} {where}.{near} Known: {', '.join(known)}"
-            yield Problem(keys, said)
+            yield Problem(keys, f"unknown key {where}.{near} Known: {', '.join(known)}")
         else:
             said = str(context.get("said") or context.get("error") or "")
             said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
             found = f", found {mask_keys(shown(value))}" if said.startswith("must ") else ""
             near = nearest(str(value), re.findall("'([^']*)'", said)) if kind == "literal_error" else ""
-            yield Problem(keys, f"{said}{found}{near and f'.{near}'}")
+            yield Problem(keys, f"{said}{found}{near and f'.{near}'}", example)
 
 
 def read(
@@ -249,15 +247,16 @@ def read(
     *,
     code: bool = False,
     accepted: Collection[str] = (),
+    known: Sequence[Problem] = (),
 ) -> tuple[M, list[Problem]]:
-    """Returns the `model` in `values` without their wrong parts, and all problems, whose keys begin with
-    `table`.
+    """Returns the `model` in `values` without their wrong parts, and all problems, those that are
+    `known` first, whose keys begin with `table`.
 
     A required key takes its example where it is missing. `code` says whether other packages may be imported;
     `accepted` are names that `by` does not check. Raises UsageError where nothing that ragc knows fits in
     place of a wrong value, as may be so in the options of another package.
     """
-    left, found = deepcopy(dict(values)), list[Problem]()
+    left, found = deepcopy(dict(values)), list(known)
     for _ in range(_MOST_ROUNDS):
         try:
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
@@ -275,20 +274,24 @@ def _follows(one: Problem, before: Problem) -> bool:
 
 
 def _repair(values: Any, wrong: Problem, keys: Keys) -> None:
-    """Deletes what is at `keys`, or what holds it; gives a missing key its example."""
-    if wrong.is_missing and wrong.example is None:
-        keys = keys[:-1]
+    """Removes what is at `keys`, or what holds it; gives a missing key its example."""
+    if wrong.example is None or not wrong.is_missing:
+        remove(values, keys[:-1] if wrong.is_missing else keys)
+    else:
+        for key in keys[:-1]:
+            values = values.setdefault(key, {}) if isinstance(values, dict) else values[key]
+        values[keys[-1]] = deepcopy(wrong.example)
+
+
+def remove(values: Any, keys: Keys) -> None:
+    """Removes what is at `keys` from tables and lists, or the value on the way there that is neither."""
     for at, key in enumerate(keys, 1):
-        there = key in values if isinstance(values, dict) else key in range(len(values))
-        if wrong.is_missing and wrong.example is not None and at == len(keys):
-            values[key] = deepcopy(wrong.example)
-        elif there and (at == len(keys) or not isinstance(values[key], dict | list)):
+        if not (key in values if isinstance(values, dict) else key in range(len(values))):
+            return
+        if at == len(keys) or not isinstance(values[key], dict | list):
             del values[key]
             return
-        elif not there:
-            return
-        else:
-            values = values[key]
+        values = values[key]
 
 
 def _model_at(model: Any, keys: Keys) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from ragc.core import inputs
 from ragc.core.inputs import missing_file
 from ragc.core.redact import MASK, secrets
-from ragc.core.tables import Keys, Problem, read
+from ragc.core.tables import Keys, Problem, read, remove
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
 from ragc.recipe.models import Budget, Recipe, Search
@@ -111,18 +111,15 @@ def _parsed(
     written: Written, base: Path, *, files: bool, code: bool, stored: bool
 ) -> tuple[Recipe, tuple[str, ...]]:
     found = list(find_secrets(written.values))
-    for problem in found:  # no later sentence repeats it
-        _delete(written.values, problem.keys)
+    for problem in reversed(found):  # no later sentence repeats it
+        remove(written.values, problem.keys)
+        for keys, expression in written.sets.items():
+            if keys == problem.keys[: len(keys)]:
+                written.sets[keys] = f"{expression.partition('=')[0]}={MASK}"
     accepted = (CALLERS_METRIC,) if stored else ()
-    recipe, wrong = read(Recipe, written.values, code=code, accepted=accepted)
-    recipe, found = resolved(recipe.at(base), [*found, *wrong], files=files, code=code, stored=stored)
+    recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
+    recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
     return recipe, written.sentences(found)
-
-
-def _delete(values: Any, keys: Keys) -> None:
-    for key in keys[:-1]:
-        values = values[key]
-    values.pop(keys[-1], None)
 
 
 def settings(

@@ -27,7 +27,7 @@ from pydantic import (
     ValidationInfo,
     create_model,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, core_schema
 
 from ragc.core.plugins import Registry
 from ragc.core.tables import (
@@ -77,11 +77,16 @@ if TYPE_CHECKING:
     from ragc.metrics.limits import CostLimit
 
 _MAX_SEED = 2**32 - 1
+_STORAGE = r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$"
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
     "beside the recipe, such as my_metrics:score"
 )
+
+
+class UnknownKind:
+    """Stands in place of a kind that was refused, so that the rest of its table is checked."""
 
 
 class Kinds:
@@ -105,7 +110,7 @@ class Kinds:
 
     def _model(self, name: str) -> type[Table]:
         """Returns the model of tables of the kind `name`, whose record is loaded."""
-        options, about = self.registry.loaded(name).options, self.registry.about()[name]
+        options, about = self.registry.get(name).options, self.registry.about()[name]
         needed = any(field.is_required() for field in options.model_fields.values())
         default: dict[str, Any] = {} if needed else {"default_factory": options}
         kind: Any = Literal
@@ -120,28 +125,32 @@ class Kinds:
     def _read(self, table: object, info: ValidationInfo) -> Table:
         if isinstance(table, self.shared):
             return table
+        values: dict[str, Any] = dict(table) if isinstance(table, Mapping) else {}
         if not isinstance(table, Mapping):
             raise_problems([problem((), "must be a table", table)])
-        values: dict[str, Any] = dict(table)
-        kind = values.get("kind")
-        found, model = [], self.shared
+        kind: Any = values.get("kind")
+        found: list[InitErrorDetails] = []
+        model: type[Table] = self.shared
         try:
-            if not isinstance(kind, str) or not kind.strip():
+            if kind is UnknownKind:
+                kind = ""
+            elif not isinstance(kind, str) or not kind.strip():
                 raise UsageError(f"is missing. Known: {', '.join(self.registry.about())}")
-            if not self.registry.is_known(kind):
+            elif not self.registry.is_known(kind):
                 raise self.registry.unknown(kind)
-            if (info.context or {}).get(CODE):
+            elif (info.context or {}).get(CODE):
                 self.registry.get(kind)
             model = self._model(kind) if self.registry.loaded(kind) is not None else model
         except UsageError as error:
-            found.append(problem(("kind",), str(error).rstrip("."), kind))
-            values.pop("kind", None)
+            found.append(problem(("kind",), str(error).rstrip("."), kind, UnknownKind))
+        values.pop("kind" if model is self.shared else "", None)
+        values.setdefault("options", {})
         try:
             valid = model.model_validate(values)
         except ValidationError as error:
             found += nested(error, model)
         raise_problems(found)
-        written = {"kind": kind, "options": dict(values.get("options", {}))}
+        written = {"kind": kind, "options": dict(values["options"])}
         return self.shared().replace(**{**dict(valid), **written})
 
 
@@ -159,7 +168,7 @@ def _form(value: object) -> str:
 
 
 def _check_storage(address: str) -> str:
-    if not re.fullmatch(r"(postgresql|mysql|mariadb)(\+\w+)?://\S+", address):
+    if not re.search(_STORAGE, address):
         raise ValueError("must be an address such as postgresql+psycopg://HOST/DATABASE")
     return address
 
@@ -400,6 +409,7 @@ class StudySpec(Table):
 
     storage: Annotated[str, AfterValidator(_check_storage)] = Field(
         default="",
+        json_schema_extra={"pattern": _STORAGE},
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,7 +95,7 @@ class Rules:
         fixed = self._checked(("knobs",), common | dict(values), check_value)
         for program in self.methods:  # values that contradict each other
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
-            self.tried(("knobs",), lambda of=program.knobs.of, own=own: of(own))
+            self.tried(("knobs",), partial(program.knobs.of, own))
         return {name: fixed[name] for name in self.knobs if name in fixed}
 
     def _common_format(self) -> Value:
@@ -111,7 +112,7 @@ class Rules:
         for name, value in values.items():
             keys = (*table, name)
             for knob in self._find(name, keys):
-                checked = self.tried(keys, lambda knob=knob, value=value: check(knob, value))
+                checked = self.tried(keys, partial(check, knob, value))
                 if checked is None:
                     break
                 valid[name] = checked
@@ -239,8 +240,7 @@ class Rules:
         where: dict[str, Any] = {}
         for path, value in flat(data.where).items():
             where[path] = tuple(value) if isinstance(value, list) else (value,)
-            keys = ("data", "where", path)
-            self.tried(keys, lambda path=path: Where({path: where[path]}))  # type: ignore[misc]
+            self.tried(("data", "where", path), partial(Where, {path: where[path]}))
         hosted = is_address(data.dataset)
         if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
             text = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
@@ -291,19 +291,19 @@ class Rules:
             self._try_build(keys, spec, base, code=code)
         varied, playing = dict(targets), dict(search.targets)
         for role, efforts in search.efforts.items():
-            keys = ("search", "efforts", role)
+            where = ("search", "efforts", role)
             if role not in targets:
-                text = f"{dotted(keys)} varies the effort of [targets.{role}], which is not there; add it"
-                self.add(keys, text)
+                text = f"{dotted(where)} varies the effort of [targets.{role}], which is not there; add it"
+                self.add(where, text)
                 continue
             own = targets[role]
             others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
             for effort in others:
                 options = {**own.options, "reasoning_effort": effort}
                 varied.setdefault(f"{role}-{effort}", own.replace(options=options))
-                self._try_build(keys, varied[f"{role}-{effort}"], base, code=code)
-            names = (*playing.get(role, (role,)), *(f"{role}-{effort}" for effort in others))
-            playing[role] = tuple(dict.fromkeys(names))
+                self._try_build(where, varied[f"{role}-{effort}"], base, code=code)
+            added = [f"{role}-{effort}" for effort in others]
+            playing[role] = tuple(dict.fromkeys([*playing.get(role, (role,)), *added]))
         for role, players_of_role in playing.items():
             for index, name in enumerate(players_of_role):
                 if name not in varied and self.sound("targets", name):
@@ -315,7 +315,7 @@ class Rules:
         """Reports the problems that only the target's constructor finds; no weights are looked up."""
         if TARGETS.is_own(spec.kind):
             if code:
-                self.tried((*keys, "kind"), lambda: load_object(spec.kind, base))
+                self.tried((*keys, "kind"), partial(load_object, spec.kind, base))
             return
         record = TARGETS.loaded(spec.kind)
         if record is None or not self.sound(*keys):
@@ -334,7 +334,7 @@ class Rules:
         for program in self.methods:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
-                if self.sound(family, name):
+                if not any(one.keys[:2] == (family, name) for one in self.problems):
                     text = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
                     self.add(("program",), text)
 
@@ -344,7 +344,7 @@ class Rules:
             if is_address(value) and keys[0] in ("data", "sources"):
                 from ragc.corpora.files import hub
 
-                self.tried(keys, lambda value=value: hub.parse(value))  # type: ignore[misc]
+                self.tried(keys, partial(hub.parse, value))
             elif files and not exists(recipe.path(value)):
                 self.add(keys, missing_file(f"{dotted(keys)} = {value!r}", value, recipe.base))
 

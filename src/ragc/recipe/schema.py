@@ -19,6 +19,9 @@ from ragc.targets.base import ROLES
 DIALECT = GenerateJsonSchema.schema_dialect
 TITLE = "ragc recipe"
 
+_OTHERS = r"@([0-9]+|[^k].*)$|:"
+"""How metrics with a cut or a role, and functions of the user's own, are told."""
+
 
 def json_schema() -> dict[str, Any]:
     """Returns the schema of a recipe as parsed TOML."""
@@ -31,12 +34,13 @@ def json_schema() -> dict[str, Any]:
         for first in {"kind", "report"} & fields.keys():  # before the keys that depend on it
             table["properties"] = {first: fields[first]} | fields
     search = tables["Search"]["properties"]
-    metric = {"anyOf": [{"enum": [one.id for one in metrics.METRICS]}, {"pattern": "[@:]"}]}
-    objective = {"anyOf": [{"enum": _objectives()}, {"pattern": "[@:]"}]}
+    metric = {"anyOf": [{"enum": _metrics()}, {"pattern": _OTHERS}]}
+    objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"pattern": _OTHERS}]}
     tables["MetricsTable"]["properties"]["report"]["items"] |= metric
     search["objectives"]["items"] |= objective
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
-    search["knobs"] = {**search["knobs"], "type": ["array", "string"]}
+    knobs = {name: search["knobs"].pop(name) for name in ("type", "items")}
+    search["knobs"]["anyOf"] = [{"const": "all"}, knobs]
     ids = [name for name in dataset_names() if not name.startswith("hf:")]
     tables["Data"]["properties"]["dataset"]["anyOf"] = [{"enum": ids}, {"pattern": "^hf:."}]
     schema["properties"]["program"]["anyOf"] = [{"enum": list(PROGRAMS)}, {"pattern": f"^{REFERENCE}$"}]
@@ -48,8 +52,10 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **schema, "title": TITLE}
 
 
-def _objectives() -> list[str]:
-    return [one.id if one.higher_is_better else f"-{one.id}" for one in metrics.METRICS]
+def _metrics(*, signed: bool = False) -> list[str]:
+    """Returns the ids of metrics; with `signed`, with `-` in front where less is better."""
+    listed = [one for one in metrics.METRICS if not one.id.endswith("@k")]
+    return [f"-{one.id}" if signed and not one.higher_is_better else one.id for one in listed]
 
 
 def _tidy(field: dict[str, Any]) -> None:

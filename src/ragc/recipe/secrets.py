@@ -34,7 +34,7 @@ def find_secrets(values: Mapping[str, Any]) -> Iterator[Problem]:
         if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
             expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
             yield Problem((*keys, "options", "api_key_env"), f"must name {expected}")
-            options = {name: value for name, value in options.items() if name != "api_key_env"}
+            options = {name: value for name, value in dict(options or {}).items() if name != "api_key_env"}
         yield from _refused((*keys, "options"), options, _REMEDY)
     study = values.get("study")
     storage = study.get("storage") if isinstance(study, Mapping) else None
@@ -50,13 +50,13 @@ def _tables(values: Mapping[str, Any], family: str) -> list[tuple[str, Mapping[s
 
 
 def _refused(keys: Keys, value: object, remedy: str) -> Iterator[Problem]:
-    for path, secret in dict(_secrets(value, ())).items():
+    for path, secret in _secrets(value, ()):
         where = (*keys, *path)
         way = f'{_REMEDY[:38]}write "$NAME"' if path[:1] in [(one,) for one in _BY_VARIABLE] else remedy
         yield Problem(where, f"{dotted(where)} holds {secret}, and recipes are passed on; {way}")
 
 
-def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _secrets(value: object, path: Keys) -> Iterator[tuple[Keys, str]]:
     """Yields the paths of secrets in `value`, and their kind; never the secrets themselves."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
@@ -66,8 +66,8 @@ def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
             elif path[:1] not in [(one,) for one in _BY_VARIABLE] or not variables({"": str(inner)}):
                 yield (*path, text), "a secret"
     elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(inner, path)
+        for index, inner in enumerate(value):
+            yield from _secrets(inner, (*path, index))
     elif holds_key(value):
         yield path, "a key"
     elif isinstance(value, str) and (secret := _in_address(value)):

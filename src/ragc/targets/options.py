@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from ragc.core import tables
 from ragc.core.marks import HARMLESS, Does, Keys, Mark, RequestedAccess
@@ -118,8 +118,8 @@ def _check_price(price: dict[str, Any]) -> dict[str, Any]:
     return price
 
 
-def _check_reasoning(tokens: int | str) -> int | str:
-    if tokens != AUTO and (type(tokens) is not int or tokens < 0):
+def _check_reasoning(tokens: object) -> object:
+    if tokens not in (None, AUTO) and not (type(tokens) is int and tokens >= 0):
         raise ValueError('must be a whole number of at least 0, or "auto"')
     return tokens
 
@@ -168,7 +168,7 @@ class TargetOptions(Table):
         description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
         "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
     )
-    thinking_tokens: Annotated[int | str | None, AfterValidator(_check_reasoning), HARMLESS] = Field(
+    thinking_tokens: Annotated[int | str | None, BeforeValidator(_check_reasoning), HARMLESS] = Field(
         default=None,
         description="Tokens for reasoning on top of every limit on a reply: from 0, or `auto` for what the "
         "effort suggests. By default `auto` for a model that is known to reason, else 0.",

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from ragc.core import outputs
 from ragc.core.display import quantity
 from ragc.core.inputs import missing_file
@@ -28,7 +30,7 @@ from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
 from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.programs.question_writer.log import answers_in, columns_of
-from ragc.recipe import Recipe, write
+from ragc.recipe import Recipe
 from ragc.recipe.load import load, parse, read_tables, set_keys
 from ragc.targets.base import Target
 from ragc.task import question_set
@@ -399,7 +401,7 @@ def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]
             "",
         ]
         return "\n".join(lines)
-    lines += ["", "[data]", f"questions = {write.value(questions.name)}"]
+    lines += ["", "[data]", tomli_w.dumps({"questions": questions.name}).rstrip()]
     sizes = _sizes(questions.count)
     lines += [f"{split} = {size}" for split, size in sizes.items()]
     if not sizes:
@@ -407,22 +409,17 @@ def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]
             "# no sizes: all choose the program, and folds of them, each left out once, test the choice"
         )
     if questions.columns:
-        lines += [
-            "",
-            "[data.fields]",
-            *(f"{write.key(key)} = {write.value(path)}" for key, path in questions.columns.items()),
-        ]
+        lines += ["", "[data.fields]", tomli_w.dumps(questions.columns).rstrip()]
     return "\n".join([*lines, *_STUDY])
 
 
 def _target_lines(targets: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = []
     for role, table in targets.items():
-        lines += ["", f"[targets.{write.key(role)}]"]
-        for name, value in table.items():
-            lines.append(f"{write.key(name)} = {write.value(value)}")
-            if (role, value) == ("main", "embedded"):
-                lines[-1] += "                # a small model in this process; others: vllm, hosted"
+        lines += ["", *tomli_w.dumps({"targets": {role: dict(table)}}).splitlines()]
+    small = 'kind = "embedded"'
+    if small in lines:
+        lines[lines.index(small)] += "                # a small model in this process; others: vllm, hosted"
     return lines
 
 
