@@ -599,9 +599,12 @@ REVIEWED_TARGET_OPTIONS = {
     "embedded": {"price", "chat_template_kwargs"},
     "vllm": {
         *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
-        *("serve", "python", "flags"),
+        *("serve", "python", "flags", "headers", "query"),
     },
-    "hosted": {"price", "chat_template_kwargs", "api_key_env", "identity", "body"},
+    "hosted": {
+        *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
+        *("headers", "query"),
+    },
 }
 
 

@@ -8,7 +8,7 @@ compiled program from elsewhere only where its code is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
@@ -22,7 +22,7 @@ REPAIR = "repair or uninstall the package"
 """How errors in what another package adds end."""
 
 
-class Registry(Generic[R]):
+class Registry(Collection[str], Generic[R]):
     """The kinds of one family: what each of ragc's own is, by name, and the record of each.
 
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
@@ -53,6 +53,9 @@ class Registry(Generic[R]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.listed)
+
+    def __len__(self) -> int:
+        return len(self.listed)
 
     def about(self) -> dict[str, str]:
         """Returns one line about each kind, by name: those of ragc, then those of installed packages."""

@@ -270,7 +270,8 @@ def read(
 
 def _follows(one: Problem, before: Problem) -> bool:
     """Returns whether `one` only follows from the repair of the problem `before`."""
-    return (before.keys[: len(one.keys)] if one.is_missing else before.keys) == one.keys
+    emptied = one.is_missing or one.said.startswith(f"must be {_WORDS['too_short']}")
+    return (before.keys[: len(one.keys)] if emptied else before.keys) == one.keys
 
 
 def _repair(values: Any, wrong: Problem, keys: Keys) -> None:
