@@ -17,7 +17,7 @@ import numpy as np
 
 from ragc.core.digest import digest, folder_digests
 from ragc.core.extras import require
-from ragc.core.kinds.marks import Resolve
+from ragc.core.marks import Resolve
 from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings

@@ -31,7 +31,7 @@ from ragc.core.files import (
     with_manifest,
 )
 from ragc.errors import ArtefactError
-from ragc.recipe.knobs import MAX_SETTINGS
+from ragc.recipe.rules import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"

@@ -49,7 +49,7 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
         "sources": {name: source["fingerprint"] for name, source in known["sources"].items()},
         "models": {role: target["identity"] for role, target in known["targets"].items()},
         "metrics": [metric.id for metric in task.metrics],
-        "graders": digest(dict(task.recipe.assessing))[:16],
+        "graders": digest(dict(task.recipe.metrics))[:16],
         "prompts": known.get("prompts", {}),
         "seed": task.seed,
         "baseline": mark(baseline),

@@ -212,7 +212,7 @@ def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mappin
         )
     if isinstance(corpus, str | Path):
         named = str(corpus) if is_address(str(corpus)) else str(_existing("corpus", corpus))
-        recipe = Recipe(program="no_retrieval", base=Path.cwd())
+        recipe = Recipe(program="no_retrieval").at(Path.cwd())
         return RecipeData(recipe).read_corpus(kind, named, dict(fields))
     if fields:
         raise UsageError("`fields` maps the columns of a file; a list of passages has none, so leave it out.")

@@ -355,7 +355,7 @@ def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
             [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
-            [dict(task.recipe.assessing), list(task.recipe.report)],
+            [dict(task.recipe.metrics), list(task.recipe.metrics.report)],
             planned.use.id,
         ]
     )[:16]

@@ -46,7 +46,7 @@ from ragc.core.files import (
     replacing_file,
     resolve_out,
 )
-from ragc.core.kinds.marks import RequestedAccess
+from ragc.core.marks import RequestedAccess
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly

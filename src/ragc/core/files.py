@@ -182,6 +182,11 @@ def read_text(
     return read_bytes(path, most).decode(encoding, errors)
 
 
+def exists(path: Path) -> bool:
+    """Returns whether `path` exists; False for a name that the system does not allow."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
 def missing_file(what: str, value: str, base: Path, noun: str = "file") -> str:
     """Returns the message that `value` (relative to `base`), a `noun`, is missing, with the nearest name
     there.

@@ -17,7 +17,7 @@ from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
 
 if TYPE_CHECKING:
-    from ragc.core.kinds.marks import Keys, RequestedAccess
+    from ragc.core.marks import Keys, RequestedAccess
     from ragc.targets.options import TargetOptions, TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]

@@ -18,7 +18,7 @@ from ragc.optimizers.compile.front import hypervolume
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
-from ragc.recipe.values import PickRule
+from ragc.recipe.models import PickRule
 from ragc.reports.front import front_lines, front_programs, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.calls import CallStore

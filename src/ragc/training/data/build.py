@@ -209,7 +209,7 @@ class _OutputState:
 
 def identity(kind: str, recipe: Recipe) -> str:
     """Returns a digest of the recipe without limits, its prompt files, and the kind."""
-    same = replace(recipe, budget=Budget(), concurrency=None, grid=GridSpec())
+    same = recipe.replace(budget=Budget(), concurrency=None, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
 
 
