@@ -110,7 +110,7 @@ def test_a_mount_point_as_a_folder_for_the_result_is_refused_before_the_first_re
         sent = server.log.requests
         ended = ragc(tmp_path, "compile", "recipe.toml", "--out", "mounted")
         assert (ended.status, server.log.requests) == (2, sent)
-        assert "a mount point or the current folder cannot be; name a folder in it" in ended.err
+        assert "a mount point, the current folder or one without the right to write cannot be" in ended.err
         assert ragc(tmp_path, "compile", "recipe.toml", "--out", "mounted/out").status == 0
 
 
