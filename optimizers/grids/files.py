@@ -22,7 +22,6 @@ from ragc.core.digest import digest, pretty
 from ragc.core.files import (
     Foreign,
     check_folder,
-    check_writable,
     doing,
     put_folder,
     read_bytes,
@@ -149,7 +148,6 @@ def check_out(out: str | Path) -> Path:
         check_folder(where, PROVENANCE, what="a grid", ours=is_grid, names=_NAMES.fullmatch)
     except Foreign as error:
         raise ArtefactError(str(error)) from None
-    check_writable(where)
     return where
 
 

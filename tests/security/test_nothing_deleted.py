@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import stat
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -230,7 +231,7 @@ def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
     files = {name: content for name, content in comes.items() if isinstance(content, bytes)}
     cut = cutter(when)
     with monkeypatch.context() as patch:
-        for name in ("rename", "mkdir", "write_bytes"):
+        for name in ("rename", "mkdir", "write_bytes"):  # rmtree: what a kill leaves is not cleared
             patch.setattr(Path, name, cut(getattr(Path, name)))
         patch.setattr("shutil.rmtree", cut(lambda *args, **more: None))
         with suppress(Cut):
@@ -280,10 +281,27 @@ def test_a_file_that_appears_while_the_folder_is_replaced_is_not_deleted(
     assert [path.read_text() for path in compiled.parent.glob(".ragc-*/old/*/notes.txt")] == ["mine"]
 
 
+def test_nothing_that_a_kill_may_leave_is_written_into_the_folder_to_replace(
+    run: Run, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Callable[..., str] = tempfile.mkdtemp
+    folders: list[Path] = []
+
+    def noting(**more: Any) -> str:
+        folders.append(Path(more["dir"]))
+        return made(**more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ragc.core.files.tempfile.mkdtemp", noting)
+        run(compiled, sets=("knobs.top_k=7",))
+    assert compiled.parent in folders
+    assert compiled not in folders
+
+
 def test_the_current_folder_is_no_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    with pytest.raises(UsageError, match="the current folder cannot be; name a folder in it"):
+    with pytest.raises(UsageError, match="the current folder or one without the right to write cannot be"):
         run(Path())
     assert run(Path("out")).path == Path("out")
 

@@ -23,7 +23,6 @@ from ragc.core.display import describe
 from ragc.core.files import (
     Foreign,
     check_folder,
-    check_writable,
     doing,
     missing_file,
     put_folder,
@@ -354,7 +353,7 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError if `out` is not writable, which is tested by writing.
     """
-    check_writable(_check_folder(out))
+    _check_folder(out)
 
 
 def _check_folder(out: Path) -> Path:

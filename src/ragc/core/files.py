@@ -269,23 +269,22 @@ def check_folder(
 
     It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content, in
     which every file is listed by its manifest, is unchanged, and has one of the `names` that ragc gives.
-    Raises UsageError where the folder above, in which the new one is made, cannot be written. `out` is a
-    path from `resolve_out`.
+    Raises UsageError where it cannot be written, which is tried in the folder above: what a kill leaves of
+    that must not be in `out`. `out` is a path from `resolve_out`.
     """
     for scratch in out.parent.glob(f"{APART}*"):  # of a process killed while it exchanged the two
         if not os.path.lexists(out) and (scratch / NEW).is_dir() and (scratch / _OLD / out.name).is_dir():
             (scratch / _OLD / out.name).rename(out)
-    if not os.path.lexists(out):
-        return
-    if not stat.S_ISDIR(out.lstat().st_mode) or (any(out.iterdir()) and not ours(out)):
-        raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
-    _check_own(out, manifest, names)
-    if out.is_mount() or out.samefile(os.curdir):
-        raise UsageError(
-            f"{out} is replaced as a whole, which a mount point or the current folder cannot be; name a "
-            "folder in it as --out."
-        )
-    check_writable(out.parent)
+    if os.path.lexists(out):
+        if not stat.S_ISDIR(out.lstat().st_mode) or (any(out.iterdir()) and not ours(out)):
+            raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
+        _check_own(out, manifest, names)
+        if out.is_mount() or out.samefile(os.curdir) or not os.access(out, os.W_OK):
+            raise UsageError(
+                f"{out} is replaced as a whole, which a mount point, the current folder or one without the "
+                "right to write cannot be; choose another --out, such as a folder in it."
+            )
+    check_writable(out.parent if os.path.lexists(out) else out)
 
 
 def _check_own(folder: Path, manifest: str, names: Callable[[str], object] = bool) -> None:

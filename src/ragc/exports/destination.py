@@ -47,7 +47,8 @@ def refuse_existing(out: Path, *, force: bool) -> None:
     where = resolve_out(out)
     if os.path.lexists(where):
         _check(where, out)
-    check_writable(where)
+    if not where.is_dir():
+        check_writable(where)
 
 
 def _check(where: Path, out: Path) -> None:
