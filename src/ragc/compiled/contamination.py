@@ -29,7 +29,7 @@ from ragc.core.files import put_file, read_text
 from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
-from ragc.store.used_questions import DIGITS, UsedQuestions, opened, question_digest
+from ragc.store.used_questions import UsedQuestions, opened, question_digest
 from ragc.task.answering import Row
 from ragc.task.base import Task
 
@@ -226,17 +226,14 @@ def digests_in(provenance: Mapping[str, Any]) -> UsedDigests | None:
     held = provenance.get("questions")
     if held is None:
         return None
-    joined = (
-        [str(held.get(name, "")) for name in ("train", "dev", "earlier")] if isinstance(held, dict) else [""]
-    )
-    if held.get("marks") != FORMAT or not all(
-        re.fullmatch("[0-9a-f]*", text) and len(text) % DIGITS == 0 for text in joined
-    ):
+    uses = [str(held.get(name, "")) for name in ("train", "dev", "earlier")] if isinstance(held, dict) else []
+    whole = all(re.fullmatch("([0-9a-f]{16})*", use) for use in uses)
+    if not uses or held.get("marks") != FORMAT or not whole:
         raise ArtefactError(
             "The digests of questions in provenance.json are damaged, so nobody knows which questions chose "
             "the program; copy the compiled directory again, or compile the recipe again."
         )
-    return UsedDigests(*(frozenset(re.findall(f".{{{DIGITS}}}", text)) for text in joined))
+    return UsedDigests(*(frozenset(re.findall(".{16}", use)) for use in uses))
 
 
 def question_facts(task: Task, before: UsedDigests | None = None) -> dict[str, Any]:

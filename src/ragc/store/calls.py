@@ -17,14 +17,11 @@ from typing import Any, TypeVar
 import diskcache
 
 from ragc.core.digest import row_digest
-from ragc.core.files import PRIVATE_FILE, cache_home, make_private, narrow_tree
+from ragc.core.files import cache_home, make_private, narrow_tree
 from ragc.errors import StoreError
-from ragc.store import check_database
+from ragc.store.used_questions import check_database
 
 T = TypeVar("T")
-
-_DATABASE = "cache.db"
-"""diskcache's name of its database."""
 
 
 class _ByteRows(diskcache.Disk):  # type: ignore[misc]
@@ -35,7 +32,7 @@ class _ByteRows(diskcache.Disk):  # type: ignore[misc]
 
     def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> bytes | None:
         """Returns the bytes of a row; None for a row that the store did not write."""
-        return value if isinstance(value, bytes) else None
+        return value if filename is None and isinstance(value, bytes) else None
 
     def remove(self, file_path: Any) -> None:
         """Does nothing: no row of the store has a file."""
@@ -152,11 +149,9 @@ class CallStore:
             self._memory.pop(next(iter(self._memory)))
 
     def _read(self, key: str) -> str | None:
-        if self._rows is None:
-            return None
         with _reported(self.where):
-            row = self._rows.get(key, retry=True) or b""
-        _, _, text = row.decode(errors="replace").partition(" ")
+            row = None if self._rows is None else self._rows.get(key, retry=True)
+        _, _, text = (row or b"").decode(errors="replace").partition(" ")
         return text if row == _row(key, text) else None
 
     def _write(self, rows: Mapping[str, bytes]) -> None:
@@ -168,8 +163,8 @@ class CallStore:
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
         if self._rows is not None:
-            place = (Path(self.where) / _DATABASE).resolve().as_uri()
-            with _reported(self.where), closing(sqlite3.connect(f"{place}?mode=ro", uri=True)) as rows:
+            place = f"{(Path(self.where) / 'cache.db').resolve().as_uri()}?mode=ro"
+            with _reported(self.where), closing(sqlite3.connect(place, uri=True)) as rows:
                 check_database(rows)
 
     def close(self) -> None:
@@ -200,12 +195,7 @@ def _opened(directory: Path) -> diskcache.Cache:
     """Opens the rows in `directory`, which is created for this user alone. Raises StoreError."""
     with _reported(str(directory)):
         make_private(directory)
-        # SQLite gives its other files the mode of this one. One that is there is not opened: to close it
-        # would release all locks that other connections of this process hold on it.
-        if not (directory / _DATABASE).exists():
-            (directory / _DATABASE).touch(PRIVATE_FILE)
-        narrow_tree(directory)
-        return diskcache.Cache(
+        rows = diskcache.Cache(
             str(directory),
             disk=_ByteRows,
             disk_min_file_size=2**30,  # the most that SQLite holds in a row, so that no row has a file
@@ -214,6 +204,8 @@ def _opened(directory: Path) -> diskcache.Cache:
             size_limit=2**50,
             timeout=60,
         )
+        narrow_tree(directory)
+        return rows
 
 
 @contextmanager
@@ -222,8 +214,10 @@ def _reported(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
-        failed = isinstance(error, OSError | sqlite3.OperationalError | diskcache.Timeout)
-        if failed and "no such" not in str(error) and "no column" not in str(error):  # of another program
+        if isinstance(error, OSError | sqlite3.OperationalError | diskcache.Timeout) and not any(
+            words in str(error)
+            for words in ("no such", "no column")  # the tables of another program
+        ):
             raise StoreError(
                 f"The call store at {where} cannot be read or written ({error}); free space there, check its "
                 "permissions, or set RAGC_HOME to another folder. What was stored before is kept."

@@ -11,7 +11,6 @@ the same questions find a gain by chance, so p is multiplied (`adjustment`).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sqlite3
@@ -26,13 +25,9 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.files import PRIVATE_FILE, make_private, narrow, state_home
 from ragc.errors import StoreError
-from ragc.store import check_database
 
 EVALUATION = "eval"
 """The work that scores a program and chooses nothing. All other work is a search."""
-
-DIGITS = 16
-"""The hexadecimal digits of a question's digest."""
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS uses (number INTEGER PRIMARY KEY, at TEXT DEFAULT CURRENT_TIMESTAMP,
@@ -92,7 +87,7 @@ def question_digest(text: str) -> str:
     )
     words = " ".join(word for word in signs.split() if word not in ("a", "an", "the"))
     content = re.sub(r"(?<!\d) | (?!\d)", "", words) or " ".join(visible.split()) or text
-    return hashlib.sha256(f"ragc.question\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+    return digest(["ragc.question", content])[:16]
 
 
 def adjustment(number: int) -> int:
@@ -139,10 +134,9 @@ class TestUse:
     @property
     def text(self) -> str:
         """The use in a few words, such as "test use 3 of these questions"; "" without a number."""
-        if self.number is None:
-            return ""
         part = f", {self.seen} of which were used before" if 0 < self.seen < self.questions else ""
-        return f"test use {self.number} of these questions{part}{', the same again' if self.again else ''}"
+        again = ", the same again" if self.again else ""
+        return f"test use {self.number} of these questions{part}{again}" if self.number else ""
 
     @property
     def sentence(self) -> str:
@@ -187,11 +181,8 @@ class ShownScores:
             return TestUse(None, len(self.questions), problem=str(error))
 
 
-class UsedQuestions:
+class UsedQuestions(sqlite3.Connection):
     """The open record, within one transaction. Questions are their digests."""
-
-    def __init__(self, rows: sqlite3.Connection) -> None:
-        self._rows = rows
 
     def add(self, role: str, work: str, questions: Iterable[str], recipe: str = "", shown: str = "") -> int:
         """Records a use of `questions` as `role` ("train", "dev" or "test"); returns its number.
@@ -200,13 +191,12 @@ class UsedQuestions:
         """
         members = sorted(set(questions))
         name = _set_digest(members)
-        use = self._rows.execute(
+        use = self.execute(
             """INSERT OR IGNORE INTO uses (role, work, recipe, questions, shown)
             SELECT ?, ?, ?, ?, ? WHERE ? > 0""",
             (role, work, recipe, name, shown, len(members)),
         )
-        rows = ((question, name) for question in members)
-        self._rows.executemany("INSERT OR IGNORE INTO members VALUES (?, ?)", rows)
+        self.executemany("INSERT OR IGNORE INTO members VALUES (?, ?)", ((each, name) for each in members))
         return use.lastrowid or 0
 
     def roles(self, questions: Iterable[str], own: Iterable[Iterable[str]] = ()) -> dict[str, str]:
@@ -215,22 +205,28 @@ class UsedQuestions:
         Uses of exactly one of the sets in `own` are left out: they are by the same study, or by one that adds
         no risk.
         """
-        found = self._rows.execute(
-            """SELECT DISTINCT question, role FROM members JOIN searches USING (questions)
+        found = self.execute(
+            """SELECT question, CASE WHEN min(role) < max(role) THEN 'train and dev' ELSE min(role) END
+            FROM members JOIN searches USING (questions)
             WHERE questions NOT IN (SELECT value FROM json_each(?))
-            AND question IN (SELECT value FROM json_each(?)) ORDER BY question, role DESC""",
+            AND question IN (SELECT value FROM json_each(?)) GROUP BY question""",
             (json.dumps([_set_digest(each) for each in own]), json.dumps(list(questions))),
         )
-        roles: dict[str, str] = {}
-        for question, role in found:
-            roles[question] = f"{roles[question]} and {role}" if question in roles else role
-        return roles
+        return dict(found)
 
     def count(self, scores: ShownScores) -> TestUse:
         """Counts the test use that shows `scores`."""
-        earlier = [self._first_use(answers) for answers in scores.shown]
+        earlier: list[int | None] = [
+            self.execute(
+                """SELECT min(number) FROM (SELECT number FROM shown JOIN json_each(?)
+                ON question = json_extract(value, '$[0]') AND answer = json_extract(value, '$[1]')
+                GROUP BY number HAVING count(*) = ?)""",
+                (json.dumps(sorted(answers)), len(answers)),
+            ).fetchone()[0]
+            for answers in scores.shown
+        ]
         again = None not in earlier
-        (before, seen) = self._rows.execute(
+        before, seen = self.execute(
             """SELECT count(DISTINCT number), count(DISTINCT question)
             FROM members JOIN uses USING (questions)
             WHERE role = 'test' AND number < ? AND question IN (SELECT value FROM json_each(?))""",
@@ -239,23 +235,12 @@ class UsedQuestions:
         if not again:
             shown = frozenset().union(*scores.shown)
             number = self.add("test", scores.work, scores.questions, scores.recipe, digest(sorted(shown)))
-            self._rows.executemany("INSERT INTO shown VALUES (?, ?, ?)", ((*each, number) for each in shown))
+            self.executemany("INSERT INTO shown VALUES (?, ?, ?)", ((*each, number) for each in shown))
         return TestUse(before + 1, len(scores.questions), seen, again)
-
-    def _first_use(self, answers: frozenset[tuple[str, str]]) -> int | None:
-        """Returns the number of the first use that showed all of `answers`; None if none did."""
-        number: int | None
-        (number,) = self._rows.execute(
-            """SELECT min(number) FROM (SELECT number FROM shown JOIN json_each(?)
-            ON question = json_extract(value, '$[0]') AND answer = json_extract(value, '$[1]')
-            GROUP BY number HAVING count(*) = ?)""",
-            (json.dumps(sorted(answers)), len(answers)),
-        ).fetchone()
-        return number
 
     def counts(self) -> tuple[int, int]:
         """Returns the numbers of test uses, and of sets of questions that searches used as train or dev."""
-        tests, searched = self._rows.execute(
+        tests, searched = self.execute(
             """SELECT count(*) FILTER (WHERE role = 'test'),
             (SELECT count(*) FROM (SELECT DISTINCT role, questions FROM searches)) FROM uses"""
         ).fetchone()
@@ -280,17 +265,25 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
             path.touch(PRIVATE_FILE)
             narrow(path)
         place = path if write or path.exists() else ":memory:"
-        with closing(sqlite3.connect(place, timeout=20, isolation_level=None)) as rows, rows:
-            rows.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            check_database(rows)
+        connection = sqlite3.connect(place, timeout=20, isolation_level=None, factory=UsedQuestions)
+        with closing(connection) as record, record:
+            record.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            check_database(record)
             for table in _TABLES:
-                rows.execute(table)
-            yield UsedQuestions(rows)
+                record.execute(table)
+            yield record
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
             f"The record of used questions {path} cannot be read or written ({error}); correct that, name "
             "another folder in RAGC_HOME, or delete it if it is damaged: then all questions count as new."
         ) from error
+
+
+def check_database(rows: sqlite3.Connection) -> None:
+    """Raises sqlite3.DatabaseError unless SQLite finds the database whole; changes nothing."""
+    (found,) = rows.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(" ".join(str(found).split()))
 
 
 def _set_digest(questions: Iterable[str]) -> str:
