@@ -40,8 +40,8 @@ from ragc.targets.base import (
 )
 from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
+from ragc.targets.prices import Price
 from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import Price
 
 CONTEXT_TOKENS = 32_768
 """Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
@@ -60,7 +60,7 @@ class DspyTarget:
 
     Replies are stored under the model, the address and the other settings of `lm`, never its key. An `lm`
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
-    another process. `price` is the price of its tokens, as in `ragc.targets.token_price.Price`; else the
+    another process. `price` is the price of its tokens, as in `ragc.targets.prices.Price`; else the
     attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
     for what is no language model, or has no name of a model.
     """

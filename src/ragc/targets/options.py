@@ -33,7 +33,7 @@ from ragc.core.validation import (
 )
 from ragc.errors import UnknownName, UsageError
 from ragc.targets.base import Capability
-from ragc.targets.token_price import PARTS, price_problem
+from ragc.targets.prices import PARTS, price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
@@ -117,7 +117,7 @@ class VariablesMark(Mark):
 
 
 class PriceTable(JsonTable):
-    """A table with the price of a target's tokens, in the form of `ragc.targets.token_price.Price`."""
+    """A table with the price of a target's tokens, in the form of `ragc.targets.prices.Price`."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -26,9 +26,9 @@ from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
+from ragc.targets.prices import FREE, Price
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import FREE, Price
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
@@ -42,7 +42,7 @@ class EmbeddedTarget(ThinkingRoom):
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
     `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` stores the
     states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
-    the price of its tokens, 0 by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
+    the price of its tokens, 0 by default, as in `ragc.targets.prices.Price`. `thinking_tokens`,
     `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of the same file
     and options share one model. If a request leaves top_k and min_p open they are off, as on a vLLM server.
     """

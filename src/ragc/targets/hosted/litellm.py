@@ -20,7 +20,7 @@ from ragc.core.retry import PASSING_STATUS, RetryableError, is_refusal, retry_af
 from ragc.errors import TargetError, UsageError, nearest
 from ragc.targets.base import Usage, price
 from ragc.targets.openai_wire import flatten_contents, is_context_error
-from ragc.targets.token_price import MILLION, Price
+from ragc.targets.prices import MILLION, Price
 
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
 _NO_REPLY = "Empty or invalid response from LLM endpoint"

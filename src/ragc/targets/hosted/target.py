@@ -33,8 +33,8 @@ from ragc.targets.openai_wire import (
     response_format,
     sample_seed,
 )
+from ragc.targets.prices import Price
 from ragc.targets.thinking import ThinkingRoom, room_left, switches_on
-from ragc.targets.token_price import Price
 
 log = logging.getLogger("ragc.targets")
 

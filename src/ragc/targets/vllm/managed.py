@@ -14,8 +14,8 @@ from pathlib import Path
 from ragc.core.digest import digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.prices import FREE, Price
 from ragc.targets.thinking import ThinkingRoom, room_left
-from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm import launcher
 from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget

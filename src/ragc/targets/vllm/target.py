@@ -38,8 +38,8 @@ from ragc.targets.openai_wire import (
     read_reply,
     request_body,
 )
+from ragc.targets.prices import FREE, Price
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
-from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.options import VllmOptions
 
 

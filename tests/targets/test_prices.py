@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Message, Sampling, Usage
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
-from ragc.targets.token_price import FREE, Price, price_of, prompt_bound, reply_bound, typed_price
+from ragc.targets.prices import FREE, Price, most_tokens, price_of, typed_price
 from ragc.testing import ScriptedTarget
 
 TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
@@ -45,9 +45,7 @@ def test_a_hosted_model_has_the_tables_price_a_typed_one_or_none() -> None:
     assert known.output >= 0.6
     assert price_of(hosted("openai/our-own-model")) is None
     assert price_of(hosted("openai/our-own-model", price=TYPED)) == Price(2.0, 0.5, 8.0)
-    free = typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0}))
-    assert free is not None
-    assert free.is_free
+    assert typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0})) == FREE
 
 
 def test_an_lm_of_dspy_has_the_price_that_was_given_or_the_tables() -> None:
@@ -72,6 +70,9 @@ def test_a_target_of_ones_own_has_the_price_that_it_names() -> None:
 def test_a_prompt_counts_a_token_a_byte_and_a_reply_the_highest_limit() -> None:
     text = "日本語のテキスト" * 40
     request = ChatRequest((Message("user", text),), sampling=Sampling(max_tokens=50))
-    assert prompt_bound(request) > len(text.encode())
-    assert reply_bound(ScriptedTarget([]), request) == 50
-    assert reply_bound(hosted("openai/gpt-4o-mini", body={"max_completion_tokens": 900}), request) == 900
+    assert most_tokens(ScriptedTarget([]), request).prompt > len(text.encode())
+    assert most_tokens(ScriptedTarget([]), request).completion == 50
+    assert (
+        most_tokens(hosted("openai/gpt-4o-mini", body={"max_completion_tokens": 900}), request).completion
+        == 900
+    )
