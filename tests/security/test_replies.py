@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_reply
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
@@ -31,7 +32,6 @@ from ragc.signatures.answer import ShortAnswer
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
-from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_reply
 from ragc.task.answering import Row, evaluate
 from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget

@@ -7,7 +7,19 @@ import json
 import pytest
 
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
-from ragc.targets.reasoning import MOST_CHARS as MAX_THOUGHT_CHARS, AnswerParts as AnswerStream, split as separate, set_aside_cut, take_off
+from ragc.targets.reasoning import (
+    MOST_CHARS as MAX_THOUGHT_CHARS,
+)
+from ragc.targets.reasoning import (
+    AnswerParts as AnswerStream,
+)
+from ragc.targets.reasoning import (
+    set_aside_cut,
+    take_off,
+)
+from ragc.targets.reasoning import (
+    split as separate,
+)
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'

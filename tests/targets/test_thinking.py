@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
@@ -16,16 +17,15 @@ from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.charges import Charge
+from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 from ragc.targets.token_price import reply_bound
-from ragc.targets.vllm.options import VllmOptions
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
@@ -68,8 +68,8 @@ def sent_limit(body: dict[str, Any]) -> int:
     return int(body.get("max_completion_tokens") or body["max_tokens"])
 
 
-def vllm(model: str = "Qwen3-8B", **options: Any) -> VllmTarget:
-    return VllmTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
+def vllm(model: str = "Qwen3-8B", **options: Any) -> ChatTarget:
+    return ChatTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
 
 
 def hosted(model: str, **options: Any) -> HostedTarget:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.core.retry import Retry, RetryableError, with_retries
 
 from ragc.core import event_loop
-from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable, UsageError
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
@@ -18,7 +18,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway
 from ragc.targets.token_price import Price, prompt_bound, reply_bound
-from ragc.targets.vllm.options import VllmOptions
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.budget import FileLedger, Spare
 from ragc.testing import ScriptedTarget
 

@@ -2,13 +2,14 @@
 
     limit of a call (its answer)  +  reasoning tokens of its target  =  the limit that is sent
 
-The number is the option `reasoning_tokens`, else 0 where the options switch reasoning off, else a budget in
+The number is the option `thinking_tokens`, else 0 where the options switch reasoning off, else a budget in
 the options, else by `reasoning_effort`, else `DEFAULT` for a model that is known to reason; at most half of a
 known context. It is part of a target's identity unless it is 0, and reduces the context left for prompts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Count, Reply, Target
+from ragc.targets.retry import Sleep
 
 BY_EFFORT: Mapping[str, int] = {
     "none": 0,
@@ -69,6 +71,7 @@ class Reasons:
     options: Any
     whole_context: int
     unknown_context: int = 4096
+    sleep: Sleep = staticmethod(asyncio.sleep)
 
     def known_to_reason(self) -> bool:
         """Returns whether a table says that the model can reason."""
@@ -105,8 +108,8 @@ def mark_of(tokens: int) -> str:
 def reasoning_tokens(target: Reasons) -> int:
     """Returns the tokens for reasoning in every request to `target`."""
     options, sent = target.options, target.options.sent
-    if options.reasoning_tokens is not None:
-        return int(options.reasoning_tokens)
+    if isinstance(options.thinking_tokens, int):
+        return options.thinking_tokens
     tables = [held for held in (sent, sent.get("chat_template_kwargs"), sent.get("reasoning")) if held]
     thinking = sent.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
@@ -118,7 +121,7 @@ def reasoning_tokens(target: Reasons) -> int:
     switches = [table.get(name) for table in tables for name in (*_SWITCHES, "enabled") if name in table]
     if any(held is False or held == {"type": "disabled"} for held in switches):
         return 0
-    asked = bool(effort) or any(switches)
+    asked = bool(effort or options.thinking_tokens) or any(switches)
     by_name = bool(_ALWAYS.search(target.model))
     known = target.known_to_reason() and not _WHEN_ASKED.search(target.model)
     if not (budget or asked or by_name or known):
@@ -145,13 +148,26 @@ def with_room(target: Target, request: ChatRequest) -> ChatRequest:
     return replace(request, sampling=replace(sampling, max_tokens=sampling.max_tokens + tokens))
 
 
+def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
+    """Returns the reasoning tokens of each of `targets` that has any."""
+    return {name: tokens for name, target in targets.items() if (tokens := room_of(target))}
+
+
+def reasoning_note(targets: Mapping[str, Any]) -> str:
+    """Returns sentences on the reasoning tokens of `targets`; "" for none."""
+    return " ".join(
+        f"{name} ({targets[name].name}) has {tokens:,} tokens for reasoning in every call."
+        for name, tokens in rooms_of(targets).items()
+    )
+
+
 def check_rooms(targets: Iterable[Any]) -> None:
     """Raises UsageError if reasoning tokens take the whole known context of one of `targets`."""
     for target in targets:
         tokens, holds = room_of(target), getattr(target, "whole_context", 0)
         if 0 < holds <= tokens:
             raise UsageError(
-                f"reasoning_tokens = {tokens} leaves nothing for prompts and answers in the context of "
+                f"thinking_tokens = {tokens} leaves nothing for prompts and answers in the context of "
                 f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
             )
 

@@ -17,12 +17,10 @@ from typing import Protocol, TypeVar
 from ragc.errors import TargetUnavailable
 
 T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
 
 WINDOW_S = 60.0
 """Seconds of the window in which a rate is counted."""
-
-sleep = asyncio.sleep
-"""Waits between tries."""
 
 
 class Again(Exception):
@@ -109,6 +107,7 @@ async def with_tries(
     rate: RateLimit | None = None,
     size: int = 0,
     may_repeat: Callable[[], bool] = lambda: True,
+    sleep: Sleep = asyncio.sleep,
     error: Callable[[str, Again, int], Exception] = _unavailable,
 ) -> T:
     """Returns the result of `attempt`, which is called again while it raises Again.

@@ -41,7 +41,7 @@ _TOO_LONG = re.compile(
     r"|exceed\w* (?:model )?token limit|tokens_limit_reached|max size: \d+ tokens|max_new_tokens"
     r"|must have less than \d+ tokens|reduce the length|range of input length|string_above_max_length"
 )
-"""That a prompt does not fit, as OpenAI, vLLM, llama.cpp, Ollama, TGI, SGLang, LM Studio and others say it."""
+"""That a prompt does not fit, as OpenAI, vLLM, llama.cpp, Ollama, TGI, SGLang, LM Studio say it."""
 
 _FILTERED = re.compile(
     r"(?i)content[-_ ]?(?:filter|policy|management|moderation)|content exists risk|responsible ?ai"
@@ -385,13 +385,13 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
         )
     if status in (408, 409, 425, 429) or status >= 500 or status < 300:
         computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
-        return Again(answered, _wait(headers, text), request_id=request_id, refused=not computed)
+        return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
     named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
     hint = f' Leave it out by omit = ["{named}"].' if named and _PARAMETER.search(text) else ""
     return RequestRefused(f"{where.endpoint} {answered}.{hint}", "failed", **about)
 
 
-def _wait(headers: Mapping[str, str], text: str) -> float | None:
+def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
     """Returns the seconds that a server asks to wait, in a header or in words; None if it does not."""
     header = headers.get("retry-after") or ""
     found = _LATER.search(text)
