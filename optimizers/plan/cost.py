@@ -8,7 +8,7 @@ from typing import Any
 from ragc.optimizers.harness.teacher import MAX_REPLY_TOKENS
 from ragc.targets.base import Target
 from ragc.targets.prices import FREE, most_context, most_usd, price_of, typed_price
-from ragc.targets.thinking import room_of
+from ragc.targets.reasoning import room_of
 from ragc.task.base import Task, reachable_targets
 from ragc.task.run import MeanCallCost
 

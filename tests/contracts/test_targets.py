@@ -448,9 +448,9 @@ def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any
     with serving(Thinker(lambda request: JSON, way, tokens=50)) as server:
         (reply,), spent = in_gateway(kind, server, ASK)
         scored_reply = ask(kind, server, ChatRequest(ASK.messages, logprobs=True))
-    assert (reply.text, reply.finish, reply.thoughts) == (JSON, "stop", thoughts_of(50))
+    assert (reply.text, reply.finish, reply.reasoning) == (JSON, "stop", thoughts_of(50))
     assert SECRET not in reply.text
-    assert 0 < reply.usage.thinking == spent.thinking_tokens <= reply.usage.completion == 52
+    assert 0 < reply.usage.reasoning == spent.thinking_tokens <= reply.usage.completion == 52
     if way != "parts" or kind == "vllm":
         assert "".join(token.token for token in scored_reply.logprobs) == JSON
         assert {token.logprob for token in scored_reply.logprobs} == {-0.01}

@@ -6,12 +6,12 @@ import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from ragc.core.rate_limit import WINDOW_S, SlidingWindow
 from ragc.core.retry import Retry, RetryableError, with_retries
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.limits import RateLimits
-from ragc.targets.vllm.options import VllmOptions
+
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
+from ragc.targets.vllm_options import VllmOptions
 from tests.examples import examples
 
 

@@ -10,7 +10,6 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from ragc.core.retry import (
     RetriesExhausted,
     Retry,
@@ -19,6 +18,7 @@ from ragc.core.retry import (
     with_retries,
     with_retries_in_thread,
 )
+
 from ragc.errors import SourceError, TargetUnavailable
 
 

@@ -62,7 +62,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, TargetSpec, build
 from ragc.targets.base import Capability, ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from ragc.task.base import prepare
 from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 
@@ -138,6 +138,7 @@ __all__ = [
     "UsageError",
     "WebResult",
     "WebSource",
+    "body_of",
     "build",
     "build_variables",
     "content_fingerprint",
@@ -157,7 +158,6 @@ __all__ = [
     "read_corpus",
     "read_questions",
     "reply_schema",
-    "request_body",
 ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
@@ -15,15 +16,16 @@ from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
+from ragc.targets.charges import Charge
+from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
-from ragc.targets.prices import most_context, most_tokens, most_usd
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
-from ragc.targets.vllm.options import VllmOptions
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.prices import request_limits
+from ragc.targets.token_price import reply_bound
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
@@ -66,8 +68,8 @@ def sent_limit(body: dict[str, Any]) -> int:
     return int(body.get("max_completion_tokens") or body["max_tokens"])
 
 
-def vllm(model: str = "Qwen3-8B", **options: Any) -> VllmTarget:
-    return VllmTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
+def vllm(model: str = "Qwen3-8B", **options: Any) -> ChatTarget:
+    return ChatTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
 
 
 def hosted(model: str, **options: Any) -> HostedTarget:
@@ -218,12 +220,16 @@ def test_room_is_reserved_of_a_budget_and_bounds_what_a_request_takes() -> None:
     price = {"input": 1.0, "output": 10.0}
     plain = vllm(context_tokens=8192, price=price)
     roomy = vllm(context_tokens=8192, price=price, thinking_tokens=1000)
-    one, more = (most_tokens(target, with_room(target, grade())) for target in (plain, roomy))
-    assert (one.prompt, one.completion + 1000) == (more.prompt, more.completion)
-    assert more.completion == 1024
-    usd = [most_usd(target, 100, 24 + room_of(target)) for target in (plain, roomy)]
-    assert usd[1] == pytest.approx((usd[0] or 0) + 1000 * 10 / 1e6)
-    assert most_context(EmbeddedTarget(context=2048, thinking_tokens=1000)) == 2048
+    needs = [
+        Charge(None, "k", target, with_room(target, grade()), lambda: True).need  # type: ignore[arg-type]
+        for target in (plain, roomy)
+    ]
+    assert needs[1].tokens - needs[0].tokens == 1000
+    assert needs[1].usd - needs[0].usd == pytest.approx(1000 * 10 / 1e6)
+    assert reply_bound(roomy, with_room(roomy, grade())) == 1024
+    dearer = [request_limits(target, 24).usd(24) for target in (plain, roomy)]
+    assert dearer[1] == pytest.approx((dearer[0] or 0) + 1000 * 10 / 1e6)
+    assert request_limits(EmbeddedTarget(context=2048, thinking_tokens=1000), 24).tokens == 2048
 
 
 def test_room_that_takes_the_whole_context_is_refused() -> None:

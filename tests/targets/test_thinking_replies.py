@@ -57,7 +57,7 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
     reply = reply_of(
         kind, completion({"content": JSON}, completion_tokens=30, completion_tokens_details=details)
     )
-    assert (reply.usage.thinking, reply.thoughts) == (25, "")
+    assert (reply.usage.reasoning, reply.reasoning) == (25, "")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
 )
 def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thoughts: str) -> None:
     reply = reply_of("vllm", completion(message))
-    assert (reply.text, reply.thoughts) == (text, thoughts)
+    assert (reply.text, reply.reasoning) == (text, thoughts)
 
 
 @kinds
@@ -267,8 +267,8 @@ def test_thoughts_are_taken_off_the_replies_of_a_language_model_of_dspy(way: Any
         reply = finished(target, target.complete(ASK))
     assert reply.text == JSON
     if way != "parts":  # DSPy drops the thoughts of those
-        assert reply.thoughts == thoughts_of(20)
-        assert reply.usage.thinking > 0
+        assert reply.reasoning == thoughts_of(20)
+        assert reply.usage.reasoning > 0
 
 
 @pytest.mark.parametrize("way", ["reasoning_content", "tagged", "untagged"])

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
 from ragc.core import counters, event_loop
-from ragc.core.digest import canonical, digest
+from ragc.core.digest import digest
 from ragc.core.redact import mask_keys
-from ragc.core.retry import meter
+from ragc.core.text import repair_surrogates
 from ragc.errors import (
     CapabilityMissing,
     RagcError,
@@ -28,14 +30,10 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
-from ragc.targets.options import ServerOptions
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
 from ragc.targets.prices import check_priced, most_tokens, most_usd, priced
-from ragc.targets.thinking import with_room
-from ragc.targets.thoughts import set_aside_cut
-
-if TYPE_CHECKING:
-    from ragc.targets.limits import RateLimits
+from ragc.targets.reasoning import room_of, set_aside_cut, with_room
+from ragc.targets.retry import meter
 
 log = logging.getLogger("ragc.targets")
 
@@ -101,11 +99,11 @@ class Tries:
         self._budget, self._key, self._target, self._request = budget, key, target, request
         self._wanted = wanted
         self._begun, self._number = False, 0
-        self._most: tuple[int, float] | None = None
 
-    def most(self, *, usd: bool) -> tuple[int, float]:
-        """Returns the most tokens and dollars of a try. Raises UsageError if `usd` need a price."""
-        if usd:
+    @cached_property
+    def most(self) -> tuple[int, float]:
+        """The most tokens and dollars of a try. Raises UsageError if dollars need a price."""
+        if self._budget is not None and self._budget.limits_usd:
             check_priced({"NAME": self._target})
         most = most_tokens(self._target, self._request)
         return most.prompt + most.completion, most_usd(self._target, most.prompt, most.completion) or 0.0
@@ -115,9 +113,7 @@ class Tries:
         if self._begun:
             return
         if self._budget is not None:
-            if self._most is None:
-                self._most = self.most(usd=self._budget.limits_usd)
-            self._number = await self._budget.reserve(self._key, *self._most)
+            self._number = await self._budget.reserve(self._key, *self.most)
         self._begun = True
         if not self._wanted():
             self.end("release")
@@ -161,23 +157,30 @@ def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
     return digest(body)
 
 
-def _read(text: str) -> Reply | RequestRefused | None:
-    """Returns the reply, or the refusal, stored as `text`; None when it is neither."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that was refused, and will be again, as it is stored."""
+
+    refused: Literal["filtered", "too long"]
+    message: str
+    endpoint: str = ""
+    request_id: str = ""
+
+
+_STORED: TypeAdapter[Reply | Refusal] = TypeAdapter(Reply | Refusal)
+
+
+def _read(text: str) -> Reply | Refusal | None:
+    """Returns what is stored as `text`; None when it is neither a reply nor a refusal."""
     try:
-        value = json.loads(text)
-        if "refused" in value:
-            kind, message, endpoint, number = value["refused"]
-            return RequestRefused(message, kind, endpoint=endpoint, request_id=number)
-        return Reply.from_json(value)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return _STORED.validate_json(text)
+    except ValidationError:
         return None
 
 
-def _write(value: Reply | RequestRefused) -> str:
+def _write(value: Reply | Refusal) -> str:
     """Returns the text that `_read` reads."""
-    if isinstance(value, Reply):
-        return canonical(value.to_json())
-    return canonical({"refused": [value.kind, mask_keys(str(value)), value.endpoint, value.request_id]})
+    return _STORED.dump_json(value, exclude_defaults=True, warnings=False).decode()
 
 
 class Gateway:
@@ -203,7 +206,6 @@ class Gateway:
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._rates: RateLimits | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
@@ -261,8 +263,7 @@ class Gateway:
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
-        if getattr(target, "thinking_tokens", 0):
-            request = with_room(target, request)
+        request = with_room(target, request)
         key, began = request_key(target, request, self.salt_of(target)), time.monotonic()
         self._callers[key] += 1
         try:
@@ -278,11 +279,12 @@ class Gateway:
         if cached:
             counters.pass_time(answer.reply.seconds, time.monotonic() - began)
         self._charge(answer, target)
-        if isinstance(value, RequestRefused):
-            raise RequestRefused(str(value), value.kind, endpoint=value.endpoint, request_id=value.request_id)
+        if isinstance(value, Refusal):
+            where = {"endpoint": value.endpoint, "request_id": value.request_id}
+            raise RequestRefused(value.message, value.refused, **where)
         return answer
 
-    async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | RequestRefused:
+    async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | Refusal:
         """Returns what the target makes of a request, to be stored: a reply, or a refusal that will stand.
 
         The reply is charged even if its caller was cancelled meanwhile.
@@ -293,13 +295,13 @@ class Gateway:
             async with self._limit(target):
                 await tries.begin()
                 began = time.monotonic()
-                reply = self._sanitize(target, request, await self._complete(target, request))
+                reply = _safe(target, await target.complete(request))
         except RequestRefused as error:
             if error.kind == "failed":
                 tries.fail(error)
                 raise
-            tries.end(*(("settle", 0, 0.0) if error.refused else ("keep",)))
-            return error
+            tries.end("settle", *((0, 0.0) if error.refused else tries.most))
+            return Refusal(error.kind, mask_keys(str(error)), error.endpoint, error.request_id)
         except BaseException as error:
             tries.fail(error)
             if isinstance(error, SystemExit | KeyboardInterrupt):  # would end the loop that all wait for
@@ -311,26 +313,6 @@ class Gateway:
         reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
         tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
-
-    async def _complete(self, target: Target, request: ChatRequest) -> Reply:
-        """Returns the reply of `target`; a server's within its rate limits."""
-        if not isinstance(getattr(target, "options", None), ServerOptions):
-            return await target.complete(request)
-        if self._rates is None:
-            from ragc.targets.limits import RateLimits
-
-            self._rates = RateLimits()
-        return await self._rates.complete(target, request)
-
-    @staticmethod
-    def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
-        """Returns `reply` made safe to store: repaired text, plausible numbers, no incomplete thoughts."""
-        if getattr(target, "thinking_tokens", 0):
-            reply = set_aside_cut(reply, target.count_tokens)
-        try:
-            return sanitize(reply, request, target.count_tokens)
-        except ValueError as error:
-            raise TargetUnavailable(f"{target.name} gave a reply that cannot be stored ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:
@@ -357,7 +339,7 @@ class Gateway:
             lm_calls=1,
             prompt_tokens=usage.prompt,
             completion_tokens=usage.completion,
-            thinking_tokens=usage.thinking,
+            thinking_tokens=usage.reasoning,
             usd=reply.usd,
             truncated=reply.finish == "length",
             sent=not cached,
@@ -369,6 +351,24 @@ class Gateway:
         if limit is None:
             limit = self._limits[target.identity] = asyncio.Semaphore(max(1, target.concurrency))
         return limit
+
+
+def _safe(target: Target, reply: Reply) -> Reply:
+    """Returns `reply` as it is stored: whole characters, plausible numbers, and no key of this user's."""
+    if room_of(target):
+        reply = set_aside_cut(reply)
+    try:
+        text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
+        masked = mask_keys(text)
+        scored = reply.logprobs if masked == text else tuple(t._replace(token="") for t in reply.logprobs)
+        stored = _read(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
+    except (TypeError, AttributeError, PydanticSerializationError):
+        stored = None
+    if not isinstance(stored, Reply):
+        raise TargetUnavailable(
+            f"{target.name} gave a reply that cannot be stored (see its types and counts)."
+        )
+    return stored
 
 
 def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:

@@ -40,7 +40,7 @@ class Price:
 
     def usd(self, usage: Usage) -> float:
         """Returns dollars of a reply with this usage."""
-        fresh = usage.prompt - usage.cached
+        fresh = max(0, usage.prompt - usage.cached)
         amount = fresh * self.input + usage.cached * self.cached_input + usage.completion * self.output
         return amount / MILLION
 

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 import dspy
 import pytest
 from pydantic import BaseModel, Field
+from ragc.targets.hosted.schemas import REFUSED, accepted_schema
 
 from ragc.programs import METHODS
 from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.replies import read_reply
 from ragc.programs.knobs import WORDINGS
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.hosted.schemas import REFUSED, accepted_schema
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.hosted import HostedTarget
 from tests.exports.common import build_program
 
 

@@ -14,8 +14,8 @@ import pytest
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
 from tests.support.server import (
     Answer,
     ScriptedServer,

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.vllm.launcher import last_error, last_line
+from ragc.targets.vllm.managed import ManagedTarget
 
 from ragc import recipe
 from ragc.core import event_loop
@@ -24,8 +26,6 @@ from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.vllm.launcher import last_error, last_line
-from ragc.targets.vllm.managed import ManagedTarget
 from ragc.task.base import prepare
 from tests.examples import THOROUGH, thorough
 from tests.paths import SRC

@@ -12,8 +12,8 @@ from ragc.core.redact import redact, remember
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
-from ragc.targets.vllm.options import VllmOptions
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
+from ragc.targets.vllm_options import VllmOptions
 from tests.support.server import (
     MODEL,
     Answer,
@@ -56,7 +56,7 @@ def test_credentials_and_query_of_the_address_are_sent_and_never_shown() -> None
         with pytest.raises(TargetError, match="api_key_env") as caught:
             finished(target, target.complete(ASK))
         assert server.requests[0].headers["authorization"].startswith("Basic ")
-    asked = VllmTarget("http://me:hushhush@gpu.lab:8000/v1/?api-version=2", "m")
+    asked = ChatTarget("http://me:hushhush@gpu.lab:8000/v1/?api-version=2", "m")
     shown = f"{caught.value} {target!r} {asked!r} {asked.identity} {asked.name}"
     assert "hushhush" not in shown
     assert "api-version" not in shown
@@ -78,10 +78,10 @@ def test_counts_that_are_not_sent_are_estimated_and_those_of_llama_cpp_read() ->
         assert ask(server).usage == Usage(4, 2, 4)
 
 
-def opened(answer: Answer) -> VllmTarget:
+def opened(answer: Answer) -> ChatTarget:
     with serving() as server:
         server.pages["/v1/models"] = answer
-        target = VllmTarget(server.url, MODEL, VllmOptions())
+        target = ChatTarget(server.url, MODEL, VllmOptions())
         finished(target, target.open())
         return target
 
@@ -97,7 +97,7 @@ def test_opening_says_what_is_wrong_with_the_address() -> None:
         opened(Answer(b'{"hello": 1}'))
     with pytest.raises(TargetError, match="answered 404"):
         opened(Answer(b"Not Found", 404))
-    gone = VllmTarget("http://127.0.0.1:9/v1", "m")
+    gone = ChatTarget("http://127.0.0.1:9/v1", "m")
     with pytest.raises(TargetUnavailable) as caught:
         finished(gone, gone.open())
     assert str(caught.value).startswith("http://127.0.0.1:9/v1 does not answer (")

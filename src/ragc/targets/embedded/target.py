@@ -27,15 +27,14 @@ from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.prices import FREE, Price
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
-from ragc.targets.thoughts import take_off
+from ragc.targets.reasoning import Reasons, mark_of, take_off
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
 _AROUND = 64  # maximum tokens that a chat template adds around messages
 
 
-class EmbeddedTarget(ThinkingRoom):
+class EmbeddedTarget(Reasons):
     """Answers from the GGUF file at `path`, by default SmolLM2-135M-Instruct, which is downloaded once.
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
@@ -107,17 +106,12 @@ class EmbeddedTarget(ThinkingRoom):
         return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.whole_context})"
 
     @property
-    def context_tokens(self) -> int:
-        """The context size in tokens, without the tokens for thoughts."""
-        return room_left(self, self.whole_context)
-
-    @property
     def identity(self) -> str:
         """The model, how it thinks, and the checksum of its weights (read again when they change).
 
         Raises TargetUnavailable.
         """
-        return self._identity(identity_mark(self.thinking_tokens))
+        return self._identity(mark_of(self.reasoning_tokens))
 
     @property
     def plain_identity(self) -> str:

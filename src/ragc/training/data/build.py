@@ -35,7 +35,7 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import most_context, most_usd
-from ragc.targets.thinking import room_of
+from ragc.targets.reasoning import room_of
 from ragc.task import base as tasks
 from ragc.task.base import Task
 from ragc.task.budget import BudgetFile

@@ -7,7 +7,19 @@ import json
 import pytest
 
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
-from ragc.targets.thoughts import MAX_THOUGHT_CHARS, AnswerStream, separate, set_aside_cut, take_off
+from ragc.targets.reasoning import (
+    MOST_CHARS as MAX_THOUGHT_CHARS,
+)
+from ragc.targets.reasoning import (
+    AnswerParts as AnswerStream,
+)
+from ragc.targets.reasoning import (
+    set_aside_cut,
+    take_off,
+)
+from ragc.targets.reasoning import (
+    split as separate,
+)
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'
@@ -87,7 +99,7 @@ def test_after_thoughts_the_answer_keeps_its_tags() -> None:
     answer = '{"answer": "nested <think> and </think>, and an open <think>"}'
     assert separate(f"<think>Well.</think>\n{answer}") == ("Well.", answer)
     assert separate(f"Well.\n</think>\n{answer}") == ("Well.", answer)
-    assert separate("Plain\n</think>\ntext", is_separated=True) == ("", "Plain\n</think>\ntext")
+    assert separate("Plain\n</think>\ntext", apart=True) == ("", "Plain\n</think>\ntext")
 
 
 def test_a_tag_that_the_prompt_asks_for_is_an_output() -> None:
@@ -100,8 +112,8 @@ def test_a_tag_that_the_prompt_asks_for_is_an_output() -> None:
 def test_thinking_tokens_are_those_reported_else_counted_and_never_more_than_the_reply() -> None:
     text = f"<think>one two three</think>{JSON}"
     assert take_off(Reply(text, usage=Usage(9, 8)), ASK, words).usage == Usage(9, 8, 0, 3)
-    assert take_off(Reply(text, usage=Usage(9, 8, 0, 5)), ASK, words).usage.thinking == 5
-    assert take_off(Reply(text, usage=Usage(9, 2)), ASK, words).usage.thinking == 2
+    assert take_off(Reply(text, usage=Usage(9, 8, 0, 5)), ASK, words).usage.reasoning == 5
+    assert take_off(Reply(text, usage=Usage(9, 2)), ASK, words).usage.reasoning == 2
     plain = Reply(JSON, usage=Usage(9, 8, 0, 5))  # a model that hides its thoughts
     assert take_off(plain, ASK, words) is plain
 
@@ -121,16 +133,16 @@ def test_log_probabilities_are_those_of_the_answer(tokens: list[str]) -> None:
     assert "".join(token.token for token in reply.logprobs).lstrip().startswith('{"answer": "Li')
     assert [token.logprob for token in reply.logprobs if '{"' in token.token] == [-float(first)]
     assert all("think" not in token.token for token in reply.logprobs)
-    apart = take_off(Reply(JSON, logprobs=drawn, thoughts="Lima"), ASK, words)
+    apart = take_off(Reply(JSON, logprobs=drawn, reasoning="Lima"), ASK, words)
     assert apart.logprobs == reply.logprobs
 
 
 def test_cut_thoughts_without_a_tag_are_no_answer_of_a_model_that_thinks() -> None:
     cut = Reply("Peru, hm, let me", finish="length", usage=Usage(9, 4))
-    aside = set_aside_cut(cut, words)
-    assert (aside.text, aside.thoughts, aside.usage.thinking) == ("", "Peru, hm, let me", 4)
+    aside = set_aside_cut(cut)
+    assert (aside.text, aside.reasoning, aside.usage.reasoning) == ("", "Peru, hm, let me", 4)
     for answer in (Reply(JSON[:9], finish="length"), Reply("Lima"), Reply("", finish="length")):
-        assert set_aside_cut(answer, words) is answer
+        assert set_aside_cut(answer) is answer
 
 
 @pytest.mark.parametrize(
@@ -149,7 +161,7 @@ def test_cut_thoughts_without_a_tag_are_no_answer_of_a_model_that_thinks() -> No
 def test_ten_megabytes_of_thoughts_leave_the_answer_and_a_bounded_record(text: str) -> None:
     reply = take_off(Reply(text), ASK, lambda text: len(text) // 4)
     assert reply.text == JSON
-    assert len(reply.thoughts) < MAX_THOUGHT_CHARS + 100
+    assert len(reply.reasoning) < MAX_THOUGHT_CHARS + 100
 
 
 def test_a_reply_with_thoughts_is_stored_and_one_without_looks_as_before() -> None:
@@ -157,7 +169,7 @@ def test_a_reply_with_thoughts_is_stored_and_one_without_looks_as_before() -> No
     assert json.dumps(plain.to_json()) == (
         '{"text": "x", "finish": "stop", "usage": [1, 2, 3], "usd": 0.0, "logprobs": []}'
     )
-    thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), thoughts="hm")
+    thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), reasoning="hm")
     for reply in (plain, thinking):
         assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
     for damaged in ({"thoughts": 3}, {"thoughts": "\ud800"}, {"usage": [1, 2, 3, -1]}):
