@@ -53,33 +53,26 @@ class Budget(Protocol):
     All methods must be called on the process's event loop.
     """
 
-    @property
-    def limits_usd(self) -> bool:
-        """Whether dollars are limited, so that every request needs a price."""
-        ...
+    limits_usd: bool
+    """Whether dollars are limited, so that every request needs a price."""
 
     async def reserve(self, key: str, tokens: int, usd: float) -> int:
         """Reserves the most that a try of the request `key` may cost; returns the number of the try.
 
         Waits while tries in flight may cost less than they reserved. Raises BudgetExhausted.
         """
-        ...
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        ...
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
-        ...
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
-        ...
 
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply, once for each key."""
-        ...
 
 
 class Tries:
@@ -280,8 +273,9 @@ class Gateway:
             counters.pass_time(answer.reply.seconds, time.monotonic() - began)
         self._charge(answer, target)
         if isinstance(value, Refusal):
-            where = {"endpoint": value.endpoint, "request_id": value.request_id}
-            raise RequestRefused(value.message, value.refused, **where)
+            raise RequestRefused(
+                value.message, value.refused, endpoint=value.endpoint, request_id=value.request_id
+            )
         return answer
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | Refusal:

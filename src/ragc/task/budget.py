@@ -14,7 +14,6 @@ if the try fails: a provider may compute, and bill, a reply that never arrives.
 from __future__ import annotations
 
 import asyncio
-import math
 import sqlite3
 import time
 import weakref
@@ -58,11 +57,6 @@ create trigger if not exists ended after update on charges begin
         where state = new.state;
 end;
 """
-_DAMAGE = """select * from (select state, count(*), sum(tokens), sum(picos) from charges group by state)
-    except select * from totals union all select * from totals where calls except
-    select state, count(*), sum(tokens), sum(picos) from charges group by state"""
-_FIRST = """select tokens, picos, most_tokens, most_picos from charges where state in ('sent', 'cached')
-    order by number limit ?"""
 
 
 class Spent(NamedTuple):
@@ -91,28 +85,35 @@ class BudgetFile:
     """
 
     def __init__(self, path: Path | None, limits: Budget) -> None:
-        self.limits, self._where = limits, path or ":memory:"
+        self.limits, self.limits_usd = limits, limits.usd is not None
         self.held, self._mean, self._spare = Spent(), [0.0, 0.0], [0.0, 0.0]
-        self._flying, self._freed = 0, asyncio.Event()
-        self._started = math.inf
+        self._started, self._flying, self._freed = float("inf"), 0, asyncio.Event()
+        self._where = path or ":memory:"
         if path is not None and not path.exists() and path.with_suffix(".jsonl").exists():
             raise self._error("an earlier version of ragc wrote what is there")
         self._db = sqlite3.connect(self._where, timeout=20, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, self._db.close)  # an Optuna objective is dropped, never closed
         with self._errors():
             self._db.executescript(_SCHEMA)
-            problem = self._db.execute("pragma integrity_check(1)").fetchone()[0]
-            if problem != "ok" or self._db.execute(_DAMAGE).fetchone():
-                raise self._error(problem if problem != "ok" else "it is damaged")
+            sums, totals = (
+                self._db.execute(f"select state, {amounts} order by state").fetchall()
+                for amounts in (
+                    "count(*), sum(tokens), sum(picos) from charges group by state",
+                    "calls, tokens, picos from totals where calls",
+                )
+            )
+            if sums != totals or self._db.execute("pragma integrity_check(1)").fetchone() != ("ok",):
+                raise self._error("it is damaged")
             self._db.execute("update charges set state = 'lost' where state = 'reserved'")
-            query = "select coalesce(max(minutes), 0.0) from charges"
-            self._before = float(self._db.execute(query).fetchone()[0])
+            self._before = float(
+                *self._db.execute("select coalesce(max(minutes), 0.0) from charges").fetchone()
+            )
 
     def _error(self, reason: object) -> StoreError:
-        said = " ".join(str(reason).split())
         return StoreError(
-            f"What was spent cannot be kept in {self._where} ({said}); leave --resume out to begin anew "
-            "(what was answered is cached, and counted again), or move the file away to count from 0."
+            f"What was spent cannot be kept in {self._where} ({' '.join(str(reason).split())}); leave "
+            "--resume out to begin anew (what was answered is cached, and counted again), or move the file "
+            "away to count from 0."
         )
 
     @contextmanager
@@ -125,8 +126,11 @@ class BudgetFile:
             raise self._error(error) from error
 
     def _total(self, state: str, excluded: str = "") -> Spent:
-        query = "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?"
-        return Spent(*(amount or 0 for amount in self._db.execute(query, (state, excluded)).fetchone()))
+        amounts = self._db.execute(
+            "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?",
+            (state, excluded),
+        ).fetchone()
+        return Spent(*(amount or 0 for amount in amounts))
 
     @property
     def spent(self) -> Spent:
@@ -139,11 +143,6 @@ class BudgetFile:
         return self._total("cached")
 
     @property
-    def limits_usd(self) -> bool:
-        """Whether dollars are limited, so that every request needs a price."""
-        return self.limits.usd is not None
-
-    @property
     def minutes(self) -> float:
         """Minutes spent by earlier processes and by this one since its first request."""
         return self._before + max(0.0, time.monotonic() - self._started) / 60
@@ -154,17 +153,21 @@ class BudgetFile:
         """
         if self.limits.tokens is None and self.limits.usd is None:
             return {}
-        rows = self._db.execute(_FIRST, (max(1, calls),)).fetchall() or [(0, 0, 0, 0)]
-        tokens, picos, *most = zip(*rows, strict=True)
-        self._mean = [longer * sum(tokens) / len(rows), longer * sum(picos) / len(rows)]
-        pairs = zip(self._mean, map(max, most), strict=True)
-        self._spare = [max(SPARE_CALLS * mean, SPARE_RESERVED * reserved) for mean, reserved in pairs]
+        rows = self._db.execute(
+            "select tokens, picos, most_tokens, most_picos from charges where state in ('sent', 'cached') "
+            "order by number limit ?",
+            (max(1, calls),),
+        ).fetchall() or [(0, 0, 0, 0)]
+        *costs, most_tokens, most_picos = zip(*rows, strict=True)
+        self._mean = [longer * sum(column) / len(rows) for column in costs]
+        reserved = (SPARE_RESERVED * max(most_tokens), SPARE_RESERVED * max(most_picos))
+        self._spare = [max(SPARE_CALLS * mean, most) for mean, most in zip(self._mean, reserved, strict=True)]
         return {"tokens": self._mean[0], "usd": self._mean[1] / _PICO}
 
     def hold(self, calls: int) -> None:
         """Holds back `calls` LM calls for later, and their cost; 0 releases them."""
-        amounts = [round(calls * mean + spare) for mean, spare in zip(self._mean, self._spare, strict=True)]
-        self.held = Spent(calls, *amounts) if calls else Spent()
+        pairs = zip(self._mean, self._spare, strict=True)
+        self.held = Spent(calls, *(round(calls * mean + spare if calls else 0) for mean, spare in pairs))
 
     def refusal(self, need: Spent, *, settled: bool = False) -> BudgetExhausted | None:
         """Returns the error if `need` does not fit beside what is spent and held back; None if it does.
@@ -177,16 +180,17 @@ class BudgetFile:
         for what, amount in amounts.items():
             limit = getattr(self.limits, what)
             if limit is not None and amount > limit:
-                shown = f"{limit:g}" if what in ("usd", "minutes") else f"{limit:.0f}"
                 return BudgetExhausted(
-                    f"The budget of {shown} {_WORDS[what]} is spent; raise budget.{what} to go on."
+                    f"The budget of {limit:.12g} {_WORDS[what]} is spent; raise budget.{what} to go on."
                 )
         return None
 
     def _put(self, key: str, state: str, cost: Spent) -> int:
-        row = (key, state, cost.tokens, cost.picos, cost.tokens, cost.picos, self.minutes)
-        put = "insert into charges values (null, ?, ?, ?, ?, ?, ?, ?)"
-        return self._db.execute(put, row).lastrowid or 0
+        put = self._db.execute(
+            "insert into charges values (null, ?, ?, ?, ?, ?, ?, ?)",
+            (key, state, cost.tokens, cost.picos, cost.tokens, cost.picos, self.minutes),
+        )
+        return put.lastrowid or 0
 
     async def reserve(self, key: str, tokens: int, usd: float) -> int:
         """Reserves the most that a try of the request `key` may cost; returns the number of the try.
@@ -211,11 +215,8 @@ class BudgetFile:
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        cost = _one(tokens, usd)
-        amounts = ("sent", cost.tokens, cost.picos, self.minutes, number)
-        self._end(
-            "update charges set state = ?, tokens = ?, picos = ?, minutes = ? where number = ?", *amounts
-        )
+        change = "update charges set state = 'sent', tokens = ?, picos = ?, minutes = ? where number = ?"
+        self._end(change, tokens, _one(tokens, usd).picos, self.minutes, number)
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
@@ -236,8 +237,9 @@ class BudgetFile:
         """Charges a stored reply; a request that was answered or reserved before is free."""
         self._started = min(self._started, time.monotonic())
         with self._errors():
-            seen = "select 1 from charges where key = ? and state != 'kept' limit 1"
-            if self._db.execute(seen, (key,)).fetchone() is None:
+            if not self._db.execute(
+                "select 1 from charges where key = ? and state != 'kept'", (key,)
+            ).fetchone():
                 self._put(key, "cached", _one(tokens, usd))
 
     def close(self) -> None:
