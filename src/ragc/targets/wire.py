@@ -203,8 +203,8 @@ def _error_in(body: Any) -> tuple[int, Any] | None:
     for place in (body, *(body.get("choices") or ())[:1]):
         error = place.get("error") or (place if place.get("object") == "error" else None)
         if error and not (place is body and body.get("choices")):
-            code = error.get("code") if isinstance(error, dict) else None
-            return (int(code) if str(code).isdigit() and 300 <= int(code) < 600 else 500), error
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
     return None
 
 
