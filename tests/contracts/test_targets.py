@@ -58,10 +58,7 @@ from tests.support.targets import KINDS, QUESTIONS, Waits, finished, number_of, 
 from tests.targets.conftest import only_our_key
 
 __all__ = ["only_our_key"]
-pytestmark = [
-    pytest.mark.filterwarnings("error", "ignore:.*ReadOnly", "ignore:Pydantic serializer"),
-    pytest.mark.usefixtures("only_our_key"),
-]
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 KEY = "sk-lab-0123456789abcdef"
@@ -456,6 +453,8 @@ def test_a_fallback_answers_while_a_server_fails_under_its_own_name(kind: str) -
 @kinds
 @pytest.mark.parametrize("way", WAYS)
 def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any) -> None:
+    if way == "parts" and kind == "hosted":
+        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
     with serving(Thinker(lambda request: JSON, way, tokens=50)) as server:
         (reply,), spent = in_gateway(kind, server, ASK)
         scored_reply = ask(kind, server, ChatRequest(ASK.messages, logprobs=True))

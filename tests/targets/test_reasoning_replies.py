@@ -33,10 +33,7 @@ from tests.support.server import (
 )
 from tests.support.targets import KINDS, Waits, finished, target_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("error", "ignore:.*ReadOnly", "ignore:Pydantic serializer"),
-    pytest.mark.usefixtures("only_our_key"),
-]
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'
@@ -124,6 +121,8 @@ def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -
 def test_refusals_and_tool_calls_have_a_finish_of_their_own(
     kind: str, message: dict[str, Any], finish: str, expected: tuple[str, str]
 ) -> None:
+    if isinstance(message["content"], list) and kind == "hosted":
+        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
     reply = reply_of(kind, completion(message, finish))
     assert (reply.text, reply.finish) == expected
 

@@ -338,6 +338,11 @@ def said(content: Any) -> tuple[str, str]:
     if not isinstance(inner, dict):
         return shorten(str(inner)), str(inner)[:2000]
     message = inner.get("message") or inner.get("detail") or inner.get("error") or inner
+    if isinstance(message, list):  # FastAPI's, without the prompt that it repeats
+        parts = [part if isinstance(part, dict) else {"msg": part} for part in message]
+        message = "; ".join(
+            f"{'.'.join(map(str, part.get('loc') or ()))} {part.get('msg')}" for part in parts
+        )
     held = [inner.get(name) for name in ("code", "type", "status", "innererror", "metadata", "details")]
     return shorten(message if isinstance(message, str) else str(message)), f"{message} {held}"[:4000]
 
