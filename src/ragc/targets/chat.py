@@ -23,7 +23,7 @@ from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, Unk
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.options import ServerOptions, with_variables
 from ragc.targets.reasoning import Reasons
-from ragc.targets.retry import Again, RateLimit, with_tries
+from ragc.targets.retry import Again, rate_of, with_tries
 from ragc.targets.vllm_options import VllmOptions
 from ragc.targets.wire import (
     MOST_BYTES,
@@ -75,7 +75,7 @@ class ChatTarget(Reasons):
         own = [dict(options.sent), *filter(None, [list(options.omit), dict(options.query)])]
         mark = f"#{digest(own if len(own) > 1 else own[0])[:12]}" if any(own) else ""
         self._identity = options.identity or f"{model}@{self.endpoint}{mark}"
-        self._rate = RateLimit(options.requests_per_minute, options.tokens_per_minute)
+        self._rate = rate_of(self.endpoint, model, options.requests_per_minute, options.tokens_per_minute)
         self._ready, self._owner = False, ""
         self._counted = lru_cache(4096)(self._ask_tokens)
         self._session: aiohttp.ClientSession | None = None

@@ -20,7 +20,7 @@ from ragc.targets.chat import LOOPBACK, checked, headers_of, read_address, untru
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.prices import MILLION, Price
 from ragc.targets.reasoning import Reasons
-from ragc.targets.retry import Again, RateLimit, with_tries
+from ragc.targets.retry import Again, rate_of, with_tries
 from ragc.targets.wire import Where, body_of, bound_tokens, failure, read_reply, response_format
 
 log = logging.getLogger("ragc.targets")
@@ -29,6 +29,7 @@ _ROLES = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat
 """Providers whose credentials may come from the machine's role instead of a variable."""
 
 _UNREADABLE = (
+    "Connection error",
     "Empty or invalid response",
     "Unable to get json",
     "Expecting value",
@@ -90,7 +91,7 @@ class HostedTarget(Reasons):
         provider_key = f"{model.partition('/')[0].upper()}_API_KEY"
         at = f" at {self.endpoint}" if self.endpoint else ""
         self._where = Where(f"{model}{at}", model, options.api_key_env or provider_key)
-        self._rate = RateLimit(options.requests_per_minute, options.tokens_per_minute)
+        self._rate = rate_of(self.endpoint, model, options.requests_per_minute, options.tokens_per_minute)
         self._told: set[str] = set()
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
@@ -130,15 +131,19 @@ class HostedTarget(Reasons):
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
         """What LiteLLM's tables say, with the corrections of the options."""
-        able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
+        try:
+            able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
+        except UsageError:  # `open` says it
+            able = set()
         if load().supports_response_schema(self.model):
             able.add("schema")
         if self.info.get("supports_prompt_caching"):
             able.add("prefix_cache")
-        return self.options.correct(able)
+        corrected: frozenset[Capability] = self.options.correct(able)
+        return corrected
 
     @property
-    def whole_context(self) -> int:
+    def whole_context(self) -> int:  # type: ignore[override]
         """Tokens of prompt, reasoning and answer; 0 if no option and no table has them."""
         known = (
             self.options.context_tokens or self.info.get("max_input_tokens") or self.info.get("max_tokens")

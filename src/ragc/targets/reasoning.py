@@ -225,7 +225,8 @@ def take_off(reply: Reply, request: ChatRequest, count: Count) -> Reply:
     counted by `count`, at most those of the reply. Log-probabilities are kept for the answer alone.
     """
     prompt = "".join(message.content for message in request.messages)
-    tagged, answer = split(reply.text, prompt, apart=bool(reply.reasoning))
+    text = reply.text.lstrip() if reply.reasoning else reply.text
+    tagged, answer = split(text, prompt, apart=bool(reply.reasoning))
     if not (tagged or reply.reasoning or answer != reply.text):
         return reply
     reasoning, usage, scored, left = (
@@ -241,8 +242,8 @@ def take_off(reply: Reply, request: ChatRequest, count: Count) -> Reply:
         first -= 1
         left -= len(scored[first].token)
     kept = scored[first:]
-    if kept and left < 0:
-        kept = (kept[0]._replace(token=kept[0].token[-left:]), *kept[1:])
+    if kept:
+        kept = (kept[0]._replace(token=kept[0].token.lstrip()), *kept[1:])
     return replace(reply, text=answer, reasoning=_shortened(reasoning), usage=usage, logprobs=kept)
 
 

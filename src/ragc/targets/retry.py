@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import cache
 from typing import Protocol, TypeVar
 
 from ragc.errors import TargetUnavailable
@@ -64,17 +65,19 @@ class RateLimit:
 
     def __init__(self, requests: int = 0, tokens: int = 0) -> None:
         self.requests, self.tokens = requests, tokens
-        self._sent: deque[tuple[float, int]] = deque()
+        self._sent: deque[list[float]] = deque()
         self._turn = asyncio.Lock()
 
-    async def take(self, size: int) -> None:
-        """Waits until a request of `size` tokens may be sent, and counts it."""
-        if not (self.requests or self.tokens):
-            return
-        async with self._turn:
-            while (wait := self._wait(size)) > 0:  # noqa: ASYNC110 - time passes by itself
-                await asyncio.sleep(wait)
-            self._sent.append((time.monotonic(), size))
+    async def take(self, size: int) -> list[float]:
+        """Waits until a request of `size` tokens may be sent; returns its time and size, to be lowered."""
+        taken = [0.0, float(size)]
+        if self.requests or self.tokens:
+            async with self._turn:
+                while (wait := self._wait(size)) > 0:  # noqa: ASYNC110 - time passes by itself
+                    await asyncio.sleep(min(wait, 1.0))  # what others did not use is free again
+                taken[0] = time.monotonic()
+                self._sent.append(taken)
+        return taken
 
     def _wait(self, size: int) -> float:
         now = time.monotonic()
@@ -84,6 +87,12 @@ class RateLimit:
         if self.tokens and self._sent:
             crowded = crowded or size + sum(tokens for _, tokens in self._sent) > self.tokens
         return self._sent[0][0] + WINDOW_S - now if crowded else 0.0
+
+
+@cache
+def rate_of(endpoint: str, model: str, requests: int, tokens: int) -> RateLimit:
+    """Returns the limit that all targets of `model` at `endpoint` with these numbers share."""
+    return RateLimit(requests, tokens)
 
 
 def _unavailable(endpoint: str, failure: Again, tries: int) -> Exception:
@@ -120,15 +129,17 @@ async def with_tries(
     """
     counting, spent = meter.get(), 0.0
     for number in itertools.count(1):
-        if rate is not None:
-            await rate.take(size)
+        taken = [0.0, 0.0] if rate is None else await rate.take(size)
         if counting is not None:
             await counting.begin()
         began = time.monotonic()
         limit = asyncio.timeout(None if total_s is None else max(0.0, total_s - spent))
         try:
             async with limit:
-                return await attempt()
+                result = await attempt()
+            if (usage := getattr(result, "usage", None)) is not None:
+                taken[1] = usage.prompt + usage.completion
+            return result
         except Again as again:
             failure = again
         except TimeoutError:

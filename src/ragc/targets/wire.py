@@ -203,8 +203,8 @@ def _error_in(body: Any) -> tuple[int, Any] | None:
     for place in (body, *(body.get("choices") or ())[:1]):
         error = place.get("error") or (place if place.get("object") == "error" else None)
         if error and not (place is body and body.get("choices")):
-            code = error.get("code") if isinstance(error, dict) else None
-            return (int(code) if str(code).isdigit() and 300 <= int(code) < 600 else 500), error
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
     return None
 
 
@@ -338,6 +338,11 @@ def said(content: Any) -> tuple[str, str]:
     if not isinstance(inner, dict):
         return shorten(str(inner)), str(inner)[:2000]
     message = inner.get("message") or inner.get("detail") or inner.get("error") or inner
+    if isinstance(message, list):  # FastAPI's, without the prompt that it repeats
+        parts = [part if isinstance(part, dict) else {"msg": part} for part in message]
+        message = "; ".join(
+            f"{'.'.join(map(str, part.get('loc') or ()))} {part.get('msg')}" for part in parts
+        )
     held = [inner.get(name) for name in ("code", "type", "status", "innererror", "metadata", "details")]
     return shorten(message if isinstance(message, str) else str(message)), f"{message} {held}"[:4000]
 

@@ -10,7 +10,6 @@ import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragc.core.retry import Retry
 
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.baml.format import BLANKS, LIMITS, SPLIT, SPLITS, functions_of
