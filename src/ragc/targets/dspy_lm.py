@@ -23,7 +23,7 @@ from dspy.clients._deprecation import adapter_message_call
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, TargetError, UsageError
+from ragc.errors import CapabilityMissing, RequestRefused, TargetError, UsageError
 from ragc.targets.base import (
     Capability,
     ChatRequest,
@@ -161,8 +161,13 @@ class DspyTarget:
     async def _attempt(self, request: ChatRequest) -> Reply:
         """Makes one try. Raises Again where another may succeed."""
         try:
-            return take_off(await self._reply(request), request, self.count_tokens)
+            reply = take_off(await self._reply(request), request, self.count_tokens)
+            if reply.reasoning and not reply.text.strip() and reply.finish == "stop":
+                raise Again("sent its whole reply as reasoning and no answer: switch reasoning off")
+            return reply
         except Exception as error:
+            if isinstance(error, Again):
+                raise
             if (own := cause(error)) is not None:
                 raise own from error
             status, said = getattr(error, "status", None), shorten(str(error), 500)
@@ -206,13 +211,17 @@ class DspyTarget:
             response: Any = await lm.acall(sent, cache=False, **more)
         else:
             response = await asyncio.to_thread(lm, sent, cache=False, **more)
+        if response.finish_reason == "content_filter":
+            raise RequestRefused(
+                f"A content filter of {self.name} stopped the reply.", "filtered", refused=False
+            )
         text, reasoning, finish = _read_response(response)
         tokens = [getattr(response.usage, f"{name}_tokens", None) for name in _COUNTED]
         scored = tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ())
         return replace(self._counted(request, text, reasoning, *tokens), finish=finish, logprobs=scored)
 
     def _counted(self, request: ChatRequest, text: str, reasoning: str = "", *reported: Any) -> Reply:
-        """Returns a reply with its `reported` tokens, of prompt, reply, cache and reasoning, or bounds of them.
+        """Returns a reply with its `reported` tokens, of prompt, reply, cache and reasoning, or bounds.
 
         Its dollars are those of LiteLLM's table; the gateway charges a typed price.
         """
