@@ -5,7 +5,7 @@ $RAGC_HOME/studies/optuna-STEM-DIGEST/
     begun.toml       the identity of the recipe that the study began with
     recipe.toml      the recipe as it was last opened
     study.journal    Optuna's storage
-    charges.jsonl    what was charged to the recipe's budget
+    charges.sqlite3    what was charged to the recipe's budget
     at-work/         a locked file for each objective that is in use
 """
 

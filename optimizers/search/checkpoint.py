@@ -57,7 +57,7 @@ class BestCheckpoint:
             program,
             provenance=_provenance(task, trials[0], leader, scores),
             recipe=task.recipe.to_toml(),
-            run={"base": base} | ({"epoch": epoch} if (epoch := task.runtime.gateway.epoch) else {}),
+            run={"base": base} | ({"salt": salt} if (salt := task.runtime.gateway.salt) else {}),
         )
         _put(self._directory, compiled, program)
         self._saved = leader.number, len(leader.scores)

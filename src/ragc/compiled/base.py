@@ -211,10 +211,10 @@ class CompiledProgram:
         return digest(self.state.model_dump(mode="json"))
 
     @property
-    def epoch(self) -> str:
-        """The epoch of the measured replies, if they were requested again; else ""."""
-        epoch = self.run.get("epoch")
-        return epoch if isinstance(epoch, str) else ""
+    def salt(self) -> str:
+        """The salt of the measured replies, if they were requested again; else ""."""
+        salt = self.run.get("salt")
+        return salt if isinstance(salt, str) else ""
 
     @classmethod
     def of(

@@ -27,16 +27,10 @@ import httpx
 
 from ragc.core.digest import file_digest
 from ragc.core.redact import mask_addresses
-from ragc.core.retry import (
-    PASSING_STATUS,
-    RetriesExhausted,
-    Retry,
-    RetryableError,
-    retry_after,
-    with_retries_in_thread,
-)
 from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
+from ragc.targets.retry import Again
+from ragc.targets.wire import wait_asked
 
 Watch = Callable[[int, int], None]
 """Callback: bytes of a wheel done, and in total."""
@@ -238,13 +232,13 @@ def _download(
             _continue(client, link.url, packed.wheel_bytes, part, watch, deadline)
         except httpx.HTTPStatusError as error:
             status, headers = error.response.status_code, error.response.headers
-            if status not in PASSING_STATUS:
+            if status not in (408, 429) and status < 500:
                 raise
-            raise RetryableError(first_line(error), retry_after(headers.get("retry-after"))) from error
+            raise Again(first_line(error), wait_asked(headers)) from error
         except httpx.TransportError as error:
             if isinstance(error, httpx.UnsupportedProtocol) or not deadline.left_s:
                 raise
-            raise RetryableError(first_line(error)) from error
+            raise Again(first_line(error)) from error
         _verify_wheel(packed, part)
 
     def first_or_again() -> None:
@@ -259,10 +253,15 @@ def _download(
             part.unlink(missing_ok=True)
             attempt()
 
-    try:
-        with_retries_in_thread(first_or_again, Retry(_TRIES, deadline.left_s))
-    except RetriesExhausted as last:
-        raise last.failure.__cause__ or last from None
+    for number in range(_TRIES):
+        try:
+            first_or_again()
+            return
+        except Again as failure:
+            wait = 0.5 * 2**number if failure.wait is None else failure.wait
+            if number + 1 == _TRIES or wait > deadline.left_s:
+                raise failure.__cause__ or failure from None
+        time.sleep(wait)
 
 
 def _continue(

@@ -29,7 +29,7 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _HUB_FILE = re.compile(r"[\w.-]+/[\w.-]+:[\w./-]+\.gguf", re.ASCII)
 
 AUTO = "auto"
-"""The value of `thinking_tokens` that leaves the number to `ragc.targets.thinking`."""
+"""The value of `thinking_tokens` that leaves the number to `ragc.targets.reasoning`."""
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The levels of `reasoning_effort`, the least first. Not every model takes every one."""

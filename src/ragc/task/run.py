@@ -1,7 +1,7 @@
 """The measured run of a recipe: opened, counted, timed and closed, and what its requests took.
 
     open_state     locks the output and holds the folder with its state on this machine
-    open_run       opens store and task; their ledger is closed at exit
+    open_run       opens store and task; their budget is closed at exit
     open           loads models and connects to servers
     measure        counts and times what is sent
 
@@ -31,10 +31,10 @@ from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
+from ragc.targets.prices import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 
 
 def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
@@ -149,21 +149,21 @@ class MeasuredRun:
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: FileLedger,
+    budget: BudgetFile,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[MeasuredRun]:
-    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
+    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `budget` is closed at exit.
 
     Raises UsageError and its subclasses.
     """
-    with closing(ledger):
+    with closing(budget):
         task = prepare(
             recipe,
             store=store,
-            ledger=ledger,
+            budget=budget,
             targets=targets,
             progress=progress,
         )
@@ -183,7 +183,7 @@ def cost_so_far(task: Task) -> MeanCallCost | None:
     first.
     """
     gateway = task.runtime.gateway
-    calls = gateway.sent + gateway.replayed
+    calls = gateway.sent + gateway.cached
     if not calls:
         return None
     used = gateway.used

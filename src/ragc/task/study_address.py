@@ -34,7 +34,7 @@ def read_address(directory: Path) -> dict[str, str]:
     """Returns the entries of `study.json` in `directory`; {} if there are none.
 
     `recipe` is the digest of the study's recipe, `code` that of a user's own program, and `name` its name in
-    a database. `epoch` names the time from which its replies count, if they were requested again, and `run`
+    a database. `salt` names the run whose replies count, if they were requested again, and `run`
     the study as it began. Raises ArtefactError if the file cannot be read or is damaged.
     """
     path = directory / MARK

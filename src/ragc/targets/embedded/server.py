@@ -23,9 +23,9 @@ from typing import Any
 
 from ragc.core.files import open_regular
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.base import token_count
 from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from ragc.targets.embedded.slots import Slots
+from ragc.targets.wire import tokens_in
 
 _MAGIC, _LEAST = b"GGUF", 4096
 _CPU_FILES = Path("/sys/devices/system/cpu")
@@ -116,7 +116,7 @@ class StreamedReply:
     def count_computed(self, tokens: int) -> None:
         """Counts `tokens` of the prompt, computed in advance for this request, as not cached."""
         details = self.usage.get("prompt_tokens_details")
-        if tokens and isinstance(details, dict) and (cached := token_count(details.get("cached_tokens"))):
+        if tokens and isinstance(details, dict) and (cached := tokens_in(details.get("cached_tokens"))):
             counted = {**details, "cached_tokens": max(0, cached - tokens)}
             self.usage = {**self.usage, "prompt_tokens_details": counted}
 
@@ -216,7 +216,7 @@ class LoadedModel:
             self._server.handle_completions(body, read)
         except (ValueError, TypeError, AttributeError):  # AttributeError: closed meanwhile
             return None
-        return token_count(timings.get("prompt_n"))
+        return tokens_in(timings.get("prompt_n"))
 
     def save(self, slot: int, name: str) -> bool:
         """Writes the state of `slot` to the file `name`; returns whether it succeeded."""
@@ -224,7 +224,7 @@ class LoadedModel:
 
     def restore(self, slot: int, name: str) -> int | None:
         """Reads the state of `slot` from the file `name`; returns its tokens, or None if that failed."""
-        return token_count(self._post(f"/slots/{slot}?action=restore", {"filename": name}).get("n_restored"))
+        return tokens_in(self._post(f"/slots/{slot}?action=restore", {"filename": name}).get("n_restored"))
 
     def count(self, text: str) -> int | None:
         """Returns the number of tokens in `text`, or None when the listener does not answer."""

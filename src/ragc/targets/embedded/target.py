@@ -26,23 +26,22 @@ from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
-from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import FREE, Price
+from ragc.targets.prices import FREE, Price
+from ragc.targets.reasoning import Reasons, mark_of, take_off
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
 _AROUND = 64  # maximum tokens that a chat template adds around messages
 
 
-class EmbeddedTarget(ThinkingRoom):
+class EmbeddedTarget(Reasons):
     """Answers from the GGUF file at `path`, by default SmolLM2-135M-Instruct, which is downloaded once.
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
     `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` stores the
     states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
-    the price of its tokens, 0 by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
+    the price of its tokens, 0 by default, as in `ragc.targets.prices.Price`. `thinking_tokens`,
     `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of the same file
     and options share one model. If a request leaves top_k and min_p open they are off, as on a vLLM server.
     """
@@ -107,17 +106,12 @@ class EmbeddedTarget(ThinkingRoom):
         return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.whole_context})"
 
     @property
-    def context_tokens(self) -> int:
-        """The context size in tokens, without the tokens for thoughts."""
-        return room_left(self, self.whole_context)
-
-    @property
     def identity(self) -> str:
         """The model, how it thinks, and the checksum of its weights (read again when they change).
 
         Raises TargetUnavailable.
         """
-        return self._identity(identity_mark(self.thinking_tokens))
+        return self._identity(mark_of(self.reasoning_tokens))
 
     @property
     def plain_identity(self) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, token_count
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.targets.embedded.schema import check_reply, prepare
 from ragc.targets.embedded.server import StreamedReply
-from ragc.targets.openai_wire import part, sample_seed
+from ragc.targets.wire import sample_seed, tokens_in
 
 
 def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def read_answer(answer: StreamedReply, request: ChatRequest, context: int) -> Re
     if not answer.finish or not answer.usage:
         raise TargetUnavailable("llama.cpp broke off a reply; try again.")
     usage, most = answer.usage, request.sampling.max_tokens
-    prompt, written = (token_count(part(usage, name)) for name in ("prompt_tokens", "completion_tokens"))
+    prompt, written = (tokens_in(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
     if prompt is None or written is None:
         raise TargetUnavailable("llama.cpp did not count the tokens of a reply; try again.")
     if prompt + most > context:
@@ -64,7 +64,7 @@ def read_answer(answer: StreamedReply, request: ChatRequest, context: int) -> Re
             cut = True  # a stop string occurred inside the JSON
         else:
             text, cut = check_reply(text, json.dumps(request.schema), most)
-    cached = token_count(part(usage, "prompt_tokens_details", "cached_tokens")) or 0
+    cached = tokens_in((usage.get("prompt_tokens_details") or {}).get("cached_tokens")) or 0
     return Reply(
         text=text,
         finish="length" if cut else "stop",
@@ -77,7 +77,7 @@ def _server_error(error: Mapping[str, Any], most: int, context: int) -> TargetEr
     if error.get("type") == "exceed_context_size_error":
         return too_long(error.get("n_prompt_tokens", 0), most, context)
     message = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
-    code = token_count(error.get("code")) or 500
+    code = tokens_in(error.get("code")) or 500
     return TargetUnavailable(message) if code >= 500 else TargetError(message)
 
 

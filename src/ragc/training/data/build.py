@@ -35,10 +35,11 @@ from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.targets.prices import request_limits
+from ragc.targets.prices import most_context, most_usd
+from ragc.targets.reasoning import room_of
 from ragc.task import base as tasks
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, measure, open_run, open_state
@@ -117,8 +118,8 @@ def build(
     _check_names(kind, format)
     files = DataFiles(out)
     with _open_state(files.rows, kind, recipe) as state:
-        ledger = FileLedger(state.charges, recipe.budget)
-        with open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run:
+        budget = BudgetFile(state.charges, recipe.budget)
+        with open_run(recipe, budget, store=store, targets=targets, progress=progress) as run:
             collector = collector_of(kind, run.task)
             if problem := contamination.record(run.task, "training data", ["train"]):
                 progress.note(problem)
@@ -142,8 +143,9 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
     limit = recipe.budget.lm_calls
     most = REQUESTS * about if limit is None else min(REQUESTS * about, limit)
     reply = collector.longest_reply
-    limits = [request_limits(task.runtime.target(role), reply) for role in collector.roles]
-    tokens, usd = [one.tokens for one in limits], [one.usd(reply) for one in limits]
+    asked = [task.runtime.target(role) for role in collector.roles]
+    tokens = [most_context(target) for target in asked]
+    usd = [most_usd(target, most_context(target), reply + room_of(target)) for target in asked]
     return {
         "kind": kind,
         "program": recipe.program,
@@ -221,7 +223,7 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
     """
     today = datetime.now(UTC).date().isoformat()
     with open_state("training_data", out, "writing") as folder:
-        mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
+        mark, charges, about = identity(kind, recipe), folder / "charges.sqlite3", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
