@@ -1,6 +1,6 @@
 """Reads documents in a separate process, so that a bad file can only fail itself.
 
-The process reads one JSON object a line, `{"path", "reader"}`, and answers each with one line: `{"document"}`
+The process reads one JSON object a line, `{"path", "reader", "folder"}`, and answers each with one line: `{"document"}`
 or `{"reason"}`. What readers print goes to stderr. Its memory is limited, and the caller ends it when a file
 takes too long (`ragc.corpora.documents.reading`).
 """
@@ -33,6 +33,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         request = json.loads(line)
+        os.chdir(request["folder"])
         answers.write(json.dumps(answer(Path(request["path"]), request["reader"])) + "\n")
         answers.flush()
 

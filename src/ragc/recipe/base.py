@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ragc.downloads.hub import is_hub_file
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
@@ -71,7 +72,8 @@ class Recipe:
     def _resolved(self, spec: TargetSpec) -> TargetSpec:
         record, path = TARGETS.get(spec.kind), self.path(spec.model)
         folder = record.model_folder is not None and record.model_folder(spec.options) and path.is_dir()
-        return spec.replace(model=str(path)) if spec.model and (record.model_file or folder) else spec
+        named = spec.model and not is_hub_file(spec.model)
+        return spec.replace(model=str(path)) if named and (record.model_file or folder) else spec
 
     def settings(self) -> Knobs:
         """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""

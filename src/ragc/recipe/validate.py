@@ -16,6 +16,7 @@ from ragc.core.validation import Location, Options, dotted, validate
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import Method, method
@@ -334,7 +335,7 @@ class _Reader:
             yield ("sources", name, "corpus"), self._written("sources", name).get("corpus")
         for name in self._written("targets"):
             target = self._written("targets", name)
-            if _names_file(target.get("kind")):
+            if _names_file(target.get("kind")) and not is_hub_file(str(target.get("model"))):
                 yield ("targets", name, "model"), target.get("model")
         for predictor, file in self._written("prompts").items():
             yield ("prompts", predictor), file
