@@ -357,7 +357,7 @@ def test_a_model_that_was_never_asked_closes(weights: Path) -> None:
         "from pathlib import Path\n"
         "from ragc.targets.embedded.options import EmbeddedOptions\n"
         "from ragc.targets.embedded.target import load\n"
-        "options = EmbeddedOptions.of({'context': 256, 'parallel': 1, 'threads': 1, 'keep_prefixes': False})\n"
+        "options = EmbeddedOptions.of({'context': 256, 'parallel': 1, 'threads': 1})\n"
         "for _ in range(10):\n"
         f"    load(Path({str(weights)!r}), options, '')\n"
     )

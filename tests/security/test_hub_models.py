@@ -1,4 +1,4 @@
-"""`owner/repository:file.gguf`: fetched from a hub or its mirror, said before, cached, and clear when it cannot be."""
+"""`owner/repository:file.gguf`: fetched from a hub or its mirror, cached, and clear when it cannot be."""
 
 from __future__ import annotations
 

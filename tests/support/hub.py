@@ -1,4 +1,4 @@
-"""A hub of models on this machine, which `HF_ENDPOINT` names: one repository of files, and one that is gated."""
+"""A hub of models on this machine, which `HF_ENDPOINT` names; what is of `gated` is refused."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ compares its tokens with the prompt. `experiments/benchmarks/serving/beginnings.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -51,9 +52,10 @@ class Slots:
             if new := bool(name) and not held and not (self._folder / name).is_file():
                 self._first.add(name)
         try:
-            if name and not held and not new and self._act(slot, "restore", name):
+            if name and not held and not new:
+                new = not self._act(slot, "restore", name)  # damaged, or deleted just now
                 with suppress(OSError):
-                    (self._folder / name).touch()  # used now
+                    os.utime(self._folder / name)  # used now
             self._held[slot] = beginning
             yield slot
             if new:
