@@ -160,7 +160,7 @@ def _extract_in_process(html: str, url: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.decode()
+    return str(done.stdout.decode())
 
 
 def _is_hidden(element: Any) -> bool:

@@ -42,10 +42,10 @@ def fetch_hub_file(model: str) -> Path:
     parts = int(split[1]) if split else 1
     files = [_SPLIT.sub(f"-{part:05}-of-{parts:05}", file) for part in range(1, parts + 1)]
     cached = [try_to_load_from_cache(repository, part) for part in files]
-    if all(isinstance(path, str) for path in cached):
-        return Path(str(cached[0]))
+    if isinstance(cached[0], str) and all(isinstance(path, str) for path in cached):
+        return Path(cached[0])
     try:
-        size = sum(hf_hub_download(repository, part, dry_run=True).file_size for part in files)
+        size = sum(hf_hub_download(repository, part, dry_run=True).file_size or 0 for part in files)
         notify(f"fetching {model} from the Hugging Face Hub, {size / 1e6:,.0f} MB")
         first, *_ = [hf_hub_download(repository, part) for part in files]
         return Path(first)

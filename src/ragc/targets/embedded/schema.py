@@ -8,6 +8,7 @@ closes its brackets. A reply that reaches such a limit is reported as cut.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Mapping
@@ -93,9 +94,7 @@ def _refused(where: str, what: str) -> RequestRefused:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Any:
-    import jsonschema
-
-    return jsonschema.Draft202012Validator(json.loads(schema))
+    return importlib.import_module("jsonschema").Draft202012Validator(json.loads(schema))
 
 
 def is_cut(text: str, schema: Mapping[str, Any], tokens: int) -> bool:

@@ -13,17 +13,18 @@ import json
 import math
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 from ragc.core.digest import digest
 from ragc.core.home import cache_home, make_private
@@ -211,8 +212,9 @@ class _Loaded:
 
         def part(chunk: Any) -> bool:
             chunks.append(chunk)
-            for choice in chunk.get("choices") or () if take is not None else ():
-                take(choice["delta"].get("content") or "")
+            if take is not None:
+                for choice in chunk.get("choices") or ():
+                    take(choice["delta"].get("content") or "")
             return given_up() or not threading.main_thread().is_alive()
 
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
@@ -221,7 +223,7 @@ class _Loaded:
                 last = self._server.handle_chat_completions({**streamed, "id_slot": slot}, part)
             except (ValueError, TypeError) as error:
                 raise RequestRefused(f"llama.cpp refused a request: {error}.", "failed") from error
-        return _joined([*chunks, last] if isinstance(last, dict) else chunks)
+        return _joined([*chunks, last] if isinstance(last, dict) else chunks, body["max_tokens"])
 
     def close(self) -> None:
         """Ends llama.cpp's threads, after the requests in progress."""
@@ -239,9 +241,9 @@ def _count(post: Post, text: str) -> int:
 def _post(address: str, key: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     connection = http.client.HTTPConnection(address, timeout=60)
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    connection.request("POST", path, json.dumps(body), headers)
-    with connection.getresponse() as answer:
-        return dict(json.load(answer))
+    with closing(connection):
+        connection.request("POST", path, json.dumps(body), headers)
+        return dict(json.load(connection.getresponse()))
 
 
 _loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
@@ -312,13 +314,15 @@ def cores() -> int:
     return max(1, allowed)
 
 
-def _joined(chunks: list[Any]) -> dict[str, Any]:
+def _joined(chunks: list[Any], most: int) -> dict[str, Any]:
     """Returns the completion that came in `chunks`. Raises RequestRefused and TargetUnavailable."""
     body: dict[str, Any] = {}
-    text, scored, finish = [], [], ""
+    text: list[str] = []
+    scored: list[Any] = []
+    finish = ""
     for chunk in chunks:
         if error := chunk.get("error"):
-            raise _failure(error if isinstance(error, dict) else {"message": error})
+            raise _failure(error if isinstance(error, dict) else {"message": error}, most)
         body["usage"] = chunk.get("usage") or body.get("usage")
         for choice in chunk.get("choices") or ():
             text.append(choice.get("delta", {}).get("content") or "")
@@ -332,19 +336,18 @@ def _joined(chunks: list[Any]) -> dict[str, Any]:
     }
 
 
-def _failure(error: Mapping[str, Any]) -> Exception:
+def _failure(error: Mapping[str, Any], most: int) -> Exception:
     said = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
     if error.get("type") == "exceed_context_size_error":
-        return _too_long(error.get("n_prompt_tokens", 0), 0, error.get("n_ctx", 0))
+        return _too_long(error.get("n_prompt_tokens", 0), most, error.get("n_ctx", 0))
     is_own = isinstance(code := error.get("code"), int) and code < 500
     return RequestRefused(said, "failed") if is_own else TargetUnavailable(said)
 
 
 def _too_long(prompt: int, most: int, context: int) -> RequestRefused:
-    reply = f" and the reply may have {most}, together" if most else ","
     return RequestRefused(
-        f"The prompt has {prompt} tokens{reply} more than the context of {context}; shorten the prompt, "
-        "lower max_tokens or raise the target's context.",
+        f"The prompt has {prompt} tokens and the reply may have {most}, together more than the context of "
+        f"{context}; shorten the prompt, lower max_tokens or raise the target's context.",
         "too long",
     )
 
