@@ -182,10 +182,12 @@ class _Loaded:
 
     def __init__(self, path: Path, options: EmbeddedOptions, sha256: str) -> None:
         binding, key = library(), secrets.token_urlsafe(24)
-        self._scratch = None if options.keep_prefixes else TemporaryDirectory(prefix="ragc-slots-")
-        folder = (
-            make_private(cache_home() / "prefixes") if self._scratch is None else Path(self._scratch.name)
-        )
+        folder = cache_home() / "prefixes"
+        if options.keep_prefixes:
+            make_private(folder)
+        else:
+            folder = Path(mkdtemp(prefix="ragc-slots-"))
+            finalize(self, shutil.rmtree, folder, ignore_errors=True)
         params = _parameters(path, options)
         params.api_keys, params.slot_save_path = [key], f"{folder}{os.sep}"
         try:
