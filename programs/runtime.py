@@ -14,7 +14,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.charges import Ledger
 from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
-from ragc.targets.thinking import check_rooms
+from ragc.targets.reasoning import check_rooms
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method

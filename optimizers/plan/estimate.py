@@ -28,7 +28,7 @@ from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
-from ragc.targets.thinking import rooms_of
+from ragc.targets.reasoning import rooms_of
 from ragc.task.base import Task, prepare
 from ragc.task.budget import NEW_ANSWERS
 from ragc.task.folds import fold_tasks

@@ -18,7 +18,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY, MAX_HISTORY_SIZE
 
 from ragc.core import counters, event_loop
-from ragc.errors import ParseFailure, TargetError
+from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
@@ -228,7 +228,7 @@ class RagPredict(TypedPrompt):
         None when another reply would not help: the model or a filter refuses, or reasoning used up all
         tokens.
         """
-        if reply.finish in ("refusal", "content_filter"):
+        if reply.finish == "refusal":
             return None
         if reply.finish == "length":
             roomier = self.roomier_request(request, reply)
@@ -260,12 +260,8 @@ class RagPredict(TypedPrompt):
             return None
         try:
             return await self.runtime.gateway.ask(target, request)
-        except TargetError as error:
-            from ragc.targets.openai_wire import is_context_error
-
-            if not is_context_error(
-                str(error)
-            ):  # the size is an estimate, and the server's tokenizer decides
+        except RequestRefused as error:
+            if error.kind != "too long":  # the size is a bound, and the server's tokenizer decides
                 raise
             return None
 
@@ -327,7 +323,7 @@ class RagPredict(TypedPrompt):
         return trace.Sent(
             lambda: prompt.messages(**inputs),
             (reply.text for reply in replies),
-            (reply.thoughts for reply in replies),
+            (reply.reasoning for reply in replies),
         )
 
     def _record_unreadable(

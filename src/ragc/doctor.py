@@ -23,7 +23,7 @@ from ragc.store import looks, uses
 from ragc.store.call_store import open_store
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, Target
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, room_of, with_room
+from ragc.targets.reasoning import check_rooms, room_of, with_room
 from ragc.task.requirements import lacking
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")

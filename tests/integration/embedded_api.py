@@ -12,7 +12,7 @@ from typing import Any
 
 from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.schema import grammar
-from ragc.targets.embedded.target import load
+from ragc.targets.embedded.server import load
 
 MODEL = "smollm2"
 _TAKEN = ("temperature", "top_p", "max_tokens", "seed", "stop")

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.core import redact
 from ragc.core.redact import MASK, mask_keys, remember, remember_environment
-from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage, sanitize
+from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 
 KEY = "plain/words+not&like=a-key"
 
@@ -73,3 +73,27 @@ def test_a_key_that_begins_with_another_leaves_no_rest() -> None:
     remember("abcd1234")
     remember("abcd1234XYZSECRET")
     assert mask_keys("key abcd1234XYZSECRET, and abcd1234") == f"key {MASK}, and {MASK}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: sk-proj-abc***789xyz.",
+        "Authorization: Bearer abcdefghijkl",
+        "https://user:abcdefghijkl@host/v1",
+        'api_key="abcdefghijkl"',
+        "the value odd#value&99 from the environment",
+        "a remembered one: qqqwwweee",
+    ],
+)
+def test_redact_masks_whatever_looks_like_a_key(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SECRET", "odd#value&99")
+    remember("qqqwwweee")
+    masked = redact.redact(text)
+    assert "[redacted]" in masked
+    assert not any(s in masked for s in ("abc***", "abcdefghijkl", "odd#value", "qqqwww"))
+
+
+def test_redact_leaves_ordinary_words_alone() -> None:
+    text = "You asked for 5000 tokens; max tokens: 4096, model m at http://127.0.0.1:8000/v1?x=1"
+    assert redact.redact(text) == text

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from ragc.core import event_loop
-from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable, UsageError
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway
+from ragc.targets.retry import Again, with_tries
 from ragc.targets.token_price import Price, prompt_bound, reply_bound
-from ragc.targets.vllm.options import VllmOptions
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.budget import FileLedger, Spare
 from ragc.testing import ScriptedTarget
 
@@ -106,15 +106,14 @@ class Failing(Priced):
         async def skip(_: float) -> None:
             return None
 
-        return await with_retries(attempt, Retry(tries=3), endpoint="here", sleep=skip)
+        return await with_tries(attempt, "here", tries=3, sleep=skip)
 
 
 FAILURES: dict[str, tuple[Callable[[], Exception], str]] = {
-    "broke off": (lambda: RetryableError("broke the connection off"), "reserve"),
-    "500": (lambda: RetryableError("answered 500"), "reserve"),
-    "429": (lambda: RetryableError("answered 429", refused=True), "nothing"),
-    "not there": (lambda: RetryableError("does not answer", refused=True), "nothing"),
-    "says what it cost": (lambda: RetryableError("unreadable", usage=(30, 4)), "usage"),
+    "broke off": (lambda: Again("broke the connection off"), "reserve"),
+    "500": (lambda: Again("answered 500"), "reserve"),
+    "429": (lambda: Again("answered 429", refused=True), "nothing"),
+    "not there": (lambda: Again("does not answer", refused=True), "nothing"),
     "400": (lambda: TargetError("answered 400", refused=True), "nothing"),
     "no logprobs": (lambda: TargetError("sent no logprobs"), "reserve"),
 }
@@ -145,7 +144,7 @@ def test_a_failed_try_stays_charged_unless_the_provider_says_otherwise(name: str
 
 def test_a_retry_that_does_not_fit_is_not_sent() -> None:
     tokens, _ = most(request())
-    target = Failing(RetryableError("answered 500"))
+    target = Failing(Again("answered 500"))
     (error,) = ask(FileLedger(None, Budget(tokens=tokens + 50)), target)
     assert isinstance(error, BudgetExhausted)
     assert target.requests == []

@@ -13,13 +13,12 @@ from ragc.errors import (
     BudgetExhausted,
     ParseFailure,
     RagcError,
+    RequestRefused,
     SourceError,
     StoreError,
-    TargetError,
     TargetUnavailable,
     UsageError,
 )
-from ragc.targets.openai_wire import is_context_error
 
 
 class JsonResponse(JSONResponse):
@@ -82,7 +81,7 @@ def api_error(error: Exception) -> ApiError:
         return ApiError(504, "The answer took longer than this server allows.", code="timeout")
     if not isinstance(error, RagcError):
         return ApiError(500, "The server failed; its log says why.", code="internal_error")
-    if isinstance(error, TargetError) and is_context_error(str(error)):  # the question is too long
+    if isinstance(error, RequestRefused) and error.kind == "too long":  # the question is too long
         return ApiError(400, redact(str(error)), code="context_length_exceeded")
     status, code = next(
         (answer for kind, answer in _STATUS_OF.items() if isinstance(error, kind)), (500, "internal_error")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragc.core.retry import RetryableError
 from ragc.errors import RagcError, TargetError, UsageError
 from ragc.targets.base import ChatRequest, Reply, Target
+from ragc.targets.retry import Again
 from ragc.targets.token_price import price_of, prompt_bound, reply_bound
 
 
@@ -65,7 +65,7 @@ class Ledger(Protocol):
 
 
 class Charge:
-    """The tries of one request, one after another; a `Meter` of `ragc.core.retry`.
+    """The tries of one request, one after another; a `Meter` of `ragc.targets.retry`.
 
     `number` is that of the reserved try, "" for none.
     """
@@ -127,6 +127,6 @@ def is_free(failure: BaseException) -> bool:
     A TargetError without that mark was raised after a reply was computed. So may any other exception be,
     except ragc's own, which are raised before a request is sent.
     """
-    if isinstance(failure, RetryableError | TargetError):
+    if isinstance(failure, Again | TargetError):
         return failure.refused
     return isinstance(failure, RagcError)

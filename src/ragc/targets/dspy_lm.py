@@ -10,7 +10,6 @@ import asyncio
 import copy
 import importlib
 import json
-import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ from dspy.utils.exceptions import is_retryable_lm_error
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.core.retry import Retry, RetryableError, is_refusal, with_retries
 from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import (
     Capability,
@@ -36,12 +34,12 @@ from ragc.targets.base import (
     Usage,
     Watch,
     parts_taker,
-    token_count,
 )
-from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
-from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import Price
+from ragc.targets.prices import Price
+from ragc.targets.reasoning import take_off
+from ragc.targets.retry import Again, with_tries
+from ragc.targets.wire import tokens_in
 
 CONTEXT_TOKENS = 32_768
 """Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
@@ -136,9 +134,9 @@ class DspyTarget:
     def table_price(self) -> Price | None:
         """Returns the price of the model in LiteLLM's table; None without one, and for a user's engine."""
         if not self._is_looked_up and _is_plain(self.lm):
-            from ragc.targets.hosted.litellm import table_price
+            from ragc.targets.hosted import HostedTarget
 
-            self._table, self._is_looked_up = table_price(self.model), True
+            self._table, self._is_looked_up = HostedTarget(self.model).table_price(), True
         return self._table
 
     @property
@@ -160,15 +158,10 @@ class DspyTarget:
             if not _is_managed(lm):
                 return await self._attempt(request, stream)
             tries = 1 + int(getattr(lm, "num_retries", 0))
-            return await with_retries(
-                lambda: self._attempt(request, stream),
-                Retry(tries, total_s=math.inf),
-                endpoint=self.name,
-                error=lambda last: TargetUnavailable(f"{self.name} {last}"),
-            )
+            return await with_tries(lambda: self._attempt(request, stream), self.name, tries=tries)
 
     async def _attempt(self, request: ChatRequest, stream: _StreamParts | None) -> Reply:
-        """Makes one try; raises RetryableError for a transient failure of a managed language model.
+        """Makes one try; raises Again for a transient failure of a managed language model.
 
         A try is not repeated after a part of its reply was shown.
         """
@@ -179,15 +172,13 @@ class DspyTarget:
                 raise own from error
             text = f"failed: {type(error).__name__}: {shorten(str(error), 500)}"
             status = getattr(error, "status", None)
-            refused = type(status) is int and is_refusal(status)
+            refused = type(status) is int and 400 <= status < 500 and status != 408
             if not is_retryable_lm_error(error):
                 raise TargetError(f"{self.name} {text}", refused=refused) from error
             if not _is_managed(self.lm) or (stream is not None and stream.has_sent):
                 raise TargetUnavailable(f"{self.name} {text}", refused=refused) from error
             wait: Any = getattr(error, "retry_after", None)
-            raise RetryableError(
-                text, wait if type(wait) in (int, float) else None, refused=refused
-            ) from error
+            raise Again(text, wait if type(wait) in (int, float) else None, refused=refused) from error
 
     async def _reply(self, request: ChatRequest) -> Reply:
         return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
@@ -228,37 +219,44 @@ class DspyTarget:
         else:
             response = await asyncio.to_thread(lm, canonical, cache=False, **rollout)
         spoken = _read_response(response)
-        used = self._used(response.usage, request, spoken.thoughts + spoken.text)
+        used = self._used(response.usage, request, spoken.reasoning + spoken.text)
         reply = Reply(
             spoken.text,
             finish=spoken.finish,
             usage=used,
             usd=self._usd(used),
             logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
-            thoughts=spoken.thoughts,
+            reasoning=spoken.reasoning,
         )
         return take_off(reply, request, self.count_tokens)
 
     def _used(self, reported: Any, request: ChatRequest, text: str) -> Usage:
         """Returns the token counts that DSPy reports, or estimates of them."""
-        used = counted_usage(
+        used = self._counted(
             reported.input_tokens or None,
             reported.output_tokens,
             reported.cache_read_tokens or 0,
             request,
             text,
-            self.count_tokens,
         )
-        thinking = token_count(getattr(reported, "reasoning_tokens", None)) or 0
-        return replace(used, thinking=min(thinking, used.completion))
+        thinking = tokens_in(getattr(reported, "reasoning_tokens", None)) or 0
+        return replace(used, reasoning=min(thinking, used.completion))
+
+    def _counted(self, prompt: Any, completion: Any, cached: Any, request: ChatRequest, text: str) -> Usage:
+        read, written, known = tokens_in(prompt), tokens_in(completion), tokens_in(cached)
+        if read is None:
+            read = sum(self.count_tokens(message.content) for message in request.messages)
+        if written is None:
+            written = self.count_tokens(text)
+        return Usage(read, written, known if known is not None and known <= read else 0)
 
     def _usd(self, used: Usage) -> float:
         """Returns dollars of a reply by LiteLLM's table; 0 with a typed price, which the gateway charges."""
         usd = None
         if self.price is None and self.table_price():
-            from ragc.targets.hosted.litellm import table_usd
+            from ragc.targets.hosted import HostedTarget
 
-            usd = table_usd(self.model, used)
+            usd = HostedTarget(self.model).table_usd(used)
         return usd or 0.0
 
     async def _send_legacy(self, request: ChatRequest) -> Reply:
@@ -320,14 +318,14 @@ class AdapterTarget(DspyTarget):
                 lambda: execution.execute(lm, execution.prepare(lm, None, messages, settings))
             )
         output = result.outputs[0] if result.outputs else None
-        text, thoughts = self._encode(output), _thoughts_of(output)
+        text, reasoning = self._encode(output), _reasoning_of(output)
         if result.responses:
-            used = self._used(result.responses[0].usage, request, thoughts + text)
+            used = self._used(result.responses[0].usage, request, reasoning + text)
         else:
-            spent, count = dict(result.usage or {}), self.count_tokens
+            spent = dict(result.usage or {})
             read, written = spent.get("prompt_tokens"), spent.get("completion_tokens")
-            used = counted_usage(read, written, 0, request, thoughts + text, count)
-        reply = Reply(text, finish=_finish(result), usage=used, usd=self._usd(used), thoughts=thoughts)
+            used = self._counted(read, written, 0, request, reasoning + text)
+        reply = Reply(text, finish=_finish(result), usage=used, usd=self._usd(used), reasoning=reasoning)
         return take_off(reply, request, self.count_tokens)
 
 
@@ -335,7 +333,7 @@ class _ParsedResponse(NamedTuple):
     """A parsed response: its text, its thoughts, and why it ends."""
 
     text: str
-    thoughts: str
+    reasoning: str
     finish: Finish
 
 
@@ -345,7 +343,7 @@ def _read_response(response: Any) -> _ParsedResponse:
     thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
     text = "".join(part.text for part in parts if isinstance(part, lm15.TextPart))
     ended = response.finish_reason
-    finish: Finish = ended if ended in ("length", "content_filter") else "stop"
+    finish: Finish = "length" if ended == "length" else "stop"
     if text.strip():
         return _ParsedResponse(text, thoughts, finish)
     if refusals := [part.text for part in parts if isinstance(part, lm15.RefusalPart)]:
@@ -360,7 +358,7 @@ def _read_response(response: Any) -> _ParsedResponse:
     return _ParsedResponse(text, thoughts, finish)
 
 
-def _thoughts_of(output: Any) -> str:
+def _reasoning_of(output: Any) -> str:
     """Returns the thoughts in an output of DSPy: a text, or a dictionary."""
     thoughts = output.get("reasoning_content") if isinstance(output, dict) else None
     return thoughts if isinstance(thoughts, str) else ""

@@ -13,23 +13,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
-from ragc.core.retry import meter
+from ragc.core.redact import mask_keys
+from ragc.core.text import repair_surrogates
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
 from ragc.targets.charges import Charge, Ledger
-from ragc.targets.options import ServerOptions
-from ragc.targets.thinking import with_room
-from ragc.targets.thoughts import set_aside_cut
+from ragc.targets.reasoning import room_of, set_aside_cut, with_room
+from ragc.targets.retry import meter
 from ragc.targets.token_price import priced
-
-if TYPE_CHECKING:
-    from ragc.targets.limits import RateLimits
 
 log = logging.getLogger("ragc.targets")
 
@@ -105,7 +102,6 @@ class Gateway:
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._rates: RateLimits | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
@@ -167,8 +163,7 @@ class Gateway:
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
-        if getattr(target, "thinking_tokens", 0):
-            request = with_room(target, request)
+        request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 
         async def send() -> Reply:
@@ -215,24 +210,21 @@ class Gateway:
         return reply
 
     async def _complete(self, target: Target, request: ChatRequest) -> Reply:
-        """Returns the reply of `target`; a server's within its rate limits."""
-        if not isinstance(getattr(target, "options", None), ServerOptions):
-            return await target.complete(request)
-        if self._rates is None:
-            from ragc.targets.limits import RateLimits
-
-            self._rates = RateLimits()
-        return await self._rates.complete(target, request)
+        """Returns the reply of `target`."""
+        return await target.complete(request)
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
         """Returns `reply` made safe to store: repaired text, plausible numbers, no incomplete thoughts."""
-        if getattr(target, "thinking_tokens", 0):
-            reply = set_aside_cut(reply, target.count_tokens)
+        if room_of(target):
+            reply = set_aside_cut(reply)
         try:
-            return sanitize(reply, request, target.count_tokens)
-        except ValueError as error:
+            text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
+        except (TypeError, AttributeError) as error:
             raise TargetUnavailable(f"{target.name} gave a reply that cannot be stored ({error}).") from error
+        masked = mask_keys(text)
+        scored = reply.logprobs if masked == text else tuple(t._replace(token="") for t in reply.logprobs)
+        return replace(reply, text=masked, reasoning=reasoning, logprobs=scored)
 
     @property
     def charges_anywhere(self) -> bool:
@@ -264,7 +256,7 @@ class Gateway:
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
             completion_tokens=reply.usage.completion,
-            thinking_tokens=reply.usage.thinking,
+            thinking_tokens=reply.usage.reasoning,
             usd=reply.usd,
             truncated=reply.finish == "length",
             sent=not answer.replayed,

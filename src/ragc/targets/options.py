@@ -7,6 +7,8 @@ has ragc do (`ragc.core.kinds.marks`).
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -14,6 +16,7 @@ from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validato
 from pydantic_core import CoreSchema, core_schema
 
 from ragc.core.kinds.marks import HARMLESS, Keys, Mark, RequestedAccess, Speaks
+from ragc.core.redact import remember
 from ragc.core.validation import (
     Checked,
     Choice,
@@ -39,6 +42,13 @@ _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
 )
 _CAPABILITIES: tuple[str, ...] = get_args(Capability)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
+
+OMITTED = (
+    "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "stop", "response_format", "logprobs",
+    "stream_options",
+)  # fmt: skip
+"""The fields of a request that the option `omit` may leave out."""
 
 AUTO = "auto"
 """The value of `thinking_tokens` that leaves the room to `ragc.targets.thinking`."""
@@ -163,6 +173,10 @@ Fallbacks = Annotated[
     Names("a list of names of other targets", empty=True, repeated=True, blank=False),
     HARMLESS,
 ]
+Omitted = Annotated[
+    tuple[str, ...], Names("a list of fields of a request", empty=True, repeated=True, blank=False), HARMLESS
+]
+Headers = Annotated[Mapping[str, str], JsonTable(), Speaks("sends these with every request")]
 Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body), BodyMark()]
 
 
@@ -270,6 +284,21 @@ class ServerOptions(TargetOptions):
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
     )
+    omit: Omitted = Field(
+        default=(),
+        description="Fields to leave out of the body of every request, because the server refuses them: "
+        f"{', '.join(OMITTED)}. Without max_tokens the whole context is reserved.",
+    )
+    headers: Headers = Field(
+        default_factory=dict,
+        description='Headers of every request. "$NAME" or "${NAME}" in a value stands for an environment '
+        "variable; a secret must be one.",
+    )
+    query: Headers = Field(
+        default_factory=dict,
+        description='Parameters after the address of every request, such as api-version; "$NAME" as in '
+        "headers.",
+    )
 
     @model_validator(mode="after")
     def _check_twice(self) -> Self:
@@ -290,3 +319,21 @@ class ServerOptions(TargetOptions):
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """Returns the `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
+
+
+def variables(values: Mapping[str, str]) -> frozenset[str]:
+    """Returns the names of the environment variables that stand in `headers` or `query`."""
+    return frozenset(braced or bare for value in values.values() for braced, bare in _VARIABLE.findall(value))
+
+
+def with_variables(values: Mapping[str, str]) -> dict[str, str]:
+    """Returns `headers` or `query` with the values of the environment variables in them.
+
+    Raises UsageError for a variable that is not set.
+    """
+    if unset := sorted(name for name in variables(values) if not os.environ.get(name, "").strip()):
+        raise UsageError(f"The environment variable {unset[0]} is not set; set it, or change {[*values]}.")
+    return {
+        key: _VARIABLE.sub(lambda found: remember(os.environ[found[1] or found[2]].strip()), value)
+        for key, value in values.items()
+    }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ragc.targets.base import Target
-from ragc.targets.hosted.litellm import load
-from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.thinking import room_of
-from ragc.targets.token_price import price_of
-from ragc.targets.vllm.managed import ManagedTarget
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.reasoning import room_of
+from ragc.targets.token_price import FREE, MILLION, Price, price_of
+
+__all__ = ["FREE", "MILLION", "Price", "RequestLimits", "request_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +43,5 @@ def request_limits(target: Target, reply: int) -> RequestLimits:
 
 
 def _context(target: Target, reply: int) -> int | None:
-    if isinstance(target, HostedTarget):
-        return _hosted_context(target, reply)
-    if isinstance(target, VllmTarget | ManagedTarget):
-        return target.options.context_tokens or None
-    return target.context_tokens + room_of(target)
-
-
-def _hosted_context(target: HostedTarget, reply: int) -> int | None:
-    try:
-        info: Mapping[str, Any] = load().get_model_info(target.model)
-    except Exception:  # LiteLLM raises a bare Exception for an unknown model
-        info = {}
-    context = target.options.context_tokens or info.get("max_input_tokens") or info.get("max_tokens")
-    return int(context) + reply if context else None
+    whole = getattr(target, "whole_context", target.context_tokens + room_of(target)) or None
+    return whole + reply if whole and target.name.startswith("hosted ") else whole

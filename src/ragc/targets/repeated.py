@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragc.targets.base import Capability, ChatRequest, Reply, Target, Watch
-from ragc.targets.thinking import room_of
+from ragc.targets.reasoning import room_of
 from ragc.targets.token_price import Price, table_price
 
 SAMPLE_SHIFT = 1 << 20
@@ -43,8 +43,8 @@ class RepeatedTarget:
         return self._target.context_tokens
 
     @property
-    def thinking_tokens(self) -> int:
-        """The target's tokens for thoughts."""
+    def reasoning_tokens(self) -> int:
+        """The target's reasoning tokens."""
         return room_of(self._target)
 
     @property

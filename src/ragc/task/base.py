@@ -31,7 +31,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, room_of, thinking_note
+from ragc.targets.reasoning import check_rooms, reasoning_note, room_of
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger
@@ -173,7 +173,7 @@ class Task:
         }
         small = small_data_note(sizes["dev"], sizes["test"], folded=bool(self.folds))
         lines = [folds_note(self), small, groups_note(self.facts)]
-        lines.append(thinking_note(self.runtime.targets))
+        lines.append(reasoning_note(self.runtime.targets))
         if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
         return " ".join(filter(None, [*lines, self.price_note]))

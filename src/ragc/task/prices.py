@@ -59,7 +59,7 @@ def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
 def _way_out(unknown: Mapping[str, Target]) -> str:
     """Returns what to do about targets without a price."""
     table = "{input = ..., output = ...}"
-    from ragc.targets.hosted.target import HostedTarget
+    from ragc.targets.hosted import HostedTarget
 
     if any(isinstance(target, HostedTarget) for target in unknown.values()):
         name = next(name for name, target in unknown.items() if isinstance(target, HostedTarget))

@@ -9,7 +9,7 @@ for (`budget_share`) leaves out both.
 
 from __future__ import annotations
 
-from ragc.targets.thinking import most_room
+from ragc.targets.reasoning import room_of
 from ragc.targets.token_price import MILLION, price_of
 from ragc.task.base import Task
 from ragc.task.budget import Spare
@@ -35,7 +35,7 @@ def spare_of(task: Task) -> Spare:
     """Returns what a call of `task` reserves beyond its cost. Builds the baseline's program."""
     program = task.method.build(task.runtime, task.baseline_knobs)
     reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
-    reply += most_room(task.runtime.targets.values())
+    reply += max(map(room_of, task.runtime.targets.values()), default=0)
     return Spare(SPARE_CALLS, reply, reply * _dearest_token(task))
 
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 
 from ragc.errors import RequestRefused, TargetError, TargetUnavailable, UsageError
 from ragc.targets.embedded.schema import grammar, is_cut, narrowed
-from ragc.targets.embedded.target import EmbeddedTarget, cores
+from ragc.targets.embedded.server import cores
+from ragc.targets.embedded.target import EmbeddedTarget
 
 PLAIN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 

@@ -97,12 +97,17 @@ def _validator(schema: str) -> Any:
     return importlib.import_module("jsonschema").Draft202012Validator(json.loads(schema))
 
 
-def is_cut(text: str, schema: Mapping[str, Any], tokens: int) -> bool:
-    """Returns whether a complete reply reached a limit of ours. Raises TargetError where it left `schema`."""
+def is_cut(text: str, schema: Mapping[str, Any], tokens: int, *, stopped: bool = False) -> bool:
+    """Returns whether a reply reached a limit of ours or, if `stopped`, a stop string inside its JSON.
+
+    Raises TargetError where it left `schema`.
+    """
     try:
         value = json.loads(text)
         wrong = next((error.message for error in _validator(json.dumps(schema)).iter_errors(value)), None)
     except (ValueError, RecursionError) as error:
+        if stopped:
+            return True
         wrong, value = f"{error} in {text[:80]!r}", None
     if wrong is not None:
         raise TargetError(f"A reply of the embedded model left its JSON schema: {wrong[:160]}.")

@@ -7,46 +7,36 @@ batching, and its `slots` share long beginnings of prompts.
 from __future__ import annotations
 
 import asyncio
-import atexit
-import http.client
-import json
 import math
-import os
-import secrets
-import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary, finalize
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home, make_private
+from ragc.core.home import cache_home
 from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.downloads.weights import Watch, noted_digest
 from ragc.errors import RequestRefused, TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, parts_taker
 from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.schema import grammar, is_cut
-from ragc.targets.embedded.slots import Slots
+from ragc.targets.embedded.server import Loaded, library, load
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
-from ragc.targets.openai_wire import read_reply, request_body
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
+from ragc.targets.reasoning import Reasons, mark_of
+from ragc.targets.retry import Again, with_tries
 from ragc.targets.token_price import FREE, Price
+from ragc.targets.wire import Where, body_of, read_reply
 
 T = TypeVar("T")
-Post = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 _CAPABILITIES: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
 _TRAINED_CONTEXT = 8192
 
 
-class EmbeddedTarget(ThinkingRoom):
+class EmbeddedTarget(Reasons):
     """Answers from the GGUF file `model`, a file of the Hub (`owner/repository:file.gguf`), or SmolLM2-135M.
 
     The options are those of `EmbeddedOptions`. Targets of one file and one size share one loaded model. If a
@@ -66,7 +56,7 @@ class EmbeddedTarget(ThinkingRoom):
             raise UsageError(
                 f"{MODEL} takes {_TRAINED_CONTEXT} tokens at most, got context {self.whole_context}."
             )
-        self._held: _Loaded | None = None
+        self._held: Loaded | None = None
         self._path: Path | None = None
         self._opening = threading.Lock()
 
@@ -94,18 +84,13 @@ class EmbeddedTarget(ThinkingRoom):
         return self._path
 
     @property
-    def context_tokens(self) -> int:
-        """The context size in tokens, without the tokens for thoughts."""
-        return room_left(self, self.whole_context)
-
-    @property
     def identity(self) -> str:
-        """The model, how it thinks, and the checksum of its weights. Raises TargetUnavailable."""
-        return self._identity(identity_mark(self.thinking_tokens))
+        """The model, how it reasons, and the checksum of its weights. Raises TargetUnavailable."""
+        return self._identity(mark_of(self.reasoning_tokens))
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the tokens for thoughts."""
+        """The identity without the tokens for reasoning."""
         return self._identity("")
 
     def _identity(self, mark: str) -> str:
@@ -135,33 +120,36 @@ class EmbeddedTarget(ThinkingRoom):
         TargetUnavailable after `timeout_s` seconds.
         """
         tokens, schema = request.sampling.max_tokens, request.schema
-        body = {"top_k": 0, "min_p": 0.0, "cache_prompt": True, **request_body(request, self.model)}
-        body |= {"chat_template_kwargs": dict(self.options.template_variables)}
-        body.pop("response_format", None)  # which llama.cpp would not hold to
-        if schema is not None:
+        body = {"top_k": 0, "min_p": 0.0, "cache_prompt": True, **body_of(replace(request, schema=None), "")}
+        body["chat_template_kwargs"] = dict(self.options.template_variables)
+        if schema is not None:  # llama.cpp would not hold to a response_format
             body["grammar"] = grammar(schema, tokens)
         await self.open()
         held, stop, take = self._held, threading.Event(), parts_taker.get()
         if held is None:
             raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
+
+        async def attempt() -> Reply:
+            answer = await _in_thread(lambda: held.ask(body, stop.is_set, take))
+            return read_reply(answer, request, self.count_tokens, Where(self.name, self.model))
+
         try:
-            async with asyncio.timeout(self.options.timeout_s):
-                answer = await _in_thread(lambda: held.ask(body, stop.is_set, take))
-        except TimeoutError:
-            raise TargetUnavailable(
-                f"{self.name} did not finish a reply in {self.options.timeout_s:g} s; lower max_tokens or "
-                "raise the option timeout_s."
-            ) from None
+            reply = await with_tries(
+                attempt, self.name, tries=1, total_s=self.options.timeout_s, error=_unfinished
+            )
         finally:
             stop.set()
-        reply = read_reply(answer, request, self.count_tokens)
-        if reply.finish == "length" and reply.usage.prompt + tokens > self.whole_context:
-            raise _too_long(reply.usage.prompt, tokens, self.whole_context)
-        if schema is not None and reply.finish == "stop":
-            stopped = bool(request.sampling.stop) and not _is_json(reply.text)
-            cut = stopped or is_cut(reply.text, schema, tokens)
-            return replace(reply, finish="length") if cut else reply
-        return reply
+        prompt, context = reply.usage.prompt, self.whole_context
+        if reply.finish == "length" and prompt + tokens > context:
+            raise RequestRefused(
+                f"The prompt has {prompt} tokens and the reply may have {tokens}, together more than the "
+                f"context of {context}; shorten the prompt, lower max_tokens or raise the target's context.",
+                "too long",
+            )
+        if schema is None or reply.finish != "stop":
+            return reply
+        cut = is_cut(reply.text, schema, tokens, stopped=bool(request.sampling.stop))
+        return replace(reply, finish="length") if cut else reply
 
     def table_price(self) -> Price:
         """Returns a price of 0: the model runs in this process."""
@@ -177,189 +165,8 @@ class EmbeddedTarget(ThinkingRoom):
         self._held = None
 
 
-class _Loaded:
-    """A model that llama.cpp has loaded, and its server, whose key is known to this process only."""
-
-    def __init__(self, path: Path, options: EmbeddedOptions, sha256: str) -> None:
-        binding, key = library(), secrets.token_urlsafe(24)
-        folder = cache_home() / "prefixes"
-        if options.keep_prefixes:
-            make_private(folder)
-        else:
-            folder = Path(mkdtemp(prefix="ragc-slots-"))
-            finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        params = _parameters(path, options)
-        params.api_keys, params.slot_save_path = [key], f"{folder}{os.sep}"
-        try:
-            self._server: Any = binding.Server(params)
-        except (RuntimeError, ValueError, MemoryError) as error:
-            raise TargetUnavailable(
-                f"llama.cpp could not load {path} ({path.stat().st_size >> 20} MiB) with {options.parallel} "
-                f"slots of {options.context} tokens: the file may be cut short or unknown to it, or "
-                "memory too small; lower context or parallel, or use another model."
-            ) from error
-        address = str(self._server.listening_address).removeprefix("http://")
-        post = partial(_post, address, key)
-        # a server that was never asked may never end
-        self._server.handle_completions({"prompt": [1], "n_predict": 1}, lambda part: False)
-        engine = [sha256, binding.__version__, str(binding.get_system_info()), params.cpuparams.n_threads]
-        self._slots = Slots(options.parallel, folder, engine, partial(_act, post))
-        self.count = lru_cache(maxsize=4096)(partial(_count, post))
-
-    def ask(
-        self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None
-    ) -> dict[str, Any]:
-        """Returns the completion that `body` asks for; `take` gets the parts of its text as they come."""
-        chunks: list[Any] = []
-
-        def part(chunk: Any) -> bool:
-            chunks.append(chunk)
-            if take is not None:
-                for choice in chunk.get("choices") or ():
-                    take(choice["delta"].get("content") or "")
-            return given_up() or not threading.main_thread().is_alive()
-
-        streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        with self._slots.take(str(body["messages"][:-1])) as slot:
-            try:
-                last = self._server.handle_chat_completions({**streamed, "id_slot": slot}, part)
-            except (ValueError, TypeError) as error:
-                raise RequestRefused(f"llama.cpp refused a request: {error}.", "failed") from error
-        return _joined([*chunks, last] if isinstance(last, dict) else chunks, body["max_tokens"])
-
-    def close(self) -> None:
-        """Ends llama.cpp's threads, after the requests in progress."""
-        self._server = None
-
-
-def _act(post: Post, slot: int, action: str, name: str) -> bool:
-    return bool(post(f"/slots/{slot}?action={action}", {"filename": name}).get(f"n_{action}d"))
-
-
-def _count(post: Post, text: str) -> int:
-    return len(post("/tokenize", {"content": text})["tokens"])
-
-
-def _post(address: str, key: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(address, timeout=60)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    with closing(connection):
-        connection.request("POST", path, json.dumps(body), headers)
-        return dict(json.load(connection.getresponse()))
-
-
-_loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
-_loading = threading.Lock()
-
-
-def load(path: Path, options: EmbeddedOptions, sha256: str) -> _Loaded:
-    """Returns the model at `path`, which all targets of that file and those sizes share. Blocks."""
-    key = (path, options.context, options.parallel, options.threads, options.quiet, options.keep_prefixes)
-    with _loading:
-        model = _loaded[key] = _loaded.get(key) or _Loaded(path, options, sha256)
-    return model
-
-
-@atexit.register
-def _close_all() -> None:
-    for model in list(_loaded.values()):
-        model.close()
-
-
-def library() -> Any:
-    """Returns the module of llama.cpp's binding. Raises TargetUnavailable where it is not installed.
-
-    OpenMP's threads sleep while they wait for each other, where the user has not said otherwise: on a shared
-    machine those that spin block each other. OpenMP reads this once, when it is loaded.
-    """
-    patient = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-    added = {} if patient.keys() & os.environ.keys() else patient
-    os.environ.update(added)
-    try:
-        import xllamacpp
-    except ImportError:
-        raise TargetUnavailable(
-            "The embedded target needs xllamacpp, which is not installed: pip install 'ragc[embedded]'."
-        ) from None
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-    return xllamacpp
-
-
-def _parameters(path: Path, options: EmbeddedOptions) -> Any:
-    binding = library()
-    params = binding.CommonParams()
-    params.model.path, params.ui, params.endpoint_slots = str(path), False, True
-    params.n_parallel, params.n_ctx = options.parallel, options.context * options.parallel
-    params.fit_params = False  # otherwise llama.cpp silently shrinks a context that does not fit
-    params.ctx_shift = params.warmup = False
-    params.cache_ram_mib = 0  # the default is 8 GiB of old prompts
-    params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
-    params.enable_reasoning = 0
-    params.force_pure_content_parser = True  # a reply that looks like a tool call is still text
-    params.verbosity = -1 if options.quiet else 3
-    for cpu in (params.cpuparams, params.cpuparams_batch):
-        cpu.n_threads = options.threads or cores()
-    return params
-
-
-def cores() -> int:
-    """Returns the physical cores that this process may use, by its affinity and its quota."""
-    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    allowed = len(mine)
-    with suppress(OSError, ValueError):
-        siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-        allowed = len({Path(siblings.format(cpu)).read_text("ascii") for cpu in mine})
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
-        allowed = min(allowed, math.ceil(int(quota) / int(period)))
-    return max(1, allowed)
-
-
-def _joined(chunks: list[Any], most: int) -> dict[str, Any]:
-    """Returns the completion that came in `chunks`. Raises RequestRefused and TargetUnavailable."""
-    body: dict[str, Any] = {}
-    text: list[str] = []
-    scored: list[Any] = []
-    finish = ""
-    for chunk in chunks:
-        if error := chunk.get("error"):
-            raise _failure(error if isinstance(error, dict) else {"message": error}, most)
-        body["usage"] = chunk.get("usage") or body.get("usage")
-        for choice in chunk.get("choices") or ():
-            text.append(choice.get("delta", {}).get("content") or "")
-            scored += (choice.get("logprobs") or {}).get("content") or ()
-            finish = choice.get("finish_reason") or finish
-    if not finish:
-        raise TargetUnavailable("llama.cpp broke off a reply; try again.")
-    message = {"role": "assistant", "content": "".join(text)}
-    return body | {
-        "choices": [{"message": message, "finish_reason": finish, "logprobs": {"content": scored}}]
-    }
-
-
-def _failure(error: Mapping[str, Any], most: int) -> Exception:
-    said = f"llama.cpp could not answer: {str(error.get('message', error)).rstrip('.')}."
-    if error.get("type") == "exceed_context_size_error":
-        return _too_long(error.get("n_prompt_tokens", 0), most, error.get("n_ctx", 0))
-    is_own = isinstance(code := error.get("code"), int) and code < 500
-    return RequestRefused(said, "failed") if is_own else TargetUnavailable(said)
-
-
-def _too_long(prompt: int, most: int, context: int) -> RequestRefused:
-    return RequestRefused(
-        f"The prompt has {prompt} tokens and the reply may have {most}, together more than the context of "
-        f"{context}; shorten the prompt, lower max_tokens or raise the target's context.",
-        "too long",
-    )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _unfinished(name: str, failure: Again, tries: int) -> TargetUnavailable:
+    return TargetUnavailable(f"{name} {failure}; lower max_tokens or raise the option timeout_s.")
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ from ragc.core.kinds.marks import Keys, RequestedAccess
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.options import TargetSpec
-from ragc.targets.vllm.options import VllmOptions
+from ragc.targets.vllm_options import VllmOptions
 
 
 def _build(spec: TargetSpec) -> Target:
@@ -18,12 +18,12 @@ def _build(spec: TargetSpec) -> Target:
     if options.serve and spec.base_url:
         raise UsageError("A vllm target has a base_url or serve = true, not both.")
     if options.serve:
-        from ragc.targets.vllm.managed import ManagedTarget
+        from ragc.targets.vllm_server import ServedTarget
 
-        return ManagedTarget(spec.model, options)
-    from ragc.targets.vllm.target import VllmTarget
+        return ServedTarget(spec.model, options)
+    from ragc.targets.chat import ChatTarget
 
-    return VllmTarget(spec.base_url, spec.model, options)
+    return ChatTarget(spec.base_url, spec.model, options)
 
 
 def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:

@@ -6,25 +6,27 @@ import asyncio
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 
-from ragc.errors import TargetError, TargetUnavailable, UsageError
+from ragc.errors import RequestRefused, TargetError, TargetStopped, UsageError
 from ragc.targets import TargetSpec, build
-from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
+from ragc.targets.hosted import HostedTarget, accepted, load
+from ragc.targets.hosted_options import HostedOptions
 from tests.support.server import (
     Answer,
+    Asked,
     ScriptedServer,
     build_answer,
     completion,
-    failing,
     in_order,
-    models,
     serving,
+    streaming,
 )
 from tests.support.targets import Waits, finished
 
@@ -46,7 +48,8 @@ def use(
     server: ScriptedServer, act: Callable[[HostedTarget], Awaitable[Any]], model: str = GPT, **options: Any
 ) -> HostedTarget:
     """The target after `act`."""
-    target = HostedTarget(model, server.url, HostedOptions(**options), sleep=Waits())
+    target = HostedTarget(model, server.url, HostedOptions(**options))
+    target.sleep = Waits()
 
     async def go() -> HostedTarget:
         await act(target)
@@ -73,7 +76,6 @@ def test_a_reply_has_the_price_of_the_table() -> None:
 def test_structured_output_follows_the_models_capability() -> None:
     request = ChatRequest(ASK.messages, SCHEMA)
     with serving(in_order(LIMA)) as server:
-        server.pages["/v1/models"] = models("*")
         ask(server, request, "openai/house-model")
         ask(server, request, "openai/house-model", has=("schema",))
         ask(server, ChatRequest(ASK.messages, {"type": "object"}))
@@ -87,26 +89,16 @@ def test_unknown_prices_count_nothing_and_are_said_once(caplog: pytest.LogCaptur
         assert (await target.complete(ASK)).usd == 0.0
 
     with serving(in_order(Answer(LIMA.body.replace(b"gpt-4o-mini", b"house-model")))) as server:
-        server.pages["/v1/models"] = models("*")
-        assert not use(server, twice, "openai/house-model").priced
+        use(server, twice, "openai/house-model")
     assert ["no price" in record.getMessage() for record in caplog.records].count(True) == 1
 
 
 def test_parameters_the_model_does_not_take_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
     with serving(in_order(LIMA)) as server:
-        server.pages["/v1/models"] = models("*")
         request = ChatRequest(ASK.messages, sampling=Sampling(stop=("END",)))
-        assert ask(server, request, "openai/gpt-5-mini").dropped == {"temperature", "stop"}
+        ask(server, request, "openai/gpt-5-mini")
         assert set(server.bodies[0]) == {"model", "messages", "max_completion_tokens"}
-    assert "does not take temperature=0.0" in caplog.text
-
-
-def test_a_quota_that_is_spent_is_said_at_once() -> None:
-    with serving(in_order(failing(429, "You exceeded your current quota"))) as server:
-        with pytest.raises(TargetError, match="current quota") as caught:
-            ask(server)
-        assert not isinstance(caught.value, TargetUnavailable)
-        assert len(server.requests) == 1
+    assert "does not take stop=['END']" in caplog.text
 
 
 def test_a_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,41 +112,6 @@ def test_a_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.Monke
     options = HostedOptions(api_key_env="MY_CRED")
     with pytest.raises(UsageError, match="MY_CRED"):
         asyncio.run(HostedTarget("openai/gpt-4o-mini", options=options).open())
-
-
-def opened(server: ScriptedServer, model: str = GPT, **options: Any) -> None:
-    use(server, lambda target: target.open(), model, **options)
-
-
-def test_a_proxy_may_have_every_model() -> None:
-    with serving() as server:
-        server.pages["/v1/models"] = models("openai/*")
-        opened(server, "openai/gpt-4o-mni")
-
-
-def test_open_at_anthropic_speaks_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
-    with serving() as server:
-        server.pages[""] = models("claude-sonnet-4-5-20250929")
-        opened(server, "anthropic/claude-sonnet-4-5")
-        assert server.paths[0].startswith("/v1/models?")
-        assert server.visits[0].headers["x-api-key"] == "sk-ant-0123456789"
-        with pytest.raises(UsageError, match="no model named 'claude-sonnet-3'"):
-            opened(server, "anthropic/claude-sonnet-3")
-
-
-def test_a_refused_key_is_said_before_a_completion_is_sent() -> None:
-    with serving() as server:
-        for status in (401, 403):
-            server.pages["/v1/models"] = failing(status, f"Incorrect API key provided: {KEY}")
-            with pytest.raises(
-                TargetError, match=f"refused the key with {status}.*Check OPENAI_API_KEY"
-            ) as caught:
-                opened(server)
-            assert KEY not in str(caught.value)
-        server.pages["/v1/models"] = failing(403, "Missing scopes: api.model.read")
-        opened(server)
-        assert server.requests == []
 
 
 def test_a_proxy_without_a_key_is_asked_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +128,14 @@ def test_an_id_without_provider_gets_the_nearest_one(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    "url", ["http://proxy.example/v1", "ftp://127.0.0.1/", "proxy", "https://me:pw12345@proxy.example/v1"]
+    "url",
+    [
+        "http://proxy.example/v1",
+        "ftp://127.0.0.1/",
+        "proxy",
+        "https://me:pw12345@proxy.example/v1",
+        "https://p.example/v1?key=pw12345",
+    ],
 )
 def test_unsafe_base_urls_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="base_url") as caught:
@@ -179,9 +143,9 @@ def test_unsafe_base_urls_are_refused(url: str) -> None:
     assert "pw12345" not in str(caught.value)
 
 
-def test_identity_is_the_model_and_a_proxy_without_its_query() -> None:
+def test_identity_is_the_model_and_a_proxy() -> None:
     assert HostedTarget(GPT).identity == GPT
-    assert HostedTarget(GPT, "https://p.example/v1/?key=1").identity == f"{GPT}@https://p.example/v1"
+    assert HostedTarget(GPT, "https://p.example/v1/").identity == f"{GPT}@https://p.example/v1"
 
 
 def test_building_imports_nothing_heavy() -> None:
@@ -201,3 +165,82 @@ def test_what_the_table_says_is_known_before_the_target_is_opened() -> None:
     assert target.context_tokens == 128000
     nobody = HostedTarget("no-provider-has-this", options=HostedOptions(has=("seed",)))
     assert nobody.capabilities == {"seed"}
+
+
+SCHEMAS = [
+    ({"type": "string", "minLength": 1, "enum": ["default"]}, {"type": "string", "enum": ["default"]}),
+    ({"const": 3}, {"enum": [3]}),
+    ({"oneOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
+    ({"prefixItems": [{"type": "string"}], "maxItems": 1}, {"items": {"anyOf": [{"type": "string"}]}}),
+    ({"properties": {"pattern": {"pattern": "a"}}}, {"properties": {"pattern": {}}}),
+]
+
+
+@pytest.mark.parametrize(("schema", "sent"), SCHEMAS)
+def test_keywords_that_some_provider_refuses_are_not_sent(schema: Any, sent: Any) -> None:
+    assert accepted(schema) == sent
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        ("ContentPolicyViolationError", "filtered"),
+        ("ContextWindowExceededError", "too long"),
+        ("BadRequestError", "failed"),
+        ("AuthenticationError", "stopped"),
+        ("NotFoundError", "stopped"),
+        ("PermissionDeniedError", "stopped"),
+        ("RateLimitError", "unavailable"),
+        ("ServiceUnavailableError", "unavailable"),
+        ("InternalServerError", "unavailable"),
+        ("Timeout", "unavailable"),
+        ("APIConnectionError", "unavailable"),
+    ],
+)
+def test_every_error_of_litellm_has_one_outcome(
+    error: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = load()
+    kind = getattr(litellm.exceptions, error)
+    more: dict[str, Any] = {}
+    if error == "PermissionDeniedError":
+        more = {"response": httpx.Response(403, request=httpx.Request("POST", "https://x"))}
+
+    async def acompletion(**arguments: Any) -> Any:
+        said = f"litellm.{error}: AnthropicException - it says no"
+        raise kind(message=said, model="m", llm_provider="p", **more)
+
+    monkeypatch.setattr(litellm, "acompletion", acompletion)
+    target = HostedTarget("openai/gpt-4o-mini", options=HostedOptions(tries=2))
+    target.sleep = Waits()
+    with pytest.raises(TargetError, match=r"it says no|gave no answer") as caught:
+        finished(target, target.complete(ASK))
+    found = caught.value
+    named = "stopped" if isinstance(found, TargetStopped) else "unavailable"
+    assert (found.kind if isinstance(found, RequestRefused) else named) == outcome
+
+
+def test_parts_of_a_reply_are_shown_as_they_come_and_it_is_the_same_reply() -> None:
+    def script(request: Asked) -> Answer:
+        if not request.body.get("stream"):
+            return build_answer("Lima it is")
+        chunks = [{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": "Lima "}},
+                  {"delta": {"content": "it is"}}, {"delta": {}, "finish_reason": "stop"}]  # fmt: skip
+        return streaming(*chunks)
+
+    with serving(script) as server:
+        target, shown = HostedTarget(GPT, server.url), list[str]()
+
+        async def go() -> tuple[Reply, Reply]:
+            whole = await target.complete(ASK)
+            token = parts_taker.set(shown.append)
+            try:
+                return whole, await target.complete(ASK)
+            finally:
+                parts_taker.reset(token)
+
+        with warnings.catch_warnings():  # of LiteLLM, about its own types
+            warnings.simplefilter("ignore")
+            whole, streamed = finished(target, go())
+    assert shown == ["Lima ", "it is"]
+    assert (streamed.text, streamed.finish, streamed.usage) == (whole.text, whole.finish, whole.usage)

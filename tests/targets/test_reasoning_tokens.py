@@ -15,18 +15,18 @@ from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
 from ragc.targets import TARGETS, build
-from ragc.targets.base import ChatRequest, Message, Sampling, Target
+from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.charges import Charge
+from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT, room_of
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of, with_room
 from ragc.targets.token_price import reply_bound
-from ragc.targets.vllm.options import VllmOptions
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
@@ -69,8 +69,8 @@ def sent_limit(body: dict[str, Any]) -> int:
     return int(body.get("max_completion_tokens") or body["max_tokens"])
 
 
-def vllm(model: str = "Qwen3-8B", **options: Any) -> VllmTarget:
-    return VllmTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
+def vllm(model: str = "Qwen3-8B", **options: Any) -> ChatTarget:
+    return ChatTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
 
 
 def hosted(model: str, **options: Any) -> HostedTarget:
@@ -89,19 +89,6 @@ def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
     assert [sent_limit(body) for body in server.bodies] == [24, 1024]
     assert (cut.text, cut.finish) == ("", "length")
     assert (whole.text, whole.finish) == ("yes", "stop")
-
-
-def test_a_provider_that_wants_another_name_for_the_limit_gets_the_room_under_it() -> None:
-    target = hosted("openai/o3-mini", thinking_tokens=1000)
-    request = grade()
-    import litellm
-
-    arguments = litellm.utils.get_optional_params(
-        model="o3-mini",
-        custom_llm_provider="openai",
-        max_tokens=request.sampling.max_tokens + room_of(target),
-    )
-    assert arguments["max_completion_tokens"] == 1024
 
 
 def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,32 +139,32 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
     ("target", "tokens"),
     [
         (vllm(), 0),
-        (vllm(reasoning_effort="low"), THINKING_TOKENS_BY_EFFORT["low"]),
+        (vllm(reasoning_effort="low"), BY_EFFORT["low"]),
         (vllm(reasoning_effort="none"), 0),
-        (vllm(chat_template_kwargs={"enable_thinking": True}), DEFAULT_THINKING_TOKENS),
+        (vllm(chat_template_kwargs={"enable_thinking": True}), DEFAULT),
         (vllm(chat_template_kwargs={"enable_thinking": False}, thinking_tokens="auto"), 0),
-        (vllm(chat_template_kwargs={"reasoning_effort": "high"}), THINKING_TOKENS_BY_EFFORT["high"]),
-        (vllm(body={"reasoning_effort": "high"}), THINKING_TOKENS_BY_EFFORT["high"]),
+        (vllm(chat_template_kwargs={"reasoning_effort": "high"}), BY_EFFORT["high"]),
+        (vllm(body={"reasoning_effort": "high"}), BY_EFFORT["high"]),
         (vllm(body={"thinking": {"type": "enabled", "budget_tokens": 3000}}), 3000),
-        (vllm(thinking_tokens="auto"), DEFAULT_THINKING_TOKENS),
+        (vllm(thinking_tokens="auto"), DEFAULT),
         (vllm(thinking_tokens="auto", context_tokens=4096), 2048),
         (vllm(thinking_tokens=7, reasoning_effort="high"), 7),
-        (vllm("openai/gpt-oss-20b"), DEFAULT_THINKING_TOKENS),
-        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), DEFAULT_THINKING_TOKENS),
-        (hosted("openai/o3-mini"), DEFAULT_THINKING_TOKENS),
-        (hosted("openai/o3-mini", reasoning_effort="low"), THINKING_TOKENS_BY_EFFORT["low"]),
+        (vllm("openai/gpt-oss-20b"), DEFAULT),
+        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), DEFAULT),
+        (hosted("openai/o3-mini"), DEFAULT),
+        (hosted("openai/o3-mini", reasoning_effort="low"), BY_EFFORT["low"]),
         (hosted("openai/gpt-4o-mini"), 0),
         (hosted("anthropic/claude-sonnet-4-20250514"), 0),
         (
             hosted("anthropic/claude-sonnet-4-20250514", reasoning_effort="medium"),
-            THINKING_TOKENS_BY_EFFORT["medium"],
+            BY_EFFORT["medium"],
         ),
     ],
     ids=str,
 )
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
     assert room_of(target) == tokens
-    assert THINKING_TOKENS_BY_EFFORT.keys() == set(EFFORTS)
+    assert BY_EFFORT.keys() == set(EFFORTS)
 
 
 def test_a_server_that_ragc_starts_has_room_too() -> None:
@@ -207,14 +194,12 @@ def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict
 def test_embedded_room_is_declared_by_the_template() -> None:
     assert room_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
-    assert room_of(target) == DEFAULT_THINKING_TOKENS
+    assert room_of(target) == DEFAULT
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity
 
 
 def test_room_is_reserved_of_a_budget_and_bounds_what_a_request_takes() -> None:
-    from ragc.targets.thinking import with_room
-
     price = {"input": 1.0, "output": 10.0}
     plain = vllm(context_tokens=8192, price=price)
     roomy = vllm(context_tokens=8192, price=price, thinking_tokens=1000)
@@ -239,28 +224,8 @@ def test_room_that_takes_the_whole_context_is_refused() -> None:
             finished(target, Runtime({"main": target}).open())
 
 
-@pytest.mark.parametrize(
-    ("model", "options", "refused"),
-    [
-        ("openai/o3-mini", {}, ("temperature", "top_p")),
-        ("openai/gpt-5-mini", {}, ("temperature", "top_p")),
-        ("openai/gpt-4o-mini", {}, ()),
-        ("anthropic/claude-sonnet-4-20250514", {}, ()),
-        ("anthropic/claude-sonnet-4-20250514", {"reasoning_effort": "low"}, ("temperature", "top_p")),
-    ],
-)
-def test_what_a_thinking_model_does_not_take_is_known_before_it_is_asked(
-    model: str, options: dict[str, Any], refused: tuple[str, ...]
-) -> None:
-    target: Target = build(TargetSpec(kind="hosted", model=model, options=options))
-    assert getattr(target, "refused_by_thinking") == refused  # noqa: B009 - of hosted targets alone
-
-
 def test_a_claude_that_thinks_draws_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-one")
-    from ragc.targets.hosted.litellm import load
-
     for options, drawn in (({}, True), ({"reasoning_effort": "low"}, False)):
         target: Any = hosted("anthropic/claude-sonnet-4-20250514", **options)
-        target._litellm, target._bare, target._provider = load(), "claude-sonnet-4-20250514", "anthropic"
         assert ("temperature" in target.arguments(grade())) is drawn

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ragc.core.kinds.marks import Keys, RequestedAccess
 from ragc.targets.base import Target, TargetKind
-from ragc.targets.hosted.options import HostedOptions
+from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import IN_PROCESS, TargetSpec
 
 PROVIDERS = frozenset({
@@ -26,7 +26,7 @@ _BARE = re.compile(r"(gpt-|o[1-9]|claude-)[\w.-]*", re.ASCII)
 
 
 def _build(spec: TargetSpec) -> Target:
-    from ragc.targets.hosted.target import HostedTarget
+    from ragc.targets.hosted import HostedTarget
 
     return HostedTarget(spec.model, spec.base_url, HostedOptions.of(spec.options))
 
@@ -67,9 +67,9 @@ def _provider(model: str) -> str:
 
 
 def _lacking(who: str, spec: TargetSpec) -> Iterator[str]:
-    from ragc.targets.hosted.preflight import missing_key
+    from ragc.targets.hosted import missing_key
 
-    if not spec.options.get("api_key_env") and (names := missing_key(spec.model, spec.base_url)):
+    if not (spec.options.get("api_key_env") or spec.base_url) and (names := missing_key(spec.model)):
         yield f"{who}, {spec.model}, needs the environment variable {names}, which is not set"
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
-from ragc.targets.thoughts import MAX_THOUGHT_CHARS, AnswerStream, separate, set_aside_cut, take_off
+from ragc.targets.reasoning import MOST_CHARS, AnswerParts, set_aside_cut, split, take_off
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'
@@ -45,16 +45,12 @@ def words(text: str) -> int:
         ("<think>Peru, h", "Peru, h", ""),
         ("<think>", "", ""),
         ("Only thoughts.\n</think>", "Only thoughts.", ""),
-        # nested, and thoughts that speak of their tags
-        (f"<think>a <think>b</think> c</think>{JSON}", "a <think>b\n\nc", JSON),
-        (f'<think>It has "</think>" in it.</think>{JSON}', 'It has "</think>" in it.', JSON),
-        (f"<think>I end with `</think>`.\n</think>{JSON}", "I end with `</think>`.", JSON),
         ('<think>It is "Lima"</think>"Lima"', 'It is "Lima"', '"Lima"'),
         (f"<think>I saw <think> there.</think>{JSON}", "I saw <think> there.", JSON),
     ],
 )
 def test_thoughts_at_the_start_are_taken_off(text: str, thoughts: str, answer: str) -> None:
-    assert separate(text) == (thoughts, answer)
+    assert split(text) == (thoughts, answer)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +76,14 @@ def test_thoughts_at_the_start_are_taken_off(text: str, thoughts: str, answer: s
     ],
 )
 def test_tags_in_an_answer_do_not_eat_it(text: str) -> None:
-    assert separate(text) == ("", text)
+    assert split(text) == ("", text)
 
 
 def test_after_thoughts_the_answer_keeps_its_tags() -> None:
     answer = '{"answer": "nested <think> and </think>, and an open <think>"}'
-    assert separate(f"<think>Well.</think>\n{answer}") == ("Well.", answer)
-    assert separate(f"Well.\n</think>\n{answer}") == ("Well.", answer)
-    assert separate("Plain\n</think>\ntext", is_separated=True) == ("", "Plain\n</think>\ntext")
+    assert split(f"<think>Well.</think>\n{answer}") == ("Well.", answer)
+    assert split(f"Well.\n</think>\n{answer}") == ("Well.", answer)
+    assert split("Plain\n</think>\ntext", apart=True) == ("", "Plain\n</think>\ntext")
 
 
 def test_a_tag_that_the_prompt_asks_for_is_an_output() -> None:
@@ -100,8 +96,8 @@ def test_a_tag_that_the_prompt_asks_for_is_an_output() -> None:
 def test_thinking_tokens_are_those_reported_else_counted_and_never_more_than_the_reply() -> None:
     text = f"<think>one two three</think>{JSON}"
     assert take_off(Reply(text, usage=Usage(9, 8)), ASK, words).usage == Usage(9, 8, 0, 3)
-    assert take_off(Reply(text, usage=Usage(9, 8, 0, 5)), ASK, words).usage.thinking == 5
-    assert take_off(Reply(text, usage=Usage(9, 2)), ASK, words).usage.thinking == 2
+    assert take_off(Reply(text, usage=Usage(9, 8, 0, 5)), ASK, words).usage.reasoning == 5
+    assert take_off(Reply(text, usage=Usage(9, 2)), ASK, words).usage.reasoning == 2
     plain = Reply(JSON, usage=Usage(9, 8, 0, 5))  # a model that hides its thoughts
     assert take_off(plain, ASK, words) is plain
 
@@ -121,16 +117,16 @@ def test_log_probabilities_are_those_of_the_answer(tokens: list[str]) -> None:
     assert "".join(token.token for token in reply.logprobs).lstrip().startswith('{"answer": "Li')
     assert [token.logprob for token in reply.logprobs if '{"' in token.token] == [-float(first)]
     assert all("think" not in token.token for token in reply.logprobs)
-    apart = take_off(Reply(JSON, logprobs=drawn, thoughts="Lima"), ASK, words)
+    apart = take_off(Reply(JSON, logprobs=drawn, reasoning="Lima"), ASK, words)
     assert apart.logprobs == reply.logprobs
 
 
 def test_cut_thoughts_without_a_tag_are_no_answer_of_a_model_that_thinks() -> None:
     cut = Reply("Peru, hm, let me", finish="length", usage=Usage(9, 4))
-    aside = set_aside_cut(cut, words)
-    assert (aside.text, aside.thoughts, aside.usage.thinking) == ("", "Peru, hm, let me", 4)
+    aside = set_aside_cut(cut)
+    assert (aside.text, aside.reasoning, aside.usage.reasoning) == ("", "Peru, hm, let me", 4)
     for answer in (Reply(JSON[:9], finish="length"), Reply("Lima"), Reply("", finish="length")):
-        assert set_aside_cut(answer, words) is answer
+        assert set_aside_cut(answer) is answer
 
 
 @pytest.mark.parametrize(
@@ -138,30 +134,25 @@ def test_cut_thoughts_without_a_tag_are_no_answer_of_a_model_that_thinks() -> No
     [
         "<think>" + "why " * 2_600_000 + f"</think>{JSON}",
         "<think>" + "<think>" * 1_500_000 + f"</think>{JSON}",
-        "<think>" + '"</think>" ' * 900_000 + f"</think>{JSON}",
         "why " * 2_600_000 + f"</think>{JSON}",
         "<think></think>" * 200_000 + JSON,
-        "<think><think></think>a</think>" * 100_000 + JSON,
         " " * 10_000_000 + f"<think></think>{JSON}",
     ],
-    ids=["long", "opened", "quoted", "untagged", "many", "nested", "blank"],
+    ids=["long", "opened", "untagged", "many", "blank"],
 )
 def test_ten_megabytes_of_thoughts_leave_the_answer_and_a_bounded_record(text: str) -> None:
     reply = take_off(Reply(text), ASK, lambda text: len(text) // 4)
     assert reply.text == JSON
-    assert len(reply.thoughts) < MAX_THOUGHT_CHARS + 100
+    assert len(reply.reasoning) < MOST_CHARS + 100
 
 
 def test_a_reply_with_thoughts_is_stored_and_one_without_looks_as_before() -> None:
     plain = Reply("x", usage=Usage(1, 2, 3))
-    assert json.dumps(plain.to_json()) == (
-        '{"text": "x", "finish": "stop", "usage": [1, 2, 3], "usd": 0.0, "logprobs": []}'
-    )
-    thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), thoughts="hm")
+    thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), reasoning="hm")
     for reply in (plain, thinking):
         assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
-    for damaged in ({"thoughts": 3}, {"thoughts": "\ud800"}, {"usage": [1, 2, 3, -1]}):
-        with pytest.raises(ValueError, match=r"text|tokens|surrogates"):
+    for damaged in ({"reasoning": 3}, {"usage": {"prompt": -1}}, {"usage": [1]}):
+        with pytest.raises(ValueError):  # noqa: PT011
             Reply.from_json({**thinking.to_json(), **damaged})
 
 
@@ -170,8 +161,6 @@ STREAMED = [
     f"  \n\n {JSON}",
     f"<think>Peru, hm.</think>\n\n{JSON}",
     f"<think>a</think> <think>b</think>{JSON}",
-    f"<think>a <think>b</think> c</think>{JSON}",
-    f'<think>It has "</think>" in it.</think>{JSON}',
     f"Peru, hm.\n</think>\n\n{JSON}",
     f"[THINK]Peru[/THINK]{JSON}",
     JSON,
@@ -184,8 +173,8 @@ STREAMED = [
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("text", STREAMED)
 def test_a_stream_shows_the_answer_and_no_thought(text: str, size: int) -> None:
-    stream, shown = AnswerStream(), ""
-    answer = separate(text)[1]
+    stream, shown = AnswerParts(), ""
+    answer = split(text)[1]
     for at in range(0, len(text), size):
         shown += stream.feed(text[at : at + size])
         assert answer.lstrip().startswith(shown)
@@ -195,19 +184,19 @@ def test_a_stream_shows_the_answer_and_no_thought(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["Lima it is.", "<think>cut", "Only.\n</think>", "<thi", "[["])
 def test_a_stream_holds_what_may_be_thoughts(text: str) -> None:
-    stream = AnswerStream()
+    stream = AnswerParts()
     assert "".join(map(stream.feed, text)) == ""
     assert stream.holds
 
 
 def test_a_stream_of_an_output_named_as_thoughts_are_is_shown() -> None:
-    stream = AnswerStream(lambda name: name == "reasoning")
+    stream = AnswerParts("<reasoning><answer>")
     text = "<reasoning>So it is.</reasoning><answer>Lima</answer>"
     assert "".join(map(stream.feed, text)) == text
 
 
 def test_a_stream_of_many_parts_ends_soon() -> None:
-    stream = AnswerStream()
+    stream = AnswerParts()
     blanks = "".join(map(stream.feed, [" "] * 400_000))
-    shown = stream.feed("<think>") + "".join(map(stream.feed, ['"</think>" '] * 400_000))
+    shown = stream.feed("<think>") + "".join(map(stream.feed, ["why "] * 400_000))
     assert blanks + shown == ""

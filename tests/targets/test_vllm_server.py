@@ -24,10 +24,9 @@ from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.vllm.launcher import last_error, last_line
-from ragc.targets.vllm.managed import ManagedTarget
+from ragc.targets.vllm_server import ServedTarget, last_error, last_line
 from ragc.task.base import prepare
-from tests.examples import THOROUGH, thorough
+from tests.examples import thorough
 from tests.paths import SRC
 
 STAND_IN = """
@@ -55,8 +54,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/health":
             return self.say({}, 503 if given.never else 200)
-        if self.path == "/metrics":
-            return self.say("vllm:prefix_cache_queries_total 10.0\\nvllm:prefix_cache_hits_total 4.0\\n")
         self.say({"data": [{"id": given.model, "owned_by": "vllm", "max_model_len": given.max_model_len}]})
 
     def do_POST(self):
@@ -83,7 +80,7 @@ from ragc.core import event_loop as loop
 from ragc.targets import TargetSpec, build
 target = build(TargetSpec(kind="vllm", model="m", options={"serve": True}))
 loop.run(target.open())
-print(target._inner.endpoint, flush=True)
+print(target.endpoint, flush=True)
 sys.stdin.read()
 """
 
@@ -99,11 +96,11 @@ def _vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def serve() -> Iterator[Any]:
-    targets: list[ManagedTarget] = []
+    targets: list[ServedTarget] = []
 
-    def go(model: str = "m", **options: Any) -> ManagedTarget:
+    def go(model: str = "m", **options: Any) -> ServedTarget:
         target = build(TargetSpec(kind="vllm", model=model, options={"serve": True, **options}))
-        assert isinstance(target, ManagedTarget)
+        assert isinstance(target, ServedTarget)
         targets.append(target)
         return target
 
@@ -112,7 +109,7 @@ def serve() -> Iterator[Any]:
         event_loop.run(target.aclose())
 
 
-def ask(target: ManagedTarget, text: str = "hello") -> dict[str, Any]:
+def ask(target: ServedTarget, text: str = "hello") -> dict[str, Any]:
     """The process that answers and the arguments that it was started with."""
     reply: dict[str, Any] = json.loads(
         event_loop.run(target.complete(ChatRequest((Message("user", text),)))).text
@@ -183,13 +180,12 @@ def test_another_process_finds_it_and_leaves_it_running(serve: Any) -> None:
     other = subprocess.run(
         [sys.executable, "-c", OTHER], input="", capture_output=True, encoding="utf-8", check=True
     )
-    assert other.stdout.strip() == target._inner.endpoint
+    assert other.stdout.strip() == target.endpoint
     assert ask(target)["pid"] == pid
 
 
 @thorough
-@pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGINT] if THOROUGH else [])])
-def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serve: Any, how: int) -> None:
+def test_one_whose_starter_was_killed_is_found_again_and_not_stopped(serve: Any) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OTHER],
         stdin=subprocess.PIPE,
@@ -198,12 +194,12 @@ def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serv
     )
     assert owner.stdout is not None
     address = owner.stdout.readline().decode().strip()
+    owner.kill()
+    owner.communicate()
     target = serve()
     pid = ask(target)["pid"]
-    assert target._inner is not None
-    assert target._inner.endpoint == address
-    owner.send_signal(how)
-    owner.communicate()
+    assert target.endpoint == address
+    os.kill(pid, signal.SIGTERM)
     assert gone(pid)
     assert ask(target)["pid"] != pid
 
@@ -287,7 +283,7 @@ def test_a_recipe_names_it_and_a_folder_leads_from_the_recipe(tmp_path: Path) ->
     assert again == recipe.load(path)
     task = prepare(recipe.load(path), store=CallStore(None), answering=False)  # vllm need not be here
     target: Any = task.runtime.target("main")
-    assert target.serving.command(80)[-4:] == [
+    assert target.command(80)[-4:] == [
         str(tmp_path / "weights"),
         "--enforce-eager",
         "--max-num-seqs",

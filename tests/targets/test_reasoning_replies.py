@@ -57,7 +57,7 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
     reply = reply_of(
         kind, completion({"content": JSON}, completion_tokens=30, completion_tokens_details=details)
     )
-    assert (reply.usage.thinking, reply.thoughts) == (25, "")
+    assert (reply.usage.reasoning, reply.reasoning) == (25, "")
 
 
 @pytest.mark.parametrize(
@@ -74,22 +74,18 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
         ({"content": [{"type": "reasoning", "summary": []}, {"type": "text", "text": JSON}]}, JSON, ""),
         ({"content": f"<think>b</think>{JSON}", "reasoning_content": "a"}, JSON, "a\n\nb"),
         ({"content": "A\n</think>\nB", "reasoning_content": "a"}, "A\n</think>\nB", "a"),
-        ({"reasoning_content": "a"}, "", "a"),
         ({"content": JSON, "reasoning_content": 7, "reasoning": [[[[[["deep"]]]]]]}, JSON, ""),
     ],
 )
 def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thoughts: str) -> None:
     reply = reply_of("vllm", completion(message))
-    assert (reply.text, reply.thoughts) == (text, thoughts)
+    assert (reply.text, reply.reasoning) == (text, thoughts)
 
 
 @kinds
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (f"<think>a <think>b</think> c</think>{JSON}", JSON),
-        (f'<think>It has "</think>" in it.</think>\n\n{JSON}', JSON),
-        ("<think>never closed", ""),
         (f"\n<THINK>a</THINK>{JSON}", JSON),
         ('{"answer": "<think>kept</think>"}', '{"answer": "<think>kept</think>"}'),
     ],
@@ -104,8 +100,11 @@ def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -
     [
         ({"content": None, "refusal": "I cannot help."}, "stop", ("I cannot help.", "refusal")),
         ({"content": [{"type": "refusal", "refusal": "No."}]}, "stop", ("No.", "refusal")),
-        ({"content": "Lim"}, "content_filter", ("Lim", "content_filter")),
-        ({"content": None, "tool_calls": [call("answer", JSON)]}, "tool_calls", (JSON, "stop")),
+        (
+            {"content": None, "tool_calls": [call("answer", JSON)]},
+            "tool_calls",
+            (f"answer({JSON})", "tool_calls"),
+        ),
         ({"content": JSON, "tool_calls": [call("search", "{}")]}, "tool_calls", (JSON, "stop")),
         (
             {"content": None, "tool_calls": [call("search", "not json")]},
@@ -119,9 +118,11 @@ def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -
         ),
     ],
 )
-def test_refusals_filters_and_tool_calls_have_a_finish_of_their_own(
+def test_refusals_and_tool_calls_have_a_finish_of_their_own(
     kind: str, message: dict[str, Any], finish: str, expected: tuple[str, str]
 ) -> None:
+    if isinstance(message["content"], list) and kind == "hosted":
+        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
     reply = reply_of(kind, completion(message, finish))
     assert (reply.text, reply.finish) == expected
 
@@ -137,7 +138,7 @@ def run(script: Any, *, layout: str = "minimal", **options: Any) -> tuple[Any, S
         return error, target
 
 
-THOUGHTS_ONLY = Reply("", finish="length", usage=Usage(20, 64), thoughts="Peru, hm")
+THOUGHTS_ONLY = Reply("", finish="length", usage=Usage(20, 64), reasoning="Peru, hm")
 
 
 def test_a_reply_that_ran_out_while_thinking_is_asked_for_once_with_more_room() -> None:
@@ -194,7 +195,7 @@ def test_a_cut_reply_that_cannot_be_read_is_asked_for_with_more_room() -> None:
 def test_cut_thoughts_without_a_tag_are_no_answer_where_the_target_thinks() -> None:
     cut = Reply("Peru, hm, let me", finish="length", usage=Usage(20, 64))
     target = ScriptedTarget([cut, JSON], capabilities=())
-    target.thinking_tokens = 512  # type: ignore[attr-defined]
+    target.reasoning_tokens = 512  # type: ignore[attr-defined]
     method = next(entry for entry in METHODS if entry.id == "no_retrieval")
     prediction = method.build(Runtime({"main": target}, {}, store=CallStore(None)))(question="Peru?")
     assert (prediction.answer, len(target.requests)) == ("Lima", 2)
@@ -210,10 +211,9 @@ def test_cut_thoughts_without_a_tag_are_no_answer_where_the_target_thinks() -> N
             "declined",
             1,
         ),
-        (Reply("", finish="content_filter"), "A reply was stopped by a content filter of its", "filtered", 1),
         (Reply("a({})\nb({})", finish="tool_calls"), "A reply calls tools in place of", "called_tools", 2),
         (Reply("", finish="length", usage=Usage(20, 9)), "A reply ran out of its 9 tokens before", "cut", 2),
-        (Reply("", thoughts="Hm."), "A reply ends with its thoughts, and no answer", "unreadable", 2),
+        (Reply("", reasoning="Hm."), "A reply ends with its thoughts, and no answer", "unreadable", 2),
         (Reply("{]", finish="stop"), "A reply does not fit its signature", "unreadable", 2),
     ],
 )
@@ -267,8 +267,8 @@ def test_thoughts_are_taken_off_the_replies_of_a_language_model_of_dspy(way: Any
         reply = finished(target, target.complete(ASK))
     assert reply.text == JSON
     if way != "parts":  # DSPy drops the thoughts of those
-        assert reply.thoughts == thoughts_of(20)
-        assert reply.usage.thinking > 0
+        assert reply.reasoning == thoughts_of(20)
+        assert reply.usage.reasoning > 0
 
 
 @pytest.mark.parametrize("way", ["reasoning_content", "tagged", "untagged"])

@@ -1,0 +1,174 @@
+"""llama.cpp's own server in this process (`xllamacpp`): loaded once per file, called in threads.
+
+Requests are streamed, because the stream's callback is the only place where one can be given up: when its
+caller is cancelled, at a timeout and at exit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import json
+import math
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+from weakref import WeakValueDictionary, finalize
+
+from ragc.core.home import cache_home, make_private
+from ragc.errors import RequestRefused, TargetUnavailable
+from ragc.targets.embedded.options import EmbeddedOptions
+from ragc.targets.embedded.slots import Slots
+from ragc.targets.wire import joined
+
+Post = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+"""Sends JSON to a path of the server, and returns its answer."""
+
+
+class Loaded:
+    """A model that llama.cpp has loaded, and its server, whose key is known to this process only."""
+
+    def __init__(self, path: Path, options: EmbeddedOptions, sha256: str) -> None:
+        binding, key = library(), secrets.token_urlsafe(24)
+        folder = cache_home() / "prefixes"
+        if options.keep_prefixes:
+            make_private(folder)
+        else:
+            folder = Path(mkdtemp(prefix="ragc-slots-"))
+            finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        params = _parameters(path, options)
+        params.api_keys, params.slot_save_path = [key], f"{folder}{os.sep}"
+        try:
+            self._server: Any = binding.Server(params)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            raise TargetUnavailable(
+                f"llama.cpp could not load {path} ({path.stat().st_size >> 20} MiB) with {options.parallel} "
+                f"slots of {options.context} tokens: the file may be cut short or unknown to it, or "
+                "memory too small; lower context or parallel, or use another model."
+            ) from error
+        address = str(self._server.listening_address).removeprefix("http://")
+        post = partial(_post, address, key)
+        # a server that was never asked may never end
+        self._server.handle_completions({"prompt": [1], "n_predict": 1}, lambda part: False)
+        engine = [sha256, binding.__version__, str(binding.get_system_info()), params.cpuparams.n_threads]
+        self._slots = Slots(options.parallel, folder, engine, partial(_act, post))
+        self.count = lru_cache(maxsize=4096)(partial(_count, post))
+
+    def ask(
+        self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None
+    ) -> dict[str, Any]:
+        """Returns the completion that `body` asks for; `take` gets the parts of its text as they come.
+
+        Raises RequestRefused, and Again where it was given up.
+        """
+        chunks: list[Any] = []
+
+        def part(chunk: Any) -> bool:
+            chunks.append(chunk)
+            if take is not None:
+                for choice in chunk.get("choices") or ():
+                    take(choice["delta"].get("content") or "")
+            return given_up() or not threading.main_thread().is_alive()
+
+        streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        with self._slots.take(str(body["messages"][:-1])) as slot:
+            try:
+                last = self._server.handle_chat_completions({**streamed, "id_slot": slot}, part)
+            except (ValueError, TypeError) as error:
+                raise RequestRefused(f"llama.cpp refused a request: {error}.", "failed") from error
+        return joined([*chunks, last] if isinstance(last, dict) else chunks)
+
+    def close(self) -> None:
+        """Ends llama.cpp's threads, after the requests in progress."""
+        self._server = None
+
+
+def _act(post: Post, slot: int, action: str, name: str) -> bool:
+    return bool(post(f"/slots/{slot}?action={action}", {"filename": name}).get(f"n_{action}d"))
+
+
+def _count(post: Post, text: str) -> int:
+    return len(post("/tokenize", {"content": text})["tokens"])
+
+
+def _post(address: str, key: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(address, timeout=60)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    with closing(connection):
+        connection.request("POST", path, json.dumps(body), headers)
+        return dict(json.load(connection.getresponse()))
+
+
+_loaded: WeakValueDictionary[Any, Loaded] = WeakValueDictionary()
+_loading = threading.Lock()
+
+
+def load(path: Path, options: EmbeddedOptions, sha256: str) -> Loaded:
+    """Returns the model at `path`, which all targets of that file and those sizes share. Blocks."""
+    key = (path, options.context, options.parallel, options.threads, options.quiet, options.keep_prefixes)
+    with _loading:
+        model = _loaded[key] = _loaded.get(key) or Loaded(path, options, sha256)
+    return model
+
+
+@atexit.register
+def _close_all() -> None:
+    for model in list(_loaded.values()):
+        model.close()
+
+
+def library() -> Any:
+    """Returns the module of llama.cpp's binding. Raises TargetUnavailable where it is not installed.
+
+    OpenMP's threads sleep while they wait for each other, where the user has not said otherwise: on a shared
+    machine those that spin block each other. OpenMP reads this once, when it is loaded.
+    """
+    patient = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+    added = {} if patient.keys() & os.environ.keys() else patient
+    os.environ.update(added)
+    try:
+        import xllamacpp
+    except ImportError:
+        raise TargetUnavailable(
+            "The embedded target needs xllamacpp, which is not installed: pip install 'ragc[embedded]'."
+        ) from None
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+    return xllamacpp
+
+
+def _parameters(path: Path, options: EmbeddedOptions) -> Any:
+    binding = library()
+    params = binding.CommonParams()
+    params.model.path, params.ui, params.endpoint_slots = str(path), False, True
+    params.n_parallel, params.n_ctx = options.parallel, options.context * options.parallel
+    params.fit_params = False  # otherwise llama.cpp silently shrinks a context that does not fit
+    params.ctx_shift = params.warmup = False
+    params.cache_ram_mib = 0  # the default is 8 GiB of old prompts
+    params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
+    params.enable_reasoning = 0
+    params.force_pure_content_parser = True  # a reply that looks like a tool call is still text
+    params.verbosity = -1 if options.quiet else 3
+    for cpu in (params.cpuparams, params.cpuparams_batch):
+        cpu.n_threads = options.threads or cores()
+    return params
+
+
+def cores() -> int:
+    """Returns the physical cores that this process may use, by its affinity and its quota."""
+    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    allowed = len(mine)
+    with suppress(OSError, ValueError):
+        siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+        allowed = len({Path(siblings.format(cpu)).read_text("ascii") for cpu in mine})
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
+        allowed = min(allowed, math.ceil(int(quota) / int(period)))
+    return max(1, allowed)
