@@ -29,6 +29,7 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded.source import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UnknownName, UsageError, nearest
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
@@ -159,7 +160,7 @@ def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any
     for name in options:
         if name not in record.options.model_fields and nearest(name, _OWN_ARGUMENTS):
             raise UnknownName("argument of ragc.target", name, _OWN_ARGUMENTS)
-    if model and record.model_file:
+    if model and record.model_file and not is_hub_file(model):
         model = str(_existing("model", model))
     spec = TargetSpec().replace(kind=kind, model=model, base_url=base_url, options=dict(options))
     return targets.build(spec)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -107,19 +108,16 @@ def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch
 
 
 def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragc.targets.embedded import target as embedded
-
     target = EmbeddedTarget(
         "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
     )
     bodies: list[Any] = []
 
-    def ask(model: object, body: Any, *rest: object) -> Any:
+    def ask(body: Any, *rest: object) -> Any:
         bodies.append(body)
         raise UsageError("seen")
 
-    monkeypatch.setattr(target, "_held", (None, None))
-    monkeypatch.setattr(embedded, "_ask", ask)
+    monkeypatch.setattr(target, "_held", SimpleNamespace(ask=ask))
     with pytest.raises(UsageError, match="seen"):
         event_loop.run(target.complete(grade()))
     assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}

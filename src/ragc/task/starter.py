@@ -95,6 +95,13 @@ class QuestionChoice:
                 )
 
 
+FOR_TRYING = (
+    "The default model, SmolLM2 with 135M parameters, is for trying ragc out: it writes few questions and "
+    "answers few. Name a larger one by --set targets.main.model=OWNER/REPOSITORY:FILE.gguf, or a server, as "
+    "the guide on targets says."
+)
+
+
 def new(
     path: str | Path | None,
     documents: Iterable[Any] | None,
@@ -127,6 +134,9 @@ def new(
         forget_others(files, target / WORK)
     targets = _targets(choice.sets, target)
     if chosen.plan is not None:
+        writer = targets.get("teacher") or targets["main"]
+        if choice.teacher is None and writer.get("kind") == "embedded" and not writer.get("model"):
+            progress.note(FOR_TRYING)
         written = question_set.make(
             target,
             target / CORPUS,

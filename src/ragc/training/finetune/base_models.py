@@ -27,7 +27,7 @@ from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import UsageError
-from ragc.targets.embedded.weights import SMOLLM2, default_weights
+from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.training.finetune.settings import EMBEDDED
 
 ORIGIN = "ragc-base.json"
@@ -177,7 +177,7 @@ def _gguf_of(base: str, progress: Progress) -> tuple[Path, str, str]:
     """Returns the GGUF file that `base` names, its model's name and its SHA-256."""
     if base == EMBEDDED:
         progress.phase("fetching weights", None)
-        return default_weights(progress.download), SMOLLM2.model, SMOLLM2.sha256
+        return default_weights(progress.download), MODEL, SMOLLM2.sha256
     path = Path(base)
     try:
         with path.open("rb") as file:
