@@ -1,4 +1,4 @@
-"""A request that fails is its question's failure; an endpoint that is down, or refuses everything, ends a run."""
+"""A request that fails is its question's failure; an endpoint that is down, or refuses all, ends a run."""
 
 from __future__ import annotations
 
@@ -158,8 +158,7 @@ def test_an_unreadable_reply_is_an_answer_of_the_endpoint() -> None:
 
 @pytest.mark.parametrize("error", [FILTERED, TOO_LONG])
 def test_what_is_filtered_or_too_long_never_ends_a_run(error: RagcError) -> None:
-    rows, spent = answered(ScriptedTarget(failing(dict.fromkeys(range(28), error))))
-    assert failures_of(rows).all
+    assert failures_of(answered(ScriptedTarget(failing(dict.fromkeys(range(28), error))))[0]).all
     errors = {n: error if n % 2 else DOWN for n in range(28)}
     with pytest.raises(TargetUnavailable, match="5 questions in a row"):
         answered(ScriptedTarget(failing(errors)))
@@ -203,13 +202,14 @@ def test_a_run_after_one_that_ended_finds_out_anew() -> None:
     assert event_loop.run(go(ScriptedTarget(failing({3: DOWN})))) == 28
 
 
-def test_a_stored_answer_says_nothing_of_the_endpoint() -> None:
-    runtime = Runtime({"main": ScriptedTarget(failing({}))})
-    answered(runtime.targets["main"], QUESTIONS[::2], runtime=runtime)
-    target = runtime.targets["main"] = ScriptedTarget(failing(dict.fromkeys(range(28), DOWN)))
-    with pytest.raises(TargetUnavailable):
-        answered(target, runtime=runtime)
-    assert len(target.requests) == 5
+def test_a_second_run_sends_what_failed_again_and_nothing_else() -> None:
+    target = ScriptedTarget(failing({5: FAILED, 9: DOWN}))
+    runtime = Runtime({"main": target})
+    answered(target, runtime=runtime)
+    again = runtime.targets["main"] = ScriptedTarget(failing({9: DOWN}))
+    rows, _ = answered(again, runtime=runtime)
+    assert [number_of(request) for request in again.requests] == [5, 9]
+    assert [row.question.id for row in rows if row.failure] == ["q9"]
 
 
 def judged(errors: dict[int, Exception]) -> tuple[Row, ...]:

@@ -88,6 +88,11 @@ class Failures:
         return 0 < self.of == self.n
 
     @property
+    def passing(self) -> bool:
+        """Whether a request failed by a cause that may have passed, so that it is not stored."""
+        return any(kind == "failed" for kind, _ in self.kinds)
+
+    @property
     def reason(self) -> str:
         """The most frequent reason; "" when nothing failed."""
         return self.reasons[0][0] if self.reasons else ""

@@ -114,8 +114,8 @@ def was_replayed(row: Row) -> bool:
 class Outage:
     """Ends a run where the endpoint is down, or refuses everything.
 
-    `IN_A_ROW` questions failed, and the endpoint answered none in between. A stored answer says nothing of
-    it, nor does a prompt that is filtered or too long.
+    `IN_A_ROW` questions failed, and none was answered in between, also from the store. Prompts that are
+    filtered or too long say nothing of the endpoint.
     """
 
     def __init__(self) -> None:
@@ -137,11 +137,10 @@ class Outage:
         if self.error is not None:
             raise self.error
 
-    def take(self, error: RagcError | None, *, replayed: bool = False) -> None:
+    def take(self, error: RagcError | None) -> None:
         """Takes the end of a question: its answer, or its error. Raises the error that ends the run."""
         if error is None or isinstance(error, ParseFailure):
-            self._any_answered = True
-            self._failed *= replayed
+            self._any_answered, self._failed = True, 0
         elif isinstance(error, TargetStopped):
             self.error = error
         elif kind_of(error) == "failed":
@@ -219,7 +218,7 @@ async def answer(
         failure_kind=kind_of(failed) if failed else "",
     )
     if outage is not None:
-        outage.take(failed or scored.failure, replayed=was_replayed(row))
+        outage.take(failed or scored.failure)
     return row
 
 
