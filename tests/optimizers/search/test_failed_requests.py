@@ -1,15 +1,13 @@
-"""A search in which requests fail: it goes on, finds the right winner, and shows what failed beside every score."""
+"""A search in which requests fail: it goes on, finds the right winner, and shows what failed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import ragc
 from ragc.compiled.base import load
 from ragc.errors import NothingAnswered, RequestRefused, TargetUnavailable
 from ragc.optimizers.search.storage import study_directory
@@ -55,10 +53,7 @@ def test_a_search_goes_on_and_finds_the_same_winner(error: Exception, run: Run, 
     assert all(trial["failures"]["kinds"] == {kind: 2} for trial in trials_of(folder / "out"))
     assert all(trial["counters"][kind.replace(" ", "_")] == 2 for trial in trials_of(folder / "out"))
     assert any(f"2 of 20 questions failed: 2 {kind} (ids " in line for line in result.failure_lines)
-    demos = json.dumps(
-        [demo for call in chosen.state.predictors.values() for demo in call.demos], default=str
-    )
-    assert "number3?" not in demos
+    assert not any("number3?" in repr(call.demos) for call in chosen.state.predictors.values())
 
 
 def test_a_filtered_question_is_no_difference_to_a_second_run(run: Run, folder: Path) -> None:
@@ -109,11 +104,13 @@ def test_an_endpoint_that_goes_down_ends_a_study_that_is_resumed(run: Run, folde
         run(target=ScriptedTarget(dying))
     assert not (folder / "out").exists()
     assert (study_directory(folder / "out")).exists()
-    run(target=ScriptedTarget(needs_demos), resume=True)  # what failed before the end is asked again
+    resumed = run(
+        target=ScriptedTarget(needs_demos), resume=True
+    )  # what failed before the end is asked again
     assert not any(trial["failures"]["n"] for trial in trials_of(folder / "out"))
     run("whole", store=CallStore(None))
     assert identical(folder / "out", folder / "whole")
-    assert load(folder / "out").provenance["look"] == load(folder / "whole").provenance["look"]
+    assert resumed.to_json()["look"]["number"] == 1, "the run that ended looked at no test question"
 
 
 def test_proposals_whose_requests_fail_are_skipped(run: Run, folder: Path) -> None:
