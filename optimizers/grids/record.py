@@ -96,6 +96,9 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
         files = GridFiles(columns, candidates, tuple(question.id for question in task.dev), facts)
         return files, files.missing
     files = read_files(out)
+    for number, rows in [*files.rows.items()]:
+        if any(row.counters.get("failed") for row in rows):  # whose requests are sent again
+            del files.rows[number]
     advice = "choose another --out, or move it away."
     provenance.check_same(files.provenance, facts, f"{out} holds a grid with", advice)
     marks = {mark(one) for one in files.candidates}

@@ -67,7 +67,8 @@ class CellRows:
                 f"{self.path} holds rows of other models, data or settings than these; move it away or "
                 "choose another --out."
             )
-        self.rows[row["id"]] = row
+        if row.get("failure_kind") != "failed":  # whose request is sent again
+            self.rows[row["id"]] = row
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row at the end of the file, whose incomplete last line goes. Raises OSError in one

@@ -317,12 +317,7 @@ class TableRun:
         run: MeasuredRun, program: RagProgram, questions: Sequence[Question], rows: CellRows
     ) -> None:
         """Answers `questions`; each row is written as soon as it is complete."""
-
-        async def answer_one(question: Question) -> None:
-            (row,) = await run.answer(program, [question])
-            rows.append(row.to_json())
-
-        await event_loop.gather_or_cancel(map(answer_one, questions))
+        await run.answer(program, questions, keep=lambda row: rows.append(row.to_json()))
 
     def _write(self, result: Reproduction) -> None:
         """Writes the result."""

@@ -95,8 +95,7 @@ class Evaluation:
         return {
             "n": len(self.rows),
             "metrics": intervals_to_json(self.metrics),
-            "failures": self.failures.n,
-            "failure_reasons": self.failures.reasons_json(),
+            **self.failures.table_json(),
             "counters": dict(self.counters),
             **self._judging_json(),
             **({"look": self.look.to_json()} if self.look else {}),

@@ -193,6 +193,20 @@ def function_digest(function: Callable[..., Any]) -> str:
         return _short_digest(getattr(function, "__qualname__", ""))
 
 
+@contextmanager
+def no_exit(what: str) -> Iterator[None]:
+    """Raises UsageError in the place of SystemExit inside: it would end the event loop, and nobody's wait.
+
+    `what` is the user's code that is called, the beginning of a sentence.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise UsageError(
+            f"{what} ended the process (SystemExit: {error.code}); return a value, or raise an Exception."
+        ) from error
+
+
 def file_digest(file: Path) -> str:
     """Returns a short digest of `file`. Raises OSError."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

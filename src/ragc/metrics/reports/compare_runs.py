@@ -210,9 +210,7 @@ class RunComparison:
 
 
 def _run(run: ScoredRun) -> dict[str, Any]:
-    failures = run.failures
-    reasons = failures.reasons_json()
-    return {"name": run.name, "n": len(run.answered), "failures": failures.n, "failure_reasons": reasons}
+    return {"name": run.name, "n": len(run.answered), **run.failures.table_json()}
 
 
 def _interval(value: Interval) -> dict[str, Any]:

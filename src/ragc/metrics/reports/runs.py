@@ -33,7 +33,8 @@ MAX_SHOWN_PROBLEMS = 10
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
+    """One question of a run. `prediction` is None when there was none; `failure` then gives the reason, and
+    `failure_kind` the kind, one of `metrics.failures.KINDS`.
 
     `scores` has None if a metric does not apply. `backends` names the judging backend, by metric or by the
     family of findings that metrics read; it is empty when only texts were compared. `seen` is the use of the
@@ -50,6 +51,7 @@ class RunRow:
     counters: Mapping[str, float] = field(default_factory=dict)
     backends: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    failure_kind: str = ""
     seen: str = ""
     seed: int = 0
     remark: str = ""
@@ -85,7 +87,8 @@ class ScoredRun:
     @property
     def failures(self) -> Failures:
         """The questions without an answer."""
-        return Failures.among(row.failure for row in self.answered.values())
+        rows = self.answered.values()
+        return Failures.among([row.failure for row in rows], [(row.failure_kind, row.id) for row in rows])
 
     @property
     def seen_remark(self) -> str:
@@ -269,6 +272,7 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
+        failure_kind=str(row.get("failure_kind", "")),
         seen=str(row.get("seen", "")),
         seed=_seed(row.get("seed")),
         remark=str(row.get("remark") or ""),
