@@ -23,9 +23,12 @@ class Knot:
 
 
 def test_what_was_there_is_left_alone_and_all_is_as_before_at_the_end() -> None:
+    before = gc.get_threshold()
     with event_loop.frozen_gc():
         assert gc.get_freeze_count() > 1000
-    assert gc.get_freeze_count() == 0
+        with event_loop.frozen_gc():
+            assert gc.get_threshold() == (event_loop.GC_THRESHOLD, *before[1:])
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
 
 
 @thorough
@@ -43,9 +46,10 @@ def test_what_is_made_inside_is_freed_and_what_was_there_afterwards() -> None:
 
 
 def test_an_error_inside_changes_nothing() -> None:
+    before = gc.get_threshold()
     with pytest.raises(ValueError, match="inside"), event_loop.frozen_gc():
         raise ValueError("inside")
-    assert gc.get_freeze_count() == 0
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
 
 
 SESSIONS = """

@@ -23,6 +23,9 @@ T = TypeVar("T")
 PATIENCE_S = 5.0
 """Seconds that the process waits at exit for connections to close."""
 
+GC_THRESHOLD = 20_000
+"""Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
+
 _MOMENT_S = 0.05
 
 
@@ -146,12 +149,15 @@ def interrupt_again() -> None:
 
 @contextmanager
 def frozen_gc() -> Iterator[None]:
-    """Keeps the garbage collector from scanning what exists (libraries, corpora, indexes) inside the block.
+    """Freezes what exists (libraries, corpora, indexes) and makes garbage collections rarer inside the block.
 
-    It would otherwise do so every few hundred questions.
+    It would otherwise scan all of that every few hundred questions. Blocks may be nested.
     """
+    usual = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(usual[0] and max(GC_THRESHOLD, usual[0]), *usual[1:])  # 0 is switched off, and stays so
     try:
         yield
     finally:
+        gc.set_threshold(*usual)
         gc.unfreeze()
