@@ -24,7 +24,7 @@ PATIENCE_S = 5.0
 """Seconds that the process waits at exit for connections to close."""
 
 GC_THRESHOLD = 20_000
-"""Allocations between two garbage collections in `frozen_gc`; Python's 700 takes a fifth more time."""
+"""Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
 
 _MOMENT_S = 0.05
 
