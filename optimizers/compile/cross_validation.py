@@ -5,7 +5,7 @@
     ...
 
 The verdict is therefore on programs that are chosen this way, from somewhat fewer questions, and not on the
-compiled program itself. The searches share store, ledger and seed: what the first asked is replayed. Each
+compiled program itself. The searches share store, budget and seed: what the first asked is replayed. Each
 keeps its study in a folder of its own, so that a resumed compile goes on in the fold where it ended.
 """
 
@@ -28,7 +28,6 @@ from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.folds import fold_tasks, held_calls, questions_of
 from ragc.task.run import MeasuredRun
-from ragc.task.spare import price_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ async def answer_folds(run: MeasuredRun, directory: Path) -> FoldAnswers:
             rows[name] += await run.answer(program, questions)
         facts.append(_facts_of(selected, questions))
         costs += selected.costs
-    task.ledger.hold(0)
+    task.budget.hold(0)
     order = {question.id: at for at, question in enumerate(questions_of(run.task))}
     ordered = {
         name: tuple(sorted(answered, key=lambda row: order[row.question.id]))
@@ -79,12 +78,12 @@ async def _choose(
     """Returns what the search of `task` chooses. The cost of later searches and of `fold` is held back."""
     async with open_search(task, directory, limit, progress) as search:
         first = await search.baseline()
-        each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
+        each = task.price_calls(round(first.lm_calls * len(first.scores)))
         later = held_calls(task, each)
         held = later + first.calls_on(len(fold))
-        task.ledger.hold(held)
+        task.budget.hold(held)
         selected = await search.select(await search.search(held))
-    task.ledger.hold(later)
+    task.budget.hold(later)
     return selected
 
 

@@ -16,14 +16,14 @@ from ragc import targets
 from ragc.core import event_loop
 from ragc.core.display import quantity
 from ragc.core.extras import EXTRAS, is_installed, remedy
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
 from ragc.store import used_questions
 from ragc.store.calls import open_store
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, Target
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, room_of, with_room
+from ragc.targets.reasoning import check_rooms, room_of, with_room
 from ragc.task.requirements import lacking
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")

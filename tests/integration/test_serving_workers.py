@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.store.calls import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.load import Load, counted, memory, open_files, serving

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.home import state_home
+from ragc.core.files import state_home
 from ragc.errors import StoreError, UsageError
 from ragc.store.used_questions import database, opened, question_digest
 from tests.support.used import recorded

@@ -87,7 +87,7 @@ def main(words: Sequence[str]) -> int:
 
 def price(**dollars: float) -> Any:
     """The price of a model, in dollars per million tokens: `input`, `output`."""
-    from ragc.targets.token_price import Price
+    from ragc.targets.prices import Price
 
     return Price.of(dollars)
 

@@ -10,7 +10,7 @@ import pytest
 import ragc
 from ragc import recipe as recipes
 from ragc.core import event_loop
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.corpora.storage import corpus as corpora
 from ragc.programs import METHODS, Method
 from ragc.store.calls import CallStore

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 
 import ragc
 from ragc import recipe as recipes
@@ -27,7 +28,6 @@ from ragc.recipe import parse
 from ragc.store.calls import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from tests.support.rows import write_rows
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from ragc.compiled.study_rows import SEEN_FILE
-from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, pretty, verify_digest
 from ragc.core.display import quantity
+from ragc.core.files import put_file, read_text
 from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
@@ -170,7 +170,7 @@ def check_compile(
         contamination = _checked(task, own, searched, [*_train(task), *task.dev], include_seen)
         if seen_file and stored is None:  # before the use is recorded, which a resume then does after a kill
             seen = {"format": FORMAT, "roles": searched, "data": task.facts["data"]}
-            outputs.put_file(seen_file, pretty(add_digest(seen)).encode())
+            put_file(seen_file, pretty(add_digest(seen)).encode())
         if seen_file:
             _add(record, task, "compile", ("train", "dev"))
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
@@ -271,7 +271,7 @@ def _read_seen(path: Path, data: object) -> dict[str, str] | None:
     Raises ArtefactError for damage, UsageError if the study began with other questions than `data` describes.
     """
     try:
-        held = verify_digest(json.loads(inputs.read_text(path)))
+        held = verify_digest(json.loads(read_text(path)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError):

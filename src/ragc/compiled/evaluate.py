@@ -90,18 +90,12 @@ class Evaluation:
         means = {name: interval(name, i.mean, i.low, i.high) for name, i in self.metrics.items()}
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_evaluation(self)
-
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval --json`."""
         return {
             "n": len(self.rows),
             "metrics": intervals_to_json(self.metrics),
-            "failures": self.failures.n,
-            "failure_reasons": self.failures.reasons_json(),
+            **self.failures.table_json(),
             "counters": dict(self.counters),
             **self._judging_json(),
             **({"look": self.look.to_json()} if self.look else {}),

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit

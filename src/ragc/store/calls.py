@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import diskcache
 
 from ragc.core.digest import row_digest
-from ragc.core.home import cache_home, make_private, narrow_tree
+from ragc.core.files import cache_home, make_private, narrow_tree
 from ragc.errors import StoreError
 from ragc.store.used_questions import check_database
 

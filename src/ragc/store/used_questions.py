@@ -3,7 +3,7 @@
     STATE/uses/questions.db    one SQLite file; a row a use of a set of questions, by any number of processes
 
 It holds no text: a question is a digest, and so is an answer whose score was shown. It is no cache, because
-nothing makes it again: it is in `ragc.core.home.state_home`, readable by this user alone.
+nothing makes it again: it is in `ragc.core.files.state_home`, readable by this user alone.
 
 A test use is counted where a program's answers were not all shown before, by one use. Frequent test uses of
 the same questions find a gain by chance, so p is multiplied (`adjustment`).
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.core.home import create_private, make_private, narrow, state_home
+from ragc.core.files import PRIVATE_FILE, make_private, narrow, state_home
 from ragc.errors import StoreError
 
 EVALUATION = "eval"
@@ -261,7 +261,7 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
     try:
         if write:
             make_private(path.parent)
-            create_private(path)
+            path.touch(PRIVATE_FILE)
             narrow(path)
         place = path if write or path.exists() else ":memory:"
         with (

@@ -33,7 +33,7 @@ from ragc.recipe import Recipe
 from ragc.store.calls import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
+from ragc.targets.prices import price_of
 from ragc.task.run import Measurement, measure
 
 COUNT = 60

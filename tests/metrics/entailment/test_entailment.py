@@ -240,10 +240,10 @@ def test_a_model_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
 def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     classifier_folder(tmp_path, onnx=False)
-    with pytest.raises(UsageError, match=r"needs torch, .* pip install 'ragc\[nli\]'"):
+    with pytest.raises(UsageError, match=r"needs torch, .* pip install .ragc\[nli\]."):
         make(f"nli:{tmp_path}")
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install 'ragc\[dense\]'"):
+    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
         make(f"nli:{tmp_path}")
 
 

@@ -149,13 +149,6 @@ class RunComparison:
         verdicts = {row.metric: row.verdict_text for row in self.rows}
         return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
 
-    def _repr_html_(self) -> str:
-        from ragc.core import notebook
-
-        decided = next((row.verdict_text for row in self.rows if row.metric == self.by), "not compared")
-        headline = f"{self.b.name} against {self.a.name}: {decided} by {self.by}"
-        return notebook.table(headline, self.table()[0], self.table()[1:], self.notes())
-
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval A B --json`."""
         shared = self.a.answered.keys() & self.b.answered.keys()
@@ -217,9 +210,7 @@ class RunComparison:
 
 
 def _run(run: ScoredRun) -> dict[str, Any]:
-    failures = run.failures
-    reasons = failures.reasons_json()
-    return {"name": run.name, "n": len(run.answered), "failures": failures.n, "failure_reasons": reasons}
+    return {"name": run.name, "n": len(run.answered), **run.failures.table_json()}
 
 
 def _interval(value: Interval) -> dict[str, Any]:
