@@ -12,7 +12,8 @@ from ragc.core.tables import Keys, Problem, dotted
 from ragc.targets.options import variables
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
-_REMEDY = "put it into an environment variable and name that in api_key_env"
+_VARIABLES = "put it into an environment variable and"
+_REMEDY = f"{_VARIABLES} name that in api_key_env"
 _BY_VARIABLE = ("headers", "query")
 """Options of targets whose values name variables of the environment: "$NAME"."""
 
@@ -52,7 +53,7 @@ def _tables(values: Mapping[str, Any], family: str) -> list[tuple[str, Mapping[s
 def _refused(keys: Keys, value: object, remedy: str) -> Iterator[Problem]:
     for path, secret in _secrets(value, ()):
         where = (*keys, *path)
-        way = f'{_REMEDY[:38]}write "$NAME"' if path[:1] in [(one,) for one in _BY_VARIABLE] else remedy
+        way = f'{_VARIABLES} write "$NAME"' if path[:1] in [(one,) for one in _BY_VARIABLE] else remedy
         yield Problem(where, f"{dotted(where)} holds {secret}, and recipes are passed on; {way}")
 
 
