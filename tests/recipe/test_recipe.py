@@ -1,4 +1,4 @@
-"""Recipes: what they mean, and that everything wrong with one is said at once, with its line."""
+"""Recipes: what they mean, and that everything wrong with one is said at once, with its key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.compiled import trust
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe.models import MetricsTable, narrowed
+from ragc.recipe.rules import named_files
+from ragc.targets import TARGETS, build
 from ragc.targets.base import ROLES, Role
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import ServerOptions, TargetSpec, variables, with_variables
 from tests.paths import SRC
 
 WHOLE = """\
@@ -181,7 +184,10 @@ def test_options_are_written_back_as_they_were_written() -> None:
     written = read(LEAST + options).to_toml()
     assert "k1 = 1\n" in written
     assert "timeout_s = 3\n" in written
-    assert read(written).targets["main"].options == {"timeout_s": 3, "has": ["seed"]}
+    assert parse(written, files=False, stored=True).targets["main"].options == {
+        "timeout_s": 3,
+        "has": ["seed"],
+    }
 
 
 def test_own_ranges_stand_over_the_declared_ones() -> None:
@@ -389,3 +395,118 @@ def test_a_recipe_written_and_read_is_the_same_recipe(recipe: Recipe) -> None:
     again = parse(text, files=False)
     assert again == recipe
     assert again.to_toml() == text
+
+
+OWN_TARGET = """
+from ragc.testing import ScriptedTarget
+
+
+class Parrot(ScriptedTarget):
+    def __init__(self, word="red", model=""):
+        super().__init__(lambda request: {"answer": word})
+        self.word = word
+
+
+def broken(**options):
+    raise SystemExit(3)
+
+
+def nothing(**options):
+    return object()
+"""
+
+
+def own(kind: str, options: str = "") -> str:
+    """A recipe whose target is `kind` of a module beside it."""
+    return LEAST.replace('kind = "hosted"\nmodel = "openai/gpt-4o-mini"', f'kind = "{kind}"\n{options}')
+
+
+def test_a_target_may_be_a_class_in_a_module_beside_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "recipes_own_target.py").write_text(OWN_TARGET, "utf-8")
+    (tmp_path / "recipe.toml").write_text(own("recipes_own_target:Parrot", "options.word = 'blue'"), "utf-8")
+    recipe = load(tmp_path / "recipe.toml", files=False)
+    target: Any = build(recipe.target_specs()["main"])
+    assert target.word == "blue"
+    runs = [access for access in trust.list_accesses(recipe) if access.kind == "runs"]
+    assert [access.name for access in runs] == ["targets.main.kind", "targets.main.options.word"]
+    assert parse(recipe.to_toml(), base=tmp_path, files=False, stored=True) == recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Parot", "Did you mean 'Parrot'"),
+        ("broken", "cannot be built: SystemExit: 3"),
+        ("nothing", "makes a object without name, model"),
+    ],
+)
+def test_what_is_wrong_with_a_target_of_the_users_own_is_said(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "recipes_own_target.py").write_text(OWN_TARGET, "utf-8")
+    (tmp_path / "recipe.toml").write_text(own(f"recipes_own_target:{name}"), "utf-8")
+    with pytest.raises(UsageError, match=message):
+        build(load(tmp_path / "recipe.toml", files=False).target_specs()["main"])
+
+
+def test_without_code_a_target_of_the_users_own_is_only_named(tmp_path: Path) -> None:
+    recipe = parse(own("no_such_module:Target"), base=tmp_path, files=False)
+    assert recipe.targets["main"].kind == "no_such_module:Target"
+
+
+def test_a_file_of_the_hub_is_the_model_of_an_embedded_target(tmp_path: Path) -> None:
+    model = "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q4_k_m.gguf"
+    recipe = parse(own("embedded", f'model = "{model}"'), base=tmp_path, files=False)
+    assert recipe.target_specs()["main"].model == model
+    assert ("targets", "main", "model") not in dict(named_files(recipe))
+
+
+SENT = """[targets.main]
+kind = "vllm"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+options.headers = {headers}
+options.query = {{ "api-version" = "1", "key" = "$OWN_KEY" }}
+options.omit = ["temperature", "max_tokens"]
+"""
+
+
+def sending(headers: str) -> str:
+    """A recipe whose target sends `headers`."""
+    return LEAST.partition("[targets.main]")[0] + SENT.format(headers=headers)
+
+
+def test_headers_and_parameters_name_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = '{ "X-Api-Key" = "$OWN_KEY", Authorization = "Bearer ${OWN_TOKEN}", "X-Team" = "green" }'
+    spec = read(sending(headers)).targets["main"]
+    options = TARGETS.get("vllm").options.of(spec.options)
+    assert isinstance(options, ServerOptions)
+    assert options.omit == ("temperature", "max_tokens")
+    assert variables({**options.headers, **options.query}) == {"OWN_KEY", "OWN_TOKEN"}
+    with pytest.raises(UsageError, match="OWN_KEY is not set"):
+        with_variables(options.headers)
+    monkeypatch.setenv("OWN_KEY", "a-key-of-ours")
+    monkeypatch.setenv("OWN_TOKEN", "a-token-of-ours")
+    assert with_variables(options.headers) == {
+        "X-Api-Key": "a-key-of-ours",
+        "Authorization": "Bearer a-token-of-ours",
+        "X-Team": "green",
+    }
+
+
+@pytest.mark.parametrize(
+    "headers", ['{ "X-Api-Key" = "a-literal-key" }', '{ "X-Team" = "sk-proj-0123456789abcdef0123" }']
+)
+def test_a_secret_in_a_header_is_refused(headers: str) -> None:
+    with pytest.raises(RecipeError, match=r'environment variable and write "\$NAME"') as error:
+        read(sending(headers))
+    assert "literal" not in str(error.value)
+    assert "0123" not in str(error.value)
+
+
+def test_a_field_that_is_omitted_is_not_sent_as_well() -> None:
+    text = sending("{}") + "options.body = { temperature = 1 }\n"
+    with pytest.raises(RecipeError, match="temperature in body and in omit"):
+        read(text)
+    with pytest.raises(RecipeError, match="Did you mean 'temperature'"):
+        read(sending("{}").replace('"temperature"', '"temprature"'))

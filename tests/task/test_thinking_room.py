@@ -186,9 +186,7 @@ def test_effort_is_set_from_the_command_line(folder: Path) -> None:
     assert spec.options["chat_template_kwargs"] == {"deep": True}
     with pytest.raises(UsageError, match=r"reasoning_effort.*hgh"):
         recipes.load(folder / "recipe.toml", ("targets.main.options.reasoning_effort=hgh",))
-    with pytest.raises(
-        UsageError, match=r'thinking_tokens .* must be a whole number of at least 0, or "auto"'
-    ):
+    with pytest.raises(UsageError, match=r'thinking_tokens must be a whole number of at least 0, or "auto"'):
         recipes.load(folder / "recipe.toml", ("targets.main.options.thinking_tokens=-5",))
 
 

@@ -29,7 +29,7 @@ from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import TargetSpec, is_hub_file
 
 RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data"})
 RECIPE_REVIEWED = frozenset(
@@ -107,8 +107,10 @@ def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
 
 
 def _added(registry: Registry[Any], keys: Keys, kind: str) -> Iterator[RequestedAccess]:
-    """Yields the package that adds a kind which is not of ragc."""
-    if kind not in registry:
+    """Yields the module or package that adds a kind which is not of ragc."""
+    if registry.is_own(kind):
+        yield RequestedAccess("runs", keys, kind, "imports this module and runs it")
+    elif kind not in registry:
         yield RequestedAccess(
             "runs", keys, kind, f"runs the installed package that adds this {registry.noun}"
         )
@@ -123,7 +125,7 @@ def _options(
     """
     if record is None:
         for name, value in options.items():
-            yield RequestedAccess("runs", (*keys, name), value, "is left to the package that adds the kind")
+            yield RequestedAccess("runs", (*keys, name), value, "is left to the code that adds the kind")
         return
     for at, value, mark in marked(record.options, options, keys) if options else ():
         if mark is None:

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from ragc.core.redact import mask_keys
+from ragc.core.redact import MASK, holds_key, mask_keys
 from ragc.errors import UsageError, nearest
 
 M = TypeVar("M", bound="Table")
@@ -235,7 +235,8 @@ def problems(error: ValidationError, model: type[BaseModel], table: Keys = ()) -
         else:
             said = str(context.get("said") or context.get("error") or "")
             said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
-            found = f", found {mask_keys(shown(value))}" if said.startswith("must ") else ""
+            shown_value = MASK if holds_key(value) else mask_keys(shown(value))
+            found = f", found {shown_value}" if said.startswith("must ") else ""
             near = nearest(str(value), re.findall("'([^']*)'", said)) if kind == "literal_error" else ""
             yield Problem(keys, f"{said}{found}{near and f'.{near}'}", example)
 
@@ -262,8 +263,10 @@ def read(
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:
             fresh = list(problems(error, model, table))
-        for one in reversed(fresh):
-            _repair(left, one, one.keys[len(table) :])
+        for cut in range(_MOST_ROUNDS):  # what holds the value, where it is not there as it is said
+            changed = [_repair(left, one, one.keys[len(table) :], cut) for one in reversed(fresh)]
+            if any(changed):
+                break
         found += [one for one in fresh if not any(_follows(one, before) for before in found)]
     raise UsageError("; ".join(map(str, found)))
 
@@ -274,25 +277,31 @@ def _follows(one: Problem, before: Problem) -> bool:
     return (before.keys[: len(one.keys)] if emptied else before.keys) == one.keys
 
 
-def _repair(values: Any, wrong: Problem, keys: Keys) -> None:
-    """Removes what is at `keys`, or what holds it; gives a missing key its example."""
+def _repair(values: Any, wrong: Problem, keys: Keys, cut: int) -> bool:
+    """Removes what is at `keys` without their last `cut`; gives a missing key its example. Returns whether
+    anything changed.
+    """
     if wrong.example is None or not wrong.is_missing:
-        remove(values, keys[:-1] if wrong.is_missing else keys)
-    else:
-        for key in keys[:-1]:
-            values = values.setdefault(key, {}) if isinstance(values, dict) else values[key]
-        values[keys[-1]] = deepcopy(wrong.example)
+        return remove(values, keys[: len(keys) - cut - wrong.is_missing])
+    for key in keys[:-1]:
+        values = values.setdefault(key, {}) if isinstance(values, dict) else values[key]
+    values[keys[-1]] = deepcopy(wrong.example)
+    return True
 
 
-def remove(values: Any, keys: Keys) -> None:
-    """Removes what is at `keys` from tables and lists, or the value on the way there that is neither."""
+def remove(values: Any, keys: Keys) -> bool:
+    """Removes what is at `keys` from tables and lists, or the value on the way there that is neither.
+
+    Returns whether there was anything.
+    """
     for at, key in enumerate(keys, 1):
         if not (key in values if isinstance(values, dict) else key in range(len(values))):
-            return
+            return False
         if at == len(keys) or not isinstance(values[key], dict | list):
             del values[key]
-            return
+            return True
         values = values[key]
+    return False
 
 
 def _model_at(model: Any, keys: Keys) -> Any:

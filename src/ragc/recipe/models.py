@@ -163,6 +163,13 @@ def _tables(value: object) -> object:
     return [value] if isinstance(value, Mapping) else value
 
 
+def _check_axes(tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    for name, values in (pair for table in tables for pair in table.items()):
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError(f"grid.product.{name} must be a list of values that is not empty")
+    return tables
+
+
 def _form(value: object) -> str:
     """Returns the form of a value that may be a text or something else."""
     return f"{TAG}text" if isinstance(value, str) else f"{TAG}other"
@@ -426,7 +433,7 @@ class GridSpec(Table):
         default=(),
         description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
     )
-    product: Annotated[tuple[dict[str, Annotated[list[Any], Listed]], ...], BeforeValidator(_tables)] = Field(
+    product: Annotated[tuple[Json, ...], BeforeValidator(_tables), AfterValidator(_check_axes)] = Field(
         default=(),
         description="Lists of values by the same keys; every combination is a setting. A table or several.",
     )

@@ -168,8 +168,10 @@ class Rules:
                 if self._find(name, keys) and name in fixed:
                     self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
         for name in (name for name in ranges if name in fixed and name not in names):
-            text = f"knob {name} is fixed in [knobs] and has a range here; keep one"
-            self.add(("search", "ranges", name), text)
+            self.add(
+                ("search", "ranges", name),
+                f"knob {name} is fixed in [knobs] and has a range here; keep one",
+            )
         return tuple(name for name in self.knobs or sorted(names) if name in names or name in ranges)
 
     def _players(self, listed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -199,8 +201,10 @@ class Rules:
         keys = ("grid", "product")
         for axes in grid.product:
             if (count := math.prod(map(len, axes.values()))) > MAX_SETTINGS:
-                text = f"grid.product has {count:,} combinations, and a grid holds {MAX_SETTINGS:,} settings"
-                self.add(keys, text)
+                self.add(
+                    keys,
+                    f"grid.product has {count:,} combinations, and a grid holds {MAX_SETTINGS:,} settings",
+                )
                 continue
             columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
             settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
@@ -244,8 +248,10 @@ class Rules:
             self.tried(("data", "where", path), partial(Where, {path: where[path]}))
         hosted = is_address(data.dataset)
         if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
-            text = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
-            self.add(("data", "fields"), text)
+            self.add(
+                ("data", "fields"),
+                f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group",
+            )
         brings = hosted or data.dataset in datasets.BUILT_IN or not self.sound("data", "dataset")
         if not brings and not data.questions and self.sound("data", "questions"):
             sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
@@ -253,8 +259,10 @@ class Rules:
                 keys = ("data", sizes[0])
                 self.add(keys, f"{dotted(keys)} is drawn from a question file; add data.questions")
             elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
-                text = f"data set {data.dataset!r} needs a question file; add data.questions"
-                self.add(("data", "dataset"), text)
+                self.add(
+                    ("data", "dataset"),
+                    f"data set {data.dataset!r} needs a question file; add data.questions",
+                )
         return data.replace(where=where) if where else data
 
     def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
@@ -264,8 +272,10 @@ class Rules:
             return source
         brings = data.dataset in datasets.BUILT_IN or data.dataset in datasets.FILES
         if not (data.corpus or brings) and self.sound(*keys, "corpus"):
-            text = f"a source of kind {source.kind!r} needs a corpus; add {dotted((*keys, 'corpus'))}"
-            self.add((*keys, "kind"), text)
+            self.add(
+                (*keys, "kind"),
+                f"a source of kind {source.kind!r} needs a corpus; add {dotted((*keys, 'corpus'))}",
+            )
         return source.replace(corpus=data.corpus)
 
     def targets(
@@ -287,15 +297,19 @@ class Rules:
                 if other == name:
                     self.add(keys, f"{dotted(keys)} lists itself in fallbacks; name other targets there")
                 elif other not in targets and self.sound("targets", other):
-                    text = f"{dotted(keys)} falls back on [targets.{other}], which is not there; add it"
-                    self.add(keys, text)
+                    self.add(
+                        keys,
+                        f"{dotted(keys)} falls back on [targets.{other}], which is not there; add it",
+                    )
             self._try_build(keys, spec, base, code=code)
         varied, playing = dict(targets), dict(search.targets)
         for role, efforts in search.efforts.items():
             where = ("search", "efforts", role)
             if role not in targets:
-                text = f"{dotted(where)} varies the effort of [targets.{role}], which is not there; add it"
-                self.add(where, text)
+                self.add(
+                    where,
+                    f"{dotted(where)} varies the effort of [targets.{role}], which is not there; add it",
+                )
                 continue
             own = targets[role]
             others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
@@ -308,8 +322,10 @@ class Rules:
         for role, players_of_role in playing.items():
             for index, name in enumerate(players_of_role):
                 if name not in varied and self.sound("targets", name):
-                    text = f"there is no [targets.{name}] for the role {role!r}; add it"
-                    self.add(("search", "targets", role, index), text)
+                    self.add(
+                        ("search", "targets", role, index),
+                        f"there is no [targets.{name}] for the role {role!r}; add it",
+                    )
         return varied, search.replace(targets=playing, efforts={})
 
     def _try_build(self, keys: Keys, spec: TargetSpec, base: Path, *, code: bool) -> None:
@@ -336,8 +352,10 @@ class Rules:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
                 if not any(one.keys[:2] == (family, name) for one in self.problems):
-                    text = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
-                    self.add(("program",), text)
+                    self.add(
+                        ("program",),
+                        f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}",
+                    )
 
     def check_files(self, recipe: Recipe, *, files: bool) -> None:
         """Reports invalid addresses and, with `files`, missing files."""

@@ -34,16 +34,21 @@ def json_schema() -> dict[str, Any]:
         for first in {"kind", "report"} & fields.keys():  # before the keys that depend on it
             table["properties"] = {first: fields[first]} | fields
     search = tables["Search"]["properties"]
-    metric = {"anyOf": [{"enum": _metrics()}, {"pattern": _OTHERS}]}
-    objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"pattern": _OTHERS}]}
+    metric = {"anyOf": [{"enum": _metrics()}, {"type": "string", "pattern": _OTHERS}]}
+    objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"type": "string", "pattern": _OTHERS}]}
     tables["MetricsTable"]["properties"]["report"]["items"] |= metric
     search["objectives"]["items"] |= objective
+    either = [{"type": "string"}, tables.pop("PickRule")]
+    search["pick"] = {"description": search["pick"]["description"], "anyOf": either}
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
     knobs = {name: search["knobs"].pop(name) for name in ("type", "items")}
     search["knobs"]["anyOf"] = [{"const": "all"}, knobs]
     ids = [name for name in dataset_names() if not name.startswith("hf:")]
-    tables["Data"]["properties"]["dataset"]["anyOf"] = [{"enum": ids}, {"pattern": "^hf:."}]
-    schema["properties"]["program"]["anyOf"] = [{"enum": list(PROGRAMS)}, {"pattern": f"^{REFERENCE}$"}]
+    tables["Data"]["properties"]["dataset"]["anyOf"] = [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]
+    schema["properties"]["program"]["anyOf"] = [
+        {"enum": list(PROGRAMS)},
+        {"type": "string", "pattern": f"^{REFERENCE}$"},
+    ]
     search["programs"]["items"]["enum"] = list(PROGRAMS)
     grid = tables["GridSpec"]["properties"]["product"]
     grid["anyOf"] = [grid["items"], {"type": grid.pop("type"), "items": grid.pop("items")}]

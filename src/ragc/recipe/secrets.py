@@ -12,30 +12,20 @@ from ragc.core.tables import Keys, Problem, dotted
 from ragc.targets.options import variables
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
-_REMEDY = "put it into an environment variable and name that in api_key_env"
-_BY_VARIABLE = ("headers", "query")
-"""Options of targets whose values name variables of the environment: "$NAME"."""
+_VARIABLES = "put it into an environment variable and"
 
 
 def find_secrets(values: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields every secret in the tables of a recipe, detected by key name, key prefix, or in an address."""
-    for name, source in _tables(values, "sources"):
-        yield from _refused(("sources", name, "options"), source.get("options"), "leave it out")
-    for name, target in _tables(values, "targets"):
-        keys = ("targets", name)
-        url, options = target.get("base_url"), target.get("options")
-        if isinstance(url, str) and "@" in url:
-            where = (*keys, "base_url")
-            yield Problem(where, "must not hold a name or password: recipes are passed on")
-        else:
-            yield from _refused((*keys, "base_url"), url, _REMEDY)
-        yield from _refused((*keys, "model"), target.get("model"), _REMEDY)
-        variable = options.get("api_key_env", "") if isinstance(options, Mapping) else ""
-        if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
-            expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-            yield Problem((*keys, "options", "api_key_env"), f"must name {expected}")
-            options = {name: value for name, value in dict(options or {}).items() if name != "api_key_env"}
-        yield from _refused((*keys, "options"), options, _REMEDY)
+    for family in ("sources", "targets"):
+        for keys, secret in _secrets(values.get(family), (family,)):
+            if keys[-1] == "api_key_env":
+                expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+                yield Problem(keys, f"must name {expected}")
+                continue
+            remedy = f"{_VARIABLES} name that in api_key_env" if family == "targets" else "leave it out"
+            way = f'{_VARIABLES} write "$NAME"' if _may_name_variables(keys) else remedy
+            yield Problem(keys, f"{dotted(keys)} holds {secret}, and recipes are passed on; {way}")
     study = values.get("study")
     storage = study.get("storage") if isinstance(study, Mapping) else None
     if isinstance(storage, str) and secrets(storage):
@@ -43,35 +33,37 @@ def find_secrets(values: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(("study", "storage"), f"must not hold a password: {advice}")
 
 
-def _tables(values: Mapping[str, Any], family: str) -> list[tuple[str, Mapping[str, Any]]]:
-    tables = values.get(family)
-    pairs = tables.items() if isinstance(tables, Mapping) else ()
-    return [(str(name), table) for name, table in pairs if isinstance(table, Mapping)]
+def _may_name_variables(keys: Keys) -> bool:
+    return len(keys) == 5 and keys[3] in ("headers", "query")
 
 
-def _refused(keys: Keys, value: object, remedy: str) -> Iterator[Problem]:
-    for path, secret in _secrets(value, ()):
-        where = (*keys, *path)
-        way = f'{_REMEDY[:38]}write "$NAME"' if path[:1] in [(one,) for one in _BY_VARIABLE] else remedy
-        yield Problem(where, f"{dotted(where)} holds {secret}, and recipes are passed on; {way}")
-
-
-def _secrets(value: object, path: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yields the paths of secrets in `value`, and their kind; never the secrets themselves."""
+def _secrets(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yields the keys of secrets in `value`, and their kind; never the secrets themselves."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            text = str(name)
-            if not (is_secret_name(text) and _has_text(inner)):
-                yield from _secrets(inner, (*path, text))
-            elif path[:1] not in [(one,) for one in _BY_VARIABLE] or not variables({"": str(inner)}):
-                yield (*path, text), "a secret"
+            yield from _named(inner, (*keys, str(name)))
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _secrets(inner, (*path, index))
+            yield from _secrets(inner, (*keys, index))
     elif holds_key(value):
-        yield path, "a key"
+        yield keys, "a key"
     elif isinstance(value, str) and (secret := _in_address(value)):
-        yield path, secret
+        yield keys, secret
+
+
+def _named(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yields the secrets in the `value` of a key, whose name may say, inside `options`, that it is one."""
+    name = str(keys[-1])
+    if keys[0] == "targets" and keys[2:] == ("options", "api_key_env"):
+        if holds_key(value) or (isinstance(value, str) and not _VARIABLE.fullmatch(value)):
+            yield keys, "a key"
+    elif keys[2:] == ("base_url",) and isinstance(value, str) and "@" in value:
+        yield keys, "a name or password"
+    elif len(keys) > 3 and is_secret_name(name) and _has_text(value):
+        if not (_may_name_variables(keys) and variables({name: str(value)})):
+            yield keys, "a secret"
+    else:
+        yield from _secrets(value, keys)
 
 
 def _has_text(value: object) -> bool:

@@ -19,7 +19,7 @@ from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import TargetSpec, variables
 
 _ONNX = ("onnxruntime", "tokenizers")
 
@@ -67,6 +67,10 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
     record, variable = TARGETS.get(spec.kind), spec.options.get("api_key_env")
     if isinstance(variable, str) and variable and not os.environ.get(variable, "").strip():
         yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
+    for option in ("headers", "query"):
+        for name in sorted(variables(spec.options.get(option, {}))):
+            if not os.environ.get(name, "").strip():
+                yield f"{who} needs the environment variable {name}, named by {option}, which is not set"
     yield from extras.lacking(f"{who}, of kind {spec.kind!r},", record.modules)
     yield from record.lacking(who, spec) if record.lacking is not None else ()
 

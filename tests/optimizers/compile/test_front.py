@@ -223,14 +223,17 @@ def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None
     ("sets", "sentence"),
     [
         (("search.front=2",), "search.front needs several objectives"),
-        (("search.front=11",), "search.front must be an integer between 0 and 10"),
-        (("search.limits.tokens=0",), "search.limits.tokens must be a number above 0"),
-        (("search.limits.tokns=5",), "unknown key 'tokns' in [search.limits]. Did you mean 'tokens'?"),
+        (("search.front=11",), "search.front must be at most 10"),
+        (("search.limits.tokens=0",), "search.limits.tokens must be above 0"),
+        (
+            ("search.limits.tokns=5",),
+            "tokns: unknown key in [search.limits]. Did you mean 'tokens'?",
+        ),
         (("search.pick={within=0.1}",), "search.pick.then is missing"),
-        (('search.pick={within=-1, then="tokens"}',), "search.pick.within must be a number of at least 0"),
+        (('search.pick={within=-1, then="tokens"}',), "search.pick.within must be at least 0"),
         (('search.pick={within=0.1, then="tokn"}',), "'tokn'"),
         (('search.pick={objective="f1", within=0.1, then="tokens"}',), "'f1'"),
-        (("search.pick=3",), "search.pick must be an objective, or a table"),
+        (("search.pick=3",), "search.pick must be a table"),
         (
             ("search.limits.tokens=5", 'search.optimizer="random"'),
             "search.limits needs trials to choose among",
