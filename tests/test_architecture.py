@@ -280,7 +280,6 @@ OWN_WRITERS = {
     "ragc.store.uses",
     "ragc.targets.vllm.launcher",
     "ragc.targets.vllm.supervisor",
-    "ragc.task.budget",
     "ragc.training.finetune.base_models",
 }
 """Modules that write beside `core.outputs`: to the home, to streams, and line by line."""

@@ -285,8 +285,9 @@ class Gateway:
         """
         tries = Tries(self.budget, key, target, request, lambda: bool(self._callers[key]))
         token = meter.set(tries)
+        limit = self._limits.setdefault(target.identity, asyncio.Semaphore(max(1, target.concurrency)))
         try:
-            async with self._limit(target):
+            async with limit:
                 await tries.begin()
                 began = time.monotonic()
                 reply = _safe(target, await target.complete(request))
@@ -339,12 +340,6 @@ class Gateway:
             sent=not cached,
             replayed=cached,
         )
-
-    def _limit(self, target: Target) -> asyncio.Semaphore:
-        limit = self._limits.get(target.identity)
-        if limit is None:
-            limit = self._limits[target.identity] = asyncio.Semaphore(max(1, target.concurrency))
-        return limit
 
 
 def _safe(target: Target, reply: Reply) -> Reply:
