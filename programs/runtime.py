@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ragc.core.progress import SILENT, listening
 from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.gateway import Budget, Gateway, check_contexts, fallback_chains
 from ragc.targets.reasoning import check_rooms

@@ -12,21 +12,18 @@ keeps its study in a folder of its own, so that a resumed compile goes on in the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import state_of
-from ragc.compiled.evaluate import showing_of
 from ragc.core.progress import Progress
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Selected
 from ragc.optimizers.search.directory import fold_directory
 from ragc.optimizers.search.log import StudyLog
-from ragc.programs.base import RagProgram
 from ragc.records import Question
-from ragc.store.looks import Showing
 from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.folds import fold_tasks, held_calls, questions_of
@@ -96,15 +93,3 @@ def _facts_of(selected: Selected, questions: Sequence[Question]) -> dict[str, An
     }
     is_baseline = state_of(selected.best) == state_of(selected.baseline)
     return {"questions": len(questions), "baseline_kept": is_baseline, **facts}
-
-
-def showing_of_folds(
-    task: Task, answered: Iterable[tuple[RagProgram, Sequence[Row]]], home: Path | None, *, work: str
-) -> Showing:
-    """Returns the look at all questions of `task`, by programs in whose place those of the folds answered.
-
-    The same program may stand for others in the folds, so a look is the same again only by its replies.
-    """
-    tested = replace(task, splits={**task.splits, "test": questions_of(task)})
-    showing = showing_of(tested, answered, home, work=work)
-    return replace(showing, shown=tuple(replace(one, drawn=True) for one in showing.shown))

@@ -47,17 +47,16 @@ from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
-from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds, showing_of_folds
+from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds
 from ragc.optimizers.compile.front import (
     TestedMember,
     answer_front,
-    check_front,
     front_json,
+    front_programs,
     limit_note,
     limits_of,
     of_front,
     qualified,
-    write_front,
 )
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
@@ -78,8 +77,8 @@ from ragc.optimizers.search.storage import (
 )
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.store.call_store import CallStore
-from ragc.store.looks import Look
+from ragc.store.calls import CallStore
+from ragc.store.used_questions import TestUse
 from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
@@ -123,7 +122,7 @@ class Verified:
     failures: Mapping[str, Failures]
     verdict: str
     note: str = ""
-    look: Look | None = None
+    look: TestUse | None = None
     folds: FoldAnswers | None = None
     front: Sequence[TestedMember] = ()
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -164,9 +163,9 @@ class Compiled:
 
     `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
-    "test") and program ("baseline", "winner"). Verdict and differences are adjusted for earlier looks at the
-    test questions; provenance has those of one look. `example` is one question of the test split as the
-    baseline and as the winner answered it. `look` says how often the test questions were looked at on this
+    "test") and program ("baseline", "winner"). Verdict and differences are adjusted for earlier uses of the
+    test questions; provenance has those of one use. `example` is one question of the test split as the
+    baseline and as the winner answered it. `look` says how often the test questions were used on this
     machine; None if they were not. `contamination` says which test questions were used before as train or
     dev, and whether they were left out. `replacement` is a sentence on another program that was at `path`
     before, with both scores where the questions are the same; "" for none.
@@ -182,7 +181,7 @@ class Compiled:
     counters: Mapping[str, float]
     example: tuple[Row, Row] | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
-    look: Look | None = field(default=None, compare=False)
+    look: TestUse | None = field(default=None, compare=False)
     contamination: Contamination = CLEAN
     replacement: str = field(default="", compare=False)
 
@@ -194,11 +193,6 @@ class Compiled:
         }
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
-
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
 
     @property
     def cross_validated(self) -> bool:
@@ -318,10 +312,9 @@ def prepare(
     Nothing is sent, and an earlier study of `out` comes back where `open_models` does not follow. Raises
     UsageError and its subclasses: for an `out` that holds something else, for missing libraries or keys, for
     files that cannot be read, on `resume` for a changed recipe, and where no test question is left. Raises
-    StoreError if the ledger of uses cannot be read or written.
+    StoreError if the record of used questions cannot be read or written.
     """
     refuse_foreign(Path(out))
-    check_front(Path(out))
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
@@ -456,8 +449,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     limits = next((one.limits for one in front if one.member.is_winner), {})
     if measured and not folds and not front:
         limits = limits_of(task.rule, [rows["winner"]])[0]
-    shows = showing_of_folds if folds else showing_of
-    showing = shows(task, answered, prepared.out, work="compile") if measured else None
+    showing = showing_of(task, answered, prepared.out, work="compile") if measured else None
     look = await asyncio.to_thread(showing.count) if showing else None
     if look and look.warning:
         progress.note(look.warning)
@@ -498,8 +490,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     run |= after_looks_json(verified.look, verified.differences, verified.verdict, primary)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     replacement = replacement_note(prepared.out, compiled, primary)
-    compiled.save(prepared.out, selected.best)
-    write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
+    front = front_programs(verified.front, compiled, look=verified.look, primary=primary)
+    compiled.save(prepared.out, selected.best, front=front)
     write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)
     prepared.progress.close()
@@ -520,7 +512,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     )
 
 
-def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
+def _run_facts(task: Task, cost: Cost, look: TestUse | None) -> dict[str, Any]:
     """Returns the facts for `run.json`, which differ from run to run."""
     return {
         "sent": cost.sent,

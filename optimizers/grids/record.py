@@ -37,7 +37,7 @@ from ragc.optimizers.grids.settings import build_programs, columns_of, settings_
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.recipe import Recipe
 from ragc.recipe.values import BALANCED, LABELLED
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row
 from ragc.task.base import Task
@@ -96,6 +96,9 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
         files = GridFiles(columns, candidates, tuple(question.id for question in task.dev), facts)
         return files, files.missing
     files = read_files(out)
+    for number, rows in [*files.rows.items()]:
+        if any(row.counters.get("failed") for row in rows):  # whose requests are sent again
+            del files.rows[number]
     advice = "choose another --out, or move it away."
     provenance.check_same(files.provenance, facts, f"{out} holds a grid with", advice)
     marks = {mark(one) for one in files.candidates}

@@ -30,7 +30,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -193,7 +192,7 @@ class Compile(Teleprompter):
             progress.close()
         compiled = self.compiled.build(program.runtime.with_salt(salt))
         compiled._compiled = True
-        setattr(compiled, _MARKS, contamination.marks_in(self.compiled.provenance))
+        setattr(compiled, _MARKS, contamination.digests_in(self.compiled.provenance))
         return compiled
 
     def _split(
@@ -222,14 +221,15 @@ class Compile(Teleprompter):
             pick = search_spec.pick
             pick = CALLERS_METRIC if isinstance(pick, str) else pick.replace(objective=CALLERS_METRIC)
             search_spec = search_spec.replace(objectives=(CALLERS_METRIC,), pick=pick)
-        return Recipe(
+        bare = Recipe(program="vanilla")  # what follows is known to be valid here, and not everywhere
+        return bare.replace(
             program=method.id,
             seed=self.seed,
             concurrency=self.concurrency,
             knobs=program.knobs.to_json(),
             search=search_spec,
             budget=budget,
-            report=(search_spec.pick_name.removeprefix("-"),),
+            metrics=bare.metrics.replace(report=(search_spec.pick_name.removeprefix("-"),)),
         )
 
     @contextmanager
@@ -279,7 +279,7 @@ class Compile(Teleprompter):
         recipe: Recipe,
         directory: Path,
         progress: Progress,
-        before: contamination.Marks | None,
+        before: contamination.UsedDigests | None,
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
         """Returns the best candidate's program, its compiled form and all trials; no test questions are
         answered.
@@ -331,7 +331,7 @@ def _without_starts(recipe: Recipe) -> Recipe:
     A file names a knob either in `[knobs]` or in `[search]`.
     """
     fixed = {name: value for name, value in recipe.knobs.items() if name not in recipe.search.knobs}
-    return replace(recipe, knobs=fixed)
+    return recipe.replace(knobs=fixed)
 
 
 def documents_of(program: RagProgram) -> Sequence[str]:

@@ -27,7 +27,7 @@ from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
 from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.reasoning import rooms_of
 from ragc.task.base import Task, prepare
 from ragc.task.budget import SPARE_CALLS

@@ -16,8 +16,8 @@ from typing import Any
 
 from ragc.compiled.base import RUN, CompiledProgram
 from ragc.compiled.verdict import NOT_MEASURED, intervals_to_json
-from ragc.core import outputs
 from ragc.core.digest import digest
+from ragc.core.files import remove
 from ragc.errors import ArtefactError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import dev_groups
@@ -101,4 +101,4 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     for other in home.iterdir():
         if other.name != folder.name and not other.is_symlink():
             with suppress(OSError):
-                outputs.remove(other, RUN)
+                remove(other, RUN)

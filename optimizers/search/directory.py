@@ -8,9 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
-from ragc.core import inputs, outputs
 from ragc.core.digest import digest
-from ragc.core.home import make_private, narrow_tree, replace_private
+from ragc.core.files import APART, NEW, make_private, narrow_tree, put_file, read_text, remove
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
 from ragc.optimizers.search.storage import delete, difference, study_directory
@@ -108,7 +107,7 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
         make_private(directory)
         narrow_tree(directory)
         write_address(directory, salt=salt)  # before the recipe: with that there is a study to resume
-        replace_private(written, text)
+        put_file(written, text.encode(), private=True)
         write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
@@ -184,7 +183,7 @@ def _change(directory: Path, recipe: Recipe) -> str:
     if recipe.method.code != read_address(directory).get("code", ""):
         return f"the module of {recipe.program!r}"
     text = recipe.to_toml()
-    before = inputs.read_text(directory / "recipe.toml", errors="replace")
+    before = read_text(directory / "recipe.toml", errors="replace")
     if before == text or digest(text) == read_address(directory).get("recipe"):
         return ""
     try:
@@ -211,15 +210,17 @@ def clear(directory: Path) -> None:
     for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
-    for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
-        outputs.discard_file(left)
+    for left in directory.glob(f"{APART}*/"):  # of a killed process
+        with suppress(OSError):
+            (left / NEW).unlink()
+            left.rmdir()
     for fold in directory.glob(f"{FOLD}*"):
         if fold.is_dir() and not fold.is_symlink():
             clear(fold)
     with suppress(OSError):
         for held in (directory / PROGRAMS).iterdir():
             if not held.is_symlink():
-                outputs.remove(held, RUN)
+                remove(held, RUN)
         (directory / PROGRAMS).rmdir()
     with suppress(OSError):
         directory.rmdir()

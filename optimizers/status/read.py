@@ -12,7 +12,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc.compiled.study_rows import TRIALS
-from ragc.core import inputs
+from ragc.core.files import read_bytes
 from ragc.core.redact import shorten
 from ragc.core.text import visible
 from ragc.errors import ArtefactError, Untrusted
@@ -122,7 +122,7 @@ def study_trials(directory: Path) -> list[TrialResult]:
     if not path.exists():
         return []
     try:
-        trials = [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+        trials = [TrialResult.of(value) for value in json.loads(read_bytes(path))]
         names = [name.removeprefix("-") for name in recipe.search.objectives]
         if not all(_is_whole(trial, names) for trial in trials):
             raise ValueError

@@ -14,7 +14,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.optimizers.external.optimize import ExternalResult, optimize
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.base import Task, prepare
 from tests.integration.fetched import default_weights

@@ -13,7 +13,7 @@ from ragc.core.display import dollars
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import identical

@@ -28,7 +28,7 @@ from ragc.recipe import Budget
 from ragc.records import Question
 from ragc.signatures.align import SyntacticParse
 from ragc.signatures.answer import ShortAnswer
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.retry import Again

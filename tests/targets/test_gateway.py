@@ -14,7 +14,7 @@ from ragc.core.redact import remember
 from ragc.errors import RequestRefused, TargetError, TargetStopped, TargetUnavailable
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
 from ragc.targets.gateway import Gateway
 from ragc.targets.repeated import repeated

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ragc.targets.charges import Charge
+from ragc.targets.token_price import reply_bound
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.charges import Charge
 from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
@@ -24,7 +26,6 @@ from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
 from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of, with_room
-from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
@@ -107,19 +108,16 @@ def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch
 
 
 def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragc.targets.embedded import target as embedded
-
     target = EmbeddedTarget(
         "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
     )
     bodies: list[Any] = []
 
-    def ask(model: object, body: Any, *rest: object) -> Any:
+    def ask(body: Any, *rest: object) -> Any:
         bodies.append(body)
         raise UsageError("seen")
 
-    monkeypatch.setattr(target, "_held", (None, None))
-    monkeypatch.setattr(embedded, "_ask", ask)
+    monkeypatch.setattr(target, "_held", SimpleNamespace(ask=ask))
     with pytest.raises(UsageError, match="seen"):
         event_loop.run(target.complete(grade()))
     assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}

@@ -13,7 +13,7 @@ import pytest
 from ragc.core import event_loop
 from ragc.errors import BudgetExhausted, StoreError, TargetError, TargetUnavailable, UsageError
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.gateway import Gateway
 from ragc.targets.prices import Price, most_tokens

@@ -10,7 +10,7 @@ from ragc import recipe as recipes
 from ragc.cli import plan as plan_view
 from ragc.errors import UsageError
 from ragc.optimizers.plan.estimate import estimate
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.optimizers.plan.test_estimate import small

@@ -13,7 +13,7 @@ from ragc.core import event_loop
 from ragc.core.counters import current
 from ragc.errors import UsageError
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.budget import BudgetFile
 from ragc.task.run import MeasuredRun, Measurement, measure, open_run, open_state, state_folder

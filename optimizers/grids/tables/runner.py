@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragc.core import event_loop, outputs
-from ragc.core.activity import doing
+from ragc.core import event_loop
 from ragc.core.digest import digest, pretty
 from ragc.core.display import quantity
+from ragc.core.files import doing, put_file
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
@@ -35,7 +35,7 @@ from ragc.optimizers.plan.call_bounds import judge_calls
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
@@ -317,19 +317,14 @@ class TableRun:
         run: MeasuredRun, program: RagProgram, questions: Sequence[Question], rows: CellRows
     ) -> None:
         """Answers `questions`; each row is written as soon as it is complete."""
-
-        async def answer_one(question: Question) -> None:
-            (row,) = await run.answer(program, [question])
-            rows.append(row.to_json())
-
-        await event_loop.gather_or_cancel(map(answer_one, questions))
+        await run.answer(program, questions, keep=lambda row: rows.append(row.to_json()))
 
     def _write(self, result: Reproduction) -> None:
         """Writes the result."""
         again = "mend that and run the same command again; what was answered is in the rows"
         content = pretty(result.to_json()).encode("utf-8", "backslashreplace")
         with doing(f"Writing the result to {self.folder}", again):
-            outputs.put_file(self.folder / RESULT, content)
+            put_file(self.folder / RESULT, content)
 
 
 def _is_fatal(error: RagcError) -> bool:
@@ -355,7 +350,7 @@ def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
             [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
-            [dict(task.recipe.assessing), list(task.recipe.report)],
+            [dict(task.recipe.metrics), list(task.recipe.metrics.report)],
             planned.use.id,
         ]
     )[:16]

@@ -18,11 +18,11 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import PACKED, CompiledProgram, load
 from ragc.compiled.resolve import Opening, check_access, resolve
 from ragc.core import event_loop
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
 from ragc.task.base import Task, prepare

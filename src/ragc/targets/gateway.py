@@ -29,7 +29,7 @@ from ragc.errors import (
     UnknownName,
     UsageError,
 )
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
 from ragc.targets.prices import check_priced, most_tokens, most_usd, priced
 from ragc.targets.reasoning import room_of, set_aside_cut, with_room

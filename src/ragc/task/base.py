@@ -27,7 +27,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
@@ -283,7 +283,7 @@ def prepare(
 def _scored_metrics(recipe: Recipe, objectives: Iterable[Objective]) -> Iterable[str]:
     """Returns the ids of the reported metrics, the `objectives`, and those of limits and `search.pick`."""
     pick = recipe.search.pick
-    ids = [*recipe.report, *(objective.metric.id for objective in objectives)]
+    ids = [*recipe.metrics.report, *(objective.metric.id for objective in objectives)]
     ids += [limit.metric.id for limit in recipe.search.limits.limits]
     return dict.fromkeys(ids if isinstance(pick, str) else [*ids, pick.then])
 
@@ -442,7 +442,7 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
         from ragc.task.judge import Judge
 
         ask = Judge(runtime)
-    settings = recipe.assessing
+    settings = recipe.metrics
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = settings.replace(entailment=f"{kind}:{recipe.path(model)}")

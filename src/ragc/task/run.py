@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,16 +21,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop
-from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, cache_home, doing, make_private, narrow_tree
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
@@ -136,12 +135,19 @@ class MeasuredRun:
         with listening(self.progress.note):
             await self.task.runtime.open(self.progress.download)
 
-    async def answer(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
+    async def answer(
+        self,
+        program: RagProgram,
+        questions: Sequence[Question],
+        keep: Callable[[Row], None] = lambda row: None,
+    ) -> tuple[Row, ...]:
         """Answers and scores `questions`, each a step of the progress, with a note on searches that failed.
 
-        Raises as `evaluate`.
+        `keep` is called with each row as soon as it is complete. Raises as `evaluate`.
         """
-        rows = await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+        rows = await evaluate(
+            program, questions, self.task.scorer, limit=self.limit, done=self.progress.step, keep=keep
+        )
         if text := failed_searches(rows):
             self.progress.note(text)
         return rows

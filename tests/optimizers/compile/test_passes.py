@@ -14,6 +14,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
+from ragc.core.progress import Progress
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,
@@ -37,7 +38,7 @@ from ragc.optimizers.compile import (
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, identical, needs_demos
@@ -46,7 +47,7 @@ FREE = Cost(0, 0, 0, 0.0, 0.0)
 
 
 @dataclass
-class Watched:
+class Watched(Progress):
     """A progress that notes what it hears."""
 
     phases: list[str]
@@ -55,15 +56,6 @@ class Watched:
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         self.phases.append(name)
-
-    def step(self, n: int = 1) -> None:
-        """Not noted."""
-
-    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Not noted."""
-
-    def download(self, done: int, total: int) -> None:
-        """Not noted."""
 
     def note(self, text: str) -> None:
         self.notes.append(text)

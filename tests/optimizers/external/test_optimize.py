@@ -28,7 +28,7 @@ from ragc.optimizers.harness.teacher import CUT, teacher_lm
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Hit, Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget

@@ -23,7 +23,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.ragx.demos import ChoosingPredict
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
@@ -233,7 +233,9 @@ def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_pa
     target = ScriptedTarget([{"answer": "Paris"}])
     run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
     with sqlite3.connect(tmp_path / "store" / "cache.db") as rows:
-        changed = rows.execute("UPDATE Cache SET value = '[]' WHERE value LIKE '%\"answers\"%'").rowcount
+        changed = rows.execute(
+            "UPDATE Cache SET value = '[]' WHERE CAST(value AS TEXT) LIKE '%\"answers\"%'"
+        ).rowcount
     rows.close()
     assert changed == 1
     memos = []

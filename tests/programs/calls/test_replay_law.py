@@ -22,7 +22,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replay import call_key, fresh
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, TokenLogprob, Usage
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
+
+from pydantic import PrivateAttr
 
 from experiments.benchmarks.search.choosing.worlds import Pick, World
 from ragc import recipe as recipes
@@ -30,7 +32,7 @@ from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.answering import Row
 from ragc.task.base import Task, objective_of
 from ragc.task.budget import BudgetFile, Spent
@@ -54,16 +56,21 @@ report = ["{metric}"]
 """
 
 
-@dataclass(frozen=True)
 class TableRecipe(Recipe):
     """A recipe whose program has a knob for each column of a table."""
 
-    table_method: Method | None = None
+    _table_method: Method | None = PrivateAttr(default=None)
+
+    def on(self, chosen: Method) -> TableRecipe:
+        """Returns the recipe with the program of a table."""
+        moved = self.model_copy()
+        moved._table_method = chosen
+        return moved
 
     @property
     def method(self) -> Method:
         """The program of the table."""
-        return self.table_method or super().method
+        return self._table_method or super().method
 
 
 @dataclass(frozen=True)
@@ -188,9 +195,9 @@ def table_task(world: World, seed: int, folder: Path, more: str = "") -> TableTa
     )
     parsed = recipes.parse(text, where="the bench", base=folder)
     columns = tuple(f"column{index}" for index in range(len(world.columns)))
-    values = {field.name: getattr(parsed, field.name) for field in fields(parsed)}
+    values = dict(parsed)
     values["search"] = parsed.search.replace(knobs=columns)
-    recipe = TableRecipe(**values, table_method=method_of(world))
+    recipe = TableRecipe(**values).at(folder).on(method_of(world))
     budget = TableBudget(world, recipe.budget)
     runtime = Runtime({"main": ScriptedTarget([])}, store=CallStore(None), budget=budget)
     dev = tuple(Question(f"q{at}", f"Question {at}?", ("yes",)) for at in range(world.shape[1]))

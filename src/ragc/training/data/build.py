@@ -21,22 +21,24 @@ from typing import Any
 import dspy
 
 from ragc.compiled import contamination
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import __version__
+from ragc.core.files import put_file, read_bytes
 from ragc.core.progress import SILENT, Progress
-from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
+from ragc.errors import OF_ONE_QUESTION, BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.grids.provenance import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import most_context, most_usd
 from ragc.targets.reasoning import room_of
 from ragc.task import base as tasks
+from ragc.task.answering import kind_of, outage_of
 from ragc.task.base import Task
 from ragc.task.budget import BudgetFile
 from ragc.task.prompts import fingerprints
@@ -210,7 +212,7 @@ class _OutputState:
 
 def identity(kind: str, recipe: Recipe) -> str:
     """Returns a digest of the recipe without limits, its prompt files, and the kind."""
-    same = replace(recipe, budget=Budget(), concurrency=None, grid=GridSpec())
+    same = recipe.replace(budget=Budget(), concurrency=None, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
 
 
@@ -226,14 +228,14 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
-            outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
+            put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
         yield _OutputState(charges, begun or today)
 
 
 def _begun(path: Path, mark: str) -> str:
     """Returns the day on which the work with the digest `mark` was begun; "" for other or no work."""
     try:
-        state = json.loads(inputs.read_bytes(path))
+        state = json.loads(read_bytes(path))
         return str(state["begun"]) if state["identity"] == mark else ""
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
@@ -270,20 +272,30 @@ class _Build:
 
     async def _collect(self) -> list[Gathered]:
         """Collects from each question, in their order; without those that the budget cut off."""
-        results = await event_loop.gather_or_cancel(map(self._collect_one, self._questions))
+        with outage_of(self._run.limit) as outage:
+            results = await event_loop.gather_or_cancel(map(self._collect_one, self._questions))
+            outage.finish(len(results))
         return [one for one in results if one is not None]
 
     async def _collect_one(self, question: Question) -> Gathered | None:
+        outage = outage_of(self._run.limit)
         async with self._run.limit:
+            outage.check()
             if self._spent is not None:
                 return None
             try:
                 # A history of every prompt would grow without end.
                 with dspy.context(disable_history=True):
                     gathered = await self.collector.collect(question)
+                outage.take(None)
             except BudgetExhausted as error:
                 self._spent = error
                 return None
+            except OF_ONE_QUESTION as error:
+                gathered = Gathered(
+                    question, drops=Counter({f"a question that failed ({kind_of(error)})": 1})
+                )
+                outage.take(error)
         self._run.progress.step()
         return gathered
 
