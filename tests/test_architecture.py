@@ -278,7 +278,6 @@ OWN_WRITERS = {
     "ragc.optimizers.search.log",
     "ragc.targets.vllm.launcher",
     "ragc.targets.vllm.supervisor",
-    "ragc.task.budget",
     "ragc.training.finetune.base_models",
 }
 """Modules that write beside `core.files`: to the home, to streams, and line by line."""

@@ -148,7 +148,9 @@ class DspyTarget:
         if request.logprobs and "logprobs" not in self.capabilities:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
         take = parts_taker.get()
-        stream = None if take is None or not isinstance(_engine(self.lm), str) else _StreamParts(take)
+        awaited = _awaited(self.lm)
+        streams = isinstance(awaited, str) or hasattr(awaited, "stream")
+        stream = _StreamParts(take) if take is not None and streams else None
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or cached.
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
             return await with_tries(
@@ -207,7 +209,7 @@ class DspyTarget:
             ),
         )
         lm, more = _without_retries(self.lm), {"rollout_id": request.sample} if request.sample else {}
-        if isinstance(_engine(lm), str):
+        if _awaited(lm):
             response: Any = await lm.acall(sent, cache=False, **more)
         else:
             response = await asyncio.to_thread(lm, sent, cache=False, **more)
@@ -280,7 +282,7 @@ class AdapterTarget(DspyTarget):
                 outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
             return self._counted(request, self._encode(outputs[0] if outputs else None))
         settings = {**self._settings, "cache": False, "n": 1}
-        if isinstance(_engine(lm), str):
+        if _awaited(lm):
             call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
             result = await execution.aexecute(lm, call)
         else:
@@ -329,6 +331,12 @@ def _engine(lm: Any) -> Any:
     """Returns the engine through which DSPy itself drives `lm`; None for a class with its own `forward`."""
     is_driven = isinstance(lm, dspy.LM) and type(lm).forward is dspy.LM.forward and "forward" not in vars(lm)
     return lm.engine if is_driven else None
+
+
+def _awaited(lm: Any) -> Any:
+    """Returns the engine that DSPy awaits for `lm`, its own by name; None if it needs a thread."""
+    engine = _engine(lm)
+    return engine if isinstance(engine, str) or engine is None else vars(lm).get("_async_engine_spec")
 
 
 def _is_plain(lm: Any) -> bool:

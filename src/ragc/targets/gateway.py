@@ -269,9 +269,7 @@ class Gateway:
                 del self._callers[key]
         reply = value if isinstance(value, Reply) else Reply("")
         answer = GatewayReply(key, replace(reply, usd=priced(target, reply)) if cached else reply, cached)
-        if cached:
-            counters.pass_time(answer.reply.seconds, time.monotonic() - began)
-        self._charge(answer, target)
+        self._charge(answer, target, waited=time.monotonic() - began)
         if isinstance(value, Refusal):
             raise RequestRefused(
                 value.message, value.refused, endpoint=value.endpoint, request_id=value.request_id
@@ -285,8 +283,9 @@ class Gateway:
         """
         tries = Tries(self.budget, key, target, request, lambda: bool(self._callers[key]))
         token = meter.set(tries)
+        limit = self._limits.setdefault(target.identity, asyncio.Semaphore(max(1, target.concurrency)))
         try:
-            async with self._limit(target):
+            async with limit:
                 await tries.begin()
                 began = time.monotonic()
                 reply = _safe(target, await target.complete(request))
@@ -322,10 +321,15 @@ class Gateway:
             reply = replace(answer.reply, usd=priced(target, answer.reply))
             self._charge(answer._replace(reply=reply), target)
 
-    def _charge(self, answer: GatewayReply, target: Target) -> None:
-        """Charges and counts one answer of `target`; a request charged before is free in the budget."""
+    def _charge(self, answer: GatewayReply, target: Target, waited: float = 0.0) -> None:
+        """Charges and counts one answer of `target`, which was `waited` for in seconds.
+
+        A request charged before is free in the budget.
+        """
         reply, usage, cached = answer.reply, answer.reply.usage, answer.cached
-        if self.budget is not None and cached:
+        if cached:
+            counters.pass_time(reply.seconds, waited)
+        if cached and self.budget is not None:
             self.budget.charge_cached(answer.key, usage.prompt + usage.completion, reply.usd)
         self.sent, self.cached = self.sent + (not cached), self.cached + cached
         self.used[target.identity] = self.used.get(target.identity, Usage()) + usage
@@ -339,12 +343,6 @@ class Gateway:
             sent=not cached,
             replayed=cached,
         )
-
-    def _limit(self, target: Target) -> asyncio.Semaphore:
-        limit = self._limits.get(target.identity)
-        if limit is None:
-            limit = self._limits[target.identity] = asyncio.Semaphore(max(1, target.concurrency))
-        return limit
 
 
 def _safe(target: Target, reply: Reply) -> Reply:
