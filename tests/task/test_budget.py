@@ -16,8 +16,8 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway
-from ragc.targets.retry import Again, with_tries
 from ragc.targets.token_price import Price, prompt_bound, reply_bound
+from ragc.targets.retry import Again, with_tries
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.budget import FileLedger, Spare
 from ragc.testing import ScriptedTarget
