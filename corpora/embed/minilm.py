@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.core.progress import Progress
 from ragc.corpora.embed.base import DEFAULT, EmbedderKind
 from ragc.corpora.embed.onnx import OnnxEmbedder

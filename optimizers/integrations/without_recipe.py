@@ -20,8 +20,7 @@ from typing import Any
 import dspy
 
 from ragc import corpora, targets
-from ragc.core.home import cache_home
-from ragc.core.inputs import missing_file
+from ragc.core.files import cache_home, missing_file
 from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
@@ -37,7 +36,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Passage
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
@@ -214,7 +213,7 @@ def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mappin
         )
     if isinstance(corpus, str | Path):
         named = str(corpus) if is_address(str(corpus)) else str(_existing("corpus", corpus))
-        recipe = Recipe(program="no_retrieval", base=Path.cwd())
+        recipe = Recipe(program="no_retrieval").at(Path.cwd())
         return RecipeData(recipe).read_corpus(kind, named, dict(fields))
     if fields:
         raise UsageError("`fields` maps the columns of a file; a list of passages has none, so leave it out.")

@@ -18,7 +18,7 @@ from ragc.errors import TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
 from ragc.targets.chat import ChatTarget

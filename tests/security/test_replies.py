@@ -28,13 +28,13 @@ from ragc.recipe import Budget
 from ragc.records import Question
 from ragc.signatures.align import SyntacticParse
 from ragc.signatures.answer import ShortAnswer
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.retry import Again
 from ragc.targets.wire import read_json, read_reply, said
 from ragc.task.answering import Row, evaluate
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, examples, thorough
 from tests.support.server import Answer, build_answer, serving
@@ -273,9 +273,9 @@ MENDED = (TEXTS["half a pair"], TEXTS["a huge number"])
 """Of these the reader may make an answer."""
 
 
-def questioned(target: ScriptedTarget, store: CallStore, layout: str, ledger: Any = None) -> tuple[Row, ...]:
+def questioned(target: ScriptedTarget, store: CallStore, layout: str, budget: Any = None) -> tuple[Row, ...]:
     program = method("no_retrieval").build(
-        Runtime({"main": target}, store=store, ledger=ledger), {"layout": layout}
+        Runtime({"main": target}, store=store, budget=budget), {"layout": layout}
     )
     scorer = Scorer(tuple(map(get, ("em", "tokens", "lm_calls", "usd", "searches"))))
 
@@ -294,8 +294,8 @@ def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_a
     def script(request: ChatRequest) -> Reply:
         return Reply(text, usage=Usage(100, 7), usd=0.25)
 
-    ledger = FileLedger(None, Budget())
-    first = questioned(ScriptedTarget(script, capabilities=()), CallStore(tmp_path), layout, ledger)
+    budget = BudgetFile(None, Budget())
+    first = questioned(ScriptedTarget(script, capabilities=()), CallStore(tmp_path), layout, budget)
     again = questioned(ScriptedTarget([], capabilities=()), CallStore(tmp_path), layout)
     for rows in (first, again):
         for row in rows:
@@ -309,7 +309,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_a
             json.dumps(row.to_json(), ensure_ascii=False).encode()
     assert [row.failure for row in first] == [row.failure for row in again]
     assert [row.scores for row in first] == [row.scores for row in again]
-    assert sum(row.counters["tokens"] for row in first) == ledger.tokens
+    assert sum(row.counters["tokens"] for row in first) == budget.spent.tokens
 
 
 def test_a_repair_that_does_not_fit_the_context_is_not_sent() -> None:
@@ -364,11 +364,16 @@ def test_a_stored_row_that_is_no_reply_counts_as_absent(row: str, tmp_path: Path
     ],
 )
 def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: Path) -> None:
-    ledger, target = FileLedger(None, Budget()), ScriptedTarget([reply])
-    gateway = Gateway(CallStore(tmp_path), ledger)
-    safe_reply = event_loop.run(gateway.complete(target, ASK))
+    budget, target = BudgetFile(None, Budget()), ScriptedTarget([reply])
+    gateway = Gateway(CallStore(tmp_path), budget)
+    try:
+        safe_reply = event_loop.run(gateway.complete(target, ASK))
+    except TargetUnavailable as error:
+        assert "gave a reply that cannot be stored" in str(error)
+        assert budget.spent.tokens > 0
+        return
     assert event_loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)) == safe_reply
-    assert ledger.tokens >= 0 <= ledger.usd
+    assert budget.spent.tokens >= 0 <= budget.spent.usd
     assert safe_reply.usage.prompt >= 0 <= safe_reply.usage.completion
     assert "Lima".replace("L", "") in safe_reply.text.replace("L\ufffd", "")
 

@@ -24,7 +24,7 @@ from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
 from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebSource
 from ragc.errors import SourceError
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.examples import examples
 
 GOOD = WebResult("http://a.example/", "A", "about cats")

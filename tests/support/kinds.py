@@ -60,7 +60,7 @@ from ragc.recipe import parse
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS as ANSWER_FORMATS
 from ragc.signatures.answer import UNCITED
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS, TargetSpec, build
 from ragc.targets.base import Capability, ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway

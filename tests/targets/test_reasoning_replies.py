@@ -16,7 +16,7 @@ from ragc.programs import METHODS
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import UnreadableReply
 from ragc.reports.failures import group_of
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
 from ragc.targets.dspy_lm import DspyTarget
 from ragc.testing import ScriptedTarget

@@ -9,14 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ragc.targets.charges import Charge
+from ragc.targets.token_price import reply_bound
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS, build
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.charges import Charge
 from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
@@ -25,7 +26,6 @@ from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
 from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of, with_room
-from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving

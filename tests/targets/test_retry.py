@@ -63,7 +63,11 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     with pytest.raises(SourceError, match=f"after {len(failures)}: is busy"):
         asyncio.run(
             with_tries(
-                attempts, "e", tries=tries, total_s=total_s, sleep=attempts.sleep,
+                attempts,
+                "e",
+                tries=tries,
+                total_s=total_s,
+                sleep=attempts.sleep,
                 error=lambda endpoint, last, tries: SourceError(f"after {tries}: {last}"),
             )  # fmt: skip
         )

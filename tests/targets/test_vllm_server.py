@@ -21,7 +21,7 @@ from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.progress import listening
 from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.vllm_server import ServedTarget, last_error, last_line

@@ -25,7 +25,7 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
 from tests.support.rows import write_rows

@@ -28,7 +28,7 @@ from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, SearchEngine, WebResult
 from ragc.errors import SourceError, StoreError, UsageError
 from ragc.records import Hit, Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.retry import Again, with_tries
 
 log = logging.getLogger("ragc.corpora")

@@ -136,7 +136,7 @@ def ours(url: str) -> Call:
     from ragc.programs.calls.predict import RagPredict
     from ragc.programs.runtime import Runtime
     from ragc.signatures.answer import ShortAnswer
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
     from ragc.targets.chat import ChatTarget
     from ragc.targets.vllm_options import VllmOptions
 

@@ -17,7 +17,7 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import load
 from ragc.compiled.opened import program_or_recipe
 from ragc.compiled.resolve import Opening, resolve
-from ragc.core.kinds.marks import marked
+from ragc.core.marks import marked
 from ragc.core.progress import Progress, listening
 from ragc.corpora import SOURCES, embed
 from ragc.corpora.embed.base import ALIASES, DEFAULT
@@ -106,10 +106,10 @@ def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
 
 
 def _of_metrics(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
-    backend, colon, model = recipe.assessing.entailment.partition(":")
+    backend, colon, model = recipe.metrics.entailment.partition(":")
     if colon and not recipe.path(model).exists():
         yield f"metrics.entailment ({backend})", model.strip(), _from_hub(model.strip())
-    named = {*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
+    named = {*recipe.metrics.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
     for metric in sorted(named & EMBEDDED):
         yield from _embedder(f"the metric {metric}", DEFAULT, recipe)
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from ragc import metrics
 from ragc.compiled.access import Access
-from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import Keys, RequestedAccess, marked
+from ragc.core.marks import Keys, RequestedAccess, marked
+from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
@@ -31,9 +31,9 @@ from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
 from ragc.targets.options import TargetSpec
 
-RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
+RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data"})
 RECIPE_REVIEWED = frozenset(
-    {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
+    {"program", "search", "data", "sources", "targets", "metrics", "study", "prompts"}
 )
 DATA_PLAIN = frozenset({"fields", "corpus_fields", "where"})
 DATA_PATHS = ("questions", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
@@ -53,9 +53,9 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
         yield from _target(("targets", name), target)
     for predictor, file in sorted(recipe.prompts.items()):
         yield _file(("prompts", predictor), file, "a prompt")
-    backend, colon, model = recipe.assessing.entailment.partition(":")
+    backend, colon, model = recipe.metrics.entailment.partition(":")
     if colon:
-        keys, value = ("metrics", "entailment"), recipe.assessing.entailment
+        keys, value = ("metrics", "entailment"), recipe.metrics.entailment
         yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
     if address := recipe.study.storage:
@@ -68,9 +68,9 @@ def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
     named = {name.removeprefix("-") for name in (*recipe.search.objectives, *recipe.search.pick_metrics)}
     if is_reference(recipe.program):
         yield RequestedAccess("runs", ("program",), recipe.program, about)
-    for name in filter(is_code, recipe.report):
+    for name in filter(is_code, recipe.metrics.report):
         yield RequestedAccess("runs", ("metrics", "report"), name, about)
-    for name in sorted(filter(is_code, named - set(recipe.report))):
+    for name in sorted(filter(is_code, named - set(recipe.metrics.report))):
         yield RequestedAccess("runs", ("search", "objectives"), name, about)
     for name in filter(is_reference, recipe.search.programs):
         yield RequestedAccess("runs", ("search", "programs"), name, about)

@@ -41,7 +41,7 @@ from ragc.prompts.model import (
     TemplateMessage,
 )
 from ragc.records import Hit, Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 from ragc.targets.reasoning import room_of
 from ragc.task.base import recorded_rooms

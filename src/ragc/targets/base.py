@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 from annotated_types import Ge, Le
 
 if TYPE_CHECKING:
-    from ragc.core.kinds.marks import Keys, RequestedAccess
+    from ragc.core.marks import Keys, RequestedAccess
     from ragc.targets.options import TargetOptions, TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]

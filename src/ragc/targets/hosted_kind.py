@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragc.core.kinds.marks import Keys, RequestedAccess
+from ragc.core.marks import Keys, RequestedAccess
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import IN_PROCESS, TargetSpec

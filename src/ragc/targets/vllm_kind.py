@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.core import extras
-from ragc.core.kinds.marks import Keys, RequestedAccess
+from ragc.core.marks import Keys, RequestedAccess
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.options import TargetSpec

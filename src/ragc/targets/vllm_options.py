@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ragc.core.kinds.marks import HARMLESS, Runs
-from ragc.core.validation import JsonTable, Switch, Text, sentence
-from ragc.errors import UsageError
+from ragc.core.marks import HARMLESS, Does
+from ragc.core.tables import Flag, Json
 from ragc.targets.options import Duration, ServerOptions
 
 _SERVED = frozenset(
@@ -17,20 +15,12 @@ _SERVED = frozenset(
 )
 
 
-def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
     if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
-        raise sentence(
-            UsageError(
-                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from "
-                "model, dtype and context_tokens."
-            )
+        raise ValueError(
+            f"flags cannot set {', '.join(sorted(served))}: ragc does, from model, dtype and context_tokens"
         )
     return flags
-
-
-Flags = Annotated[
-    Mapping[str, Any], JsonTable(), AfterValidator(_check_flags), Runs("sets flags of that program")
-]
 
 
 class VllmOptions(ServerOptions):
@@ -38,16 +28,16 @@ class VllmOptions(ServerOptions):
 
     kind = "vllm"
 
-    serve: Annotated[bool, Switch(), Runs("starts a server")] = Field(
+    serve: Annotated[Flag, Does("runs", "starts a server")] = Field(
         default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
     )
-    python: Annotated[str, Text(empty=True), Runs("names the program that serves")] = Field(
+    python: Annotated[str, Does("runs", "names the program that serves")] = Field(
         default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
     )
-    dtype: Annotated[str, Text(empty=True), HARMLESS] = Field(
+    dtype: Annotated[str, HARMLESS] = Field(
         default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
     )
-    flags: Flags = Field(
+    flags: Annotated[Json, AfterValidator(_check_flags), Does("runs", "sets flags of that program")] = Field(
         default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
     )
     start_s: Duration = Field(
@@ -58,7 +48,5 @@ class VllmOptions(ServerOptions):
     def _check_loading(self) -> Self:
         loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
         if loading and not self.serve:
-            raise sentence(
-                UsageError(f"Option {loading[0]} of a vllm target loads a model and needs serve = true.")
-            )
+            raise ValueError(f"{loading[0]} loads a model and needs serve = true")
         return self

@@ -28,7 +28,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.core.progress import notify
 from ragc.core.redact import shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
-from ragc.core.kinds.marks import marked
+from ragc.core.marks import marked
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
@@ -73,13 +73,13 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
     chosen_by = (*recipe.search.objectives, *recipe.search.pick_metrics)
-    ids = (*recipe.report, *(name.removeprefix("-") for name in chosen_by))
+    ids = (*recipe.metrics.report, *(name.removeprefix("-") for name in chosen_by))
     named = [known_metrics.get(name, load=True) for name in dict.fromkeys(ids)]
     pooled = (known_metrics.get(name, load=True) for metric in named for name in metric.pools)
     chosen = tuple(dict.fromkeys((*named, *pooled)))
     for metric in chosen:
         yield from extras.lacking(f"Metric {metric.id!r}", metric.modules)
-    settings = recipe.assessing
+    settings = recipe.metrics
     graders = grader_kinds(families(chosen))
     for grader in graders if "judge" not in recipe.targets else ():
         asks = grader.asks(settings)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ragc.core.home import cache_home, make_private
+from ragc.core.files import cache_home, make_private
 from ragc.errors import RequestRefused, TargetUnavailable
 from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.slots import Slots

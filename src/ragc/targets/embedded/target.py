@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.downloads.weights import Watch, noted_digest
 from ragc.errors import RequestRefused, TargetUnavailable, UsageError
@@ -27,9 +27,9 @@ from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.schema import grammar, is_cut
 from ragc.targets.embedded.server import Loaded, library, load
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
+from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons, mark_of
 from ragc.targets.retry import Again, with_tries
-from ragc.targets.token_price import FREE, Price
 from ragc.targets.wire import Where, body_of, read_reply
 
 T = TypeVar("T")

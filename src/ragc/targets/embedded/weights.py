@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.downloads.weights import Watch, WheelFile, fetch
 from ragc.errors import TargetUnavailable
 

@@ -12,7 +12,8 @@ from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Message, Sampling, Usage
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
-from ragc.targets.token_price import FREE, Price, price_of, prompt_bound, reply_bound, typed_price
+from ragc.targets.prices import FREE, Price, most_context, most_tokens, most_usd, price_of, typed_price
+from ragc.targets.reasoning import room_of, with_room
 from ragc.testing import ScriptedTarget
 
 TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
@@ -45,9 +46,7 @@ def test_a_hosted_model_has_the_tables_price_a_typed_one_or_none() -> None:
     assert known.output >= 0.6
     assert price_of(hosted("openai/our-own-model")) is None
     assert price_of(hosted("openai/our-own-model", price=TYPED)) == Price(2.0, 0.5, 8.0)
-    free = typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0}))
-    assert free is not None
-    assert free.is_free
+    assert typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0})) == FREE
 
 
 def test_an_lm_of_dspy_has_the_price_that_was_given_or_the_tables() -> None:
@@ -72,6 +71,40 @@ def test_a_target_of_ones_own_has_the_price_that_it_names() -> None:
 def test_a_prompt_counts_a_token_a_byte_and_a_reply_the_highest_limit() -> None:
     text = "日本語のテキスト" * 40
     request = ChatRequest((Message("user", text),), sampling=Sampling(max_tokens=50))
-    assert prompt_bound(request) > len(text.encode())
-    assert reply_bound(ScriptedTarget([]), request) == 50
-    assert reply_bound(hosted("openai/gpt-4o-mini", body={"max_completion_tokens": 900}), request) == 900
+    assert most_tokens(ScriptedTarget([]), request).prompt > len(text.encode())
+    assert most_tokens(ScriptedTarget([]), request).completion == 50
+    assert (
+        most_tokens(hosted("openai/gpt-4o-mini", body={"max_completion_tokens": 900}), request).completion
+        == 900
+    )
+
+
+def test_reasoning_tokens_are_reserved_and_bound_what_a_request_takes() -> None:
+    options: dict[str, Any] = {"context_tokens": 8192, "price": {"input": 1.0, "output": 10.0}}
+    where: dict[str, Any] = {"kind": "vllm", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    plain, roomy = (
+        targets.build(TargetSpec(**where, options={**options, "thinking_tokens": tokens}))
+        for tokens in (0, 1000)
+    )
+    request = ChatRequest((Message("user", "Why?"),), sampling=Sampling(max_tokens=24))
+    one, more = (most_tokens(target, with_room(target, request)) for target in (plain, roomy))
+    assert (one.prompt, one.completion, more.completion) == (more.prompt, 24, 1024)
+    usd = [most_usd(target, 100, 24 + room_of(target)) for target in (plain, roomy)]
+    assert usd[1] == pytest.approx((usd[0] or 0) + 1000 * 10 / 1e6)
+    embedded = targets.build(TargetSpec(kind="embedded", options={"context": 2048, "thinking_tokens": 1000}))
+    assert most_context(embedded) == 2048
+    assert most_usd(hosted("openai/our-own-model"), 1, 1) is None
+    assert most_usd(plain, None, 1) is None
+
+
+def test_without_a_limit_that_is_sent_the_whole_context_is_reserved() -> None:
+    target = targets.build(
+        TargetSpec(
+            kind="vllm",
+            base_url="http://127.0.0.1:9/v1",
+            model="m",
+            options={"context_tokens": 4000, "omit": ["max_tokens"]},
+        )
+    )
+    request = ChatRequest((Message("user", "Why?"),), sampling=Sampling(max_tokens=24))
+    assert most_tokens(target, request).completion == 4000

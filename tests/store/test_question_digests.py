@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.files.splits import normalise
-from ragc.store.question_marks import DIGITS, mark
+from ragc.store.used_questions import question_digest
 
 PLAIN = "What colour is thing number3?"
 
@@ -101,7 +101,7 @@ OTHER = [
 
 
 def same(recorded: str, sought: str) -> bool:
-    return mark(recorded) == mark(sought)
+    return question_digest(recorded) == question_digest(sought)
 
 
 @pytest.mark.parametrize("edited", SAME)
@@ -117,9 +117,9 @@ def test_other_numbers_signs_and_words_are_other_questions(one: str, other: str)
 
 
 @given(st.text())
-def test_any_text_has_a_mark_and_is_itself(text: str) -> None:
+def test_any_text_has_a_digest_and_is_itself(text: str) -> None:
     assert same(text, text)
-    assert len(mark(text)) == DIGITS
+    assert len(question_digest(text)) == 16
 
 
 @given(st.text(alphabet="abc XYZ.,;?!'\"", min_size=1))

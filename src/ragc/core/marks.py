@@ -1,7 +1,7 @@
 """Marks of options: what an option of a kind has ragc do, for the rule of trust and the check of a machine.
 
-    chunk_size: Annotated[int, Whole(1), HARMLESS]
-    base_url: Annotated[str, Text(), Speaks("searches this API")]
+    chunk_size: Annotated[Positive, HARMLESS]
+    base_url: Annotated[Words, Does("speaks", "searches this API")]
 
 A mark stands in the annotation of an option. An option without a mark counts as unknown: a compiled program
 from elsewhere that sets it is refused.
@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from ragc.core.redact import shorten
-from ragc.core.validation import Options
 
 Keys = tuple[str | int, ...]
+Act = Literal["runs", "reads", "speaks", "unknown"]
 Resolve = Callable[[str], Path]
 """Resolves a path written by the user."""
 
@@ -32,7 +34,7 @@ class RequestedAccess:
     `path` is its path as written; `model` is "onnx" or "any" if it is the folder of a model.
     """
 
-    kind: Literal["runs", "reads", "speaks", "unknown"]
+    kind: Act
     keys: Keys
     value: object
     about: str
@@ -67,43 +69,25 @@ HARMLESS = Mark()
 
 
 @dataclass(frozen=True, slots=True)
-class Speaks(Mark):
-    """For options that choose an address, an environment variable or what is sent; `about` says what."""
+class Does(Mark):
+    """For options that have a program started or code loaded ("runs"), that hold the path of a file or folder
+    ("reads"), or that choose an address, a variable of the environment or what is sent ("speaks").
 
+    `about` says what. An option that is empty or false does nothing.
+    """
+
+    act: Act
     about: str
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the access, unless the value is empty."""
-        if not _is_empty(value):
-            yield RequestedAccess("speaks", keys, value, self.about)
-
-
-@dataclass(frozen=True, slots=True)
-class Runs(Mark):
-    """For options by which a program starts or code is loaded; `about` says what."""
-
-    about: str
-
-    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
-        """Yields the access, unless the value is empty."""
-        if not _is_empty(value):
-            yield RequestedAccess("runs", keys, value, self.about)
-
-
-@dataclass(frozen=True, slots=True)
-class Reads(Mark):
-    """For options with the path of a file or folder; `about` says what is read."""
-
-    about: str
-
-    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
-        """Yields the access, unless the value is empty."""
-        if not _is_empty(value):
-            yield RequestedAccess("reads", keys, value, self.about, path=str(value))
+        if value is not False and value not in ("", {}):
+            path = str(value) if self.act == "reads" else ""
+            yield RequestedAccess(self.act, keys, value, self.about, path=path)
 
 
 def marked(
-    model: type[Options], values: Mapping[str, Any], keys: Keys = ()
+    model: type[BaseModel], values: Mapping[str, Any], keys: Keys = ()
 ) -> Iterator[tuple[Keys, Any, Mark | None]]:
     """Yields the keys, the value and the mark of each option in `values`, tables of options walked through.
 
@@ -112,15 +96,11 @@ def marked(
     for name, value in values.items():
         field = model.model_fields.get(name)
         table = None if field is None else field.annotation
-        if isinstance(table, type) and issubclass(table, Options) and isinstance(value, Mapping):
+        if isinstance(table, type) and issubclass(table, BaseModel) and isinstance(value, Mapping):
             yield from marked(table, value, (*keys, name))
         else:
             metadata = () if field is None else field.metadata
             yield (*keys, name), value, next((mark for mark in metadata if isinstance(mark, Mark)), None)
-
-
-def _is_empty(value: object) -> bool:
-    return value is False or value in ("", {})
 
 
 def _shown_key(key: str | int) -> str:

@@ -1,4 +1,4 @@
-"""Looks at test questions are counted on this machine, over recipes, studies and evaluations."""
+"""Uses of test questions are counted on this machine, over recipes, studies and evaluations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
-from ragc.store import looks
-from ragc.store.call_store import CallStore
-from ragc.store.looks import Look, read
-from ragc.store.uses import ledger_file
+from ragc.store import used_questions
+from ragc.store.calls import CallStore
+from ragc.store.used_questions import ShownScores, TestUse, database, question_digest
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, identical, needs_demos, written
 from tests.support.rows import read_rows, write_rows
+from tests.support.used import count_use, uses_counted
 
 OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
 PLAIN = ("search.demos=0", "search.knobs=[]")
@@ -46,7 +46,7 @@ def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evalu
     return score(open_program(folder / what, sets, store=store, targets=targets), split)
 
 
-def number(look: Look | None) -> int | None:
+def number(look: TestUse | None) -> int | None:
     assert look is not None
     return look.number
 
@@ -55,14 +55,10 @@ def questions(*numbers: int) -> list[str]:
     return [f"what is thing {n}" for n in numbers]
 
 
-def count_look(texts: list[str], programs: list[str], **more: Any) -> Look:
-    return looks.count_look(texts, programs, **more)
-
-
 def seen(first: range, then: range) -> tuple[int | None, int]:
     """The number of a look at `then` after one at `first`, and how many of those questions it knows."""
-    count_look(questions(*first), ["one"])
-    look = count_look(questions(*then), ["other"])
+    count_use(questions(*first), ["one"])
+    look = count_use(questions(*then), ["other"])
     return look.number, look.seen
 
 
@@ -70,15 +66,15 @@ def test_a_compile_is_one_look_and_what_it_showed_is_no_new_one(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = run()
-    assert result.look == Look(1, 25)
-    assert evaluated(folder, "out").look == Look(1, 25, again=True)
-    assert evaluated(folder, "recipe.toml").look == Look(1, 25, again=True)
+    assert result.look == TestUse(1, 25)
+    assert evaluated(folder, "out").look == TestUse(1, 25, again=True)
+    assert evaluated(folder, "recipe.toml").look == TestUse(1, 25, again=True)
     assert number(run("again").look) == 1
     assert json.loads((folder / "out" / "run.json").read_text())["look"]["number"] == 1
     assert "look" not in json.loads((folder / "out" / "provenance.json").read_text())
     assert identical(folder / "out", folder / "again")
     console.print_compiled(result)
-    assert "Look 1 at these questions.\n" in capsys.readouterr().out
+    assert "Test use 1 of these questions.\n" in capsys.readouterr().out
 
 
 def test_other_programs_recipes_and_seeds_are_further_looks(
@@ -93,9 +89,10 @@ def test_other_programs_recipes_and_seeds_are_further_looks(
         "problem": "",
     }
     console.print_compiled(third)
-    assert "Look 3 at these questions; p is multiplied by 5 for the looks before." in capsys.readouterr().out
+    sentence = "Test use 3 of these questions; p is multiplied by 5 for the uses before."
+    assert sentence in capsys.readouterr().out
     console.print_evaluation(evaluated(folder, "recipe.toml", *OTHER))
-    assert "Look 2 at these questions, the same again." in capsys.readouterr().out
+    assert "Test use 2 of these questions, the same again." in capsys.readouterr().out
 
 
 def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run, folder: Path) -> None:
@@ -108,31 +105,33 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
     write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
     renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
-    assert renamed == Look(2, 20, seen=20)  # the model answers the other spelling in another way
+    assert renamed == TestUse(2, 20, seen=20)  # the model answers the other spelling in another way
     test[0]["question"] = rows[[row["split"] for row in rows].index("test")]["question"]
     write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
     renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
-    assert renamed == Look(1, 20, again=True)
+    assert renamed == TestUse(1, 20, again=True)
     test[0]["question"] = f"  {test[0]['question']} "
     write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
     wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
     assert wider is not None
-    assert wider == Look(3, 30, seen=25)
-    assert wider.text == "look 3 at these questions, 25 of which were looked at before"
+    assert wider == TestUse(3, 30, seen=25)
+    assert wider.text == "test use 3 of these questions, 25 of which were used before"
 
 
-def showing(program: str, replies: dict[str, str], *, drawn: bool) -> Look:
-    shown = (looks.ShownProgram(program, digest(replies), drawn),)
-    return looks.Showing(tuple(replies), shown).count()
+def showing(program: str, replies: dict[str, str]) -> TestUse:
+    shown = {(question_digest(text), digest([program, reply])) for text, reply in replies.items()}
+    return ShownScores((frozenset(shown),)).count()
 
 
-def test_only_the_same_replies_are_the_same_look_again(folder: Path) -> None:
+def test_only_the_same_replies_are_the_same_use_again(folder: Path) -> None:
     first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
-    assert showing("one", first, drawn=True) == Look(1, 10)
-    assert showing("one", first, drawn=True) == Look(1, 10, again=True)
-    assert showing("one", other, drawn=False).again
-    assert showing("one", other, drawn=True) == Look(2, 10, seen=10)
-    assert showing("one", other, drawn=True) == Look(2, 10, seen=10, again=True)
+    assert showing("one", first) == TestUse(1, 10)
+    assert showing("one", first) == TestUse(1, 10, again=True)
+    assert showing("one", dict(list(first.items())[:4])) == TestUse(1, 4, again=True)
+    assert showing("one", other) == TestUse(2, 10, seen=10)
+    assert showing("one", other) == TestUse(2, 10, seen=10, again=True)
+    mixed = dict(zip(first, [*list(first.values())[:5], *list(other.values())[5:]], strict=True))
+    assert showing("one", mixed) == TestUse(3, 10, seen=10), "no one use showed all of these"
 
 
 def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
@@ -141,20 +140,20 @@ def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
     def restless(request: ChatRequest) -> dict[str, Any]:
         return {"answer": f"colour {next(replies)}"}
 
-    def again(*, anew: bool) -> Look | None:
+    def again(*, anew: bool) -> TestUse | None:
         store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(restless)}
         opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
         if anew:
             opened.ask_anew()
         return score(opened).look
 
-    assert again(anew=False) == Look(1, 25)
-    assert again(anew=False) == Look(1, 25, again=True)
-    assert again(anew=True) == Look(2, 25, seen=25)
+    assert again(anew=False) == TestUse(1, 25)
+    assert again(anew=False) == TestUse(1, 25, again=True)
+    assert again(anew=True) == TestUse(2, 25, seen=25)
 
 
 def test_factors_of_looks_add_up_to_two_and_a_fifth() -> None:
-    factors = [looks.look_factor(number) for number in range(1, 200)]
+    factors = [used_questions.adjustment(number) for number in range(1, 200)]
     assert factors[:8] == [1, 2, 5, 5, 5, 20, 40, 80]
     assert sum(1 / factor for factor in factors) == pytest.approx(2.2)
 
@@ -163,7 +162,7 @@ def test_p_after_earlier_looks_is_shown_and_provenance_has_that_of_one_look(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for n in range(30):
-        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
+        count_use([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
     result = run()
     assert number(result.look) == 31
     written_run = json.loads((folder / "out" / "run.json").read_text())
@@ -177,7 +176,6 @@ def test_p_after_earlier_looks_is_shown_and_provenance_has_that_of_one_look(
     assert gap["ci_looks"][0] <= 0 <= gap["ci_looks"][1]
     console.print_compiled(result)
     assert "Verdict on test (25 questions): not shown to be better." in capsys.readouterr().out
-    assert "not shown to be better" in result._repr_html_()
     page = ragc.report(folder / "out", out=folder / "r.html").page.read_text("utf-8")
     assert "Not shown to be better than the baseline" in page
 
@@ -191,10 +189,10 @@ def test_two_new_programs_in_one_comparison_are_one_look(folder: Path) -> None:
         return score(open_program(path, sets, store=store, targets=targets), count=False)
 
     first = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
-    assert first.look == Look(1, 25)
-    assert read().count == 1
+    assert first.look == TestUse(1, 25)
+    assert uses_counted() == 1
     again = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
-    assert again.look == Look(1, 25, again=True)
+    assert again.look == TestUse(1, 25, again=True)
 
 
 def test_a_comparison_at_a_later_look_multiplies_p_and_widens_the_interval(folder: Path) -> None:
@@ -208,7 +206,7 @@ def test_a_comparison_at_a_later_look_multiplies_p_and_widens_the_interval(folde
             ],
         )
     alone = ragc.compare(folder / "a.jsonl", folder / "b.jsonl")
-    later = alone.at(Look(3, 10, seen=10))
+    later = alone.at(TestUse(3, 10, seen=10))
     before, after = alone.rows[0], later.rows[0]
     assert before.judged is not None
     assert after.judged is not None
@@ -223,7 +221,7 @@ def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(sets=("data.test=0",))
-    assert read().count == 0
+    assert uses_counted() == 0
     on_dev = evaluated(folder, "out", split="dev")
     assert on_dev.look is None
     console.print_evaluation(on_dev)
@@ -268,18 +266,18 @@ def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path)
     report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
     assert number(report.look) == 2
     assert report.to_json()["look"]["number"] == 2
-    assert "Look 2 at these questions; p is multiplied by 2 for the looks before." in report.notes()
+    assert "Test use 2 of these questions; p is multiplied by 2 for the uses before." in report.notes()
 
 
-def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:
+def test_the_record_holds_no_text(run: Run, folder: Path) -> None:
     run(sets=PLAIN)
-    content = ledger_file().read_text()
-    assert "colour" not in content
-    assert "number35" not in content
-    assert len(content) < 60 * 16 + 3 * 400
+    content = database().read_bytes()
+    assert b"colour" not in content
+    assert b"number35" not in content
+    assert len(content) < 50_000
 
 
-def test_a_ledger_in_the_compiled_directory_is_not_believed(
+def test_a_record_in_the_compiled_directory_is_not_believed(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(sets=PLAIN)
@@ -302,10 +300,10 @@ def put_file_above(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [put_folder, put_file_above])
-def test_without_a_ledger_nothing_is_compiled_and_an_evaluation_says_so(
+def test_without_a_record_nothing_is_compiled_and_an_evaluation_says_so(
     run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil(ledger_file())
+    spoil(database())
     notes: list[str] = []
 
     class Noting(Silent):
@@ -313,7 +311,7 @@ def test_without_a_ledger_nothing_is_compiled_and_an_evaluation_says_so(
             notes.append(text)
 
     main_target = ScriptedTarget(needs_demos)
-    with pytest.raises(StoreError, match=r"The ledger of uses .* cannot be read or written"):
+    with pytest.raises(StoreError, match=r"The record of used questions .* cannot be read or written"):
         run(sets=PLAIN, target=main_target)
     assert not main_target.requests
     store, targets = CallStore(folder / "store"), {"main": main_target}
@@ -321,53 +319,60 @@ def test_without_a_ledger_nothing_is_compiled_and_an_evaluation_says_so(
     result = score(opened, progress=Noting())
     assert result.metrics["em"].n == 25
     assert number(result.look) is None
-    assert [note for note in notes if note.startswith("Looks are not counted: ")]
+    assert [note for note in notes if note.startswith("Test uses are not counted: ")]
     console.print_evaluation(result)
     assert "em" in capsys.readouterr().out
 
 
 def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
-    put_file_above(ledger_file())
-    assert count_look(questions(1), ["one"]).warning.endswith(f": {ledger_file().parent}.")
-    ledger_file().parent.unlink()
-    lock = ledger_file().with_suffix(".lock")
-    put_folder(lock)
-    assert count_look(questions(1), ["one"]).warning.endswith(f": {lock}.")
+    put_file_above(database())
+    assert str(database().parent) in count_use(questions(1), ["one"]).warning
 
 
-def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("harm", ["no database", "a page", "half"])
+def test_a_damaged_record_is_named_with_what_to_do(
+    folder: Path, capsys: pytest.CaptureFixture[str], harm: str
+) -> None:
     for name in ("one", "two", "three"):
-        count_look(questions(*range(10)), [name])
-    lines = ledger_file().read_bytes().splitlines(keepends=True)
-    ledger_file().write_bytes(lines[0] + lines[1].replace(b'"n": 10', b'"n": 11') + lines[2][:40])
-    look = count_look(questions(*range(10)), ["four"])
-    assert (look.number, look.seen) == (2, 10)
-    assert "2 lines of it cannot be read" in look.warning
-    assert number(count_look(questions(*range(10)), ["five"])) == 3  # the torn line harms no other
+        count_use(questions(*range(100)), [name])
+    whole = database().read_bytes()
+    damaged = {
+        "no database": b"no database" * 2000,
+        "a page": whole[:8192] + bytes(4096) + whole[12288:],
+        "half": whole[: len(whole) // 2],
+    }
+    database().write_bytes(damaged[harm])
+    look = count_use(questions(*range(100)), ["four"])
+    assert look.number is None
+    assert "delete it if it is damaged" in look.warning
+    assert "\n" not in look.warning
+    assert database().read_bytes() == damaged[harm], "what may be recovered is left"
     main(["doctor", "--json"])
     checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
     assert not checks["uses"]["ok"]
     assert not checks["uses"]["needed"]
+    database().unlink()
+    assert count_use(questions(*range(100)), ["four"]) == TestUse(1, 100)
 
 
-def test_doctor_counts_the_looks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_counts_the_test_uses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
-        count_look(questions(*range(10)), [name])
-    count_look(questions(*range(10, 14)), ["one"])
+        count_use(questions(*range(10)), [name])
+    count_use(questions(*range(10, 14)), ["one"])
     main(["doctor", "--json"])
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert checks["uses"]["found"].startswith("3 looks at test questions, ")
+    assert checks["uses"]["found"].startswith("3 uses of test questions, ")
 
 
 def take_looks(name: str) -> list[int | None]:
-    return [count_look(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
+    return [count_use(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
 
 
 def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
     assert sorted(numbers) == list(range(1, 41))
-    assert read().count == 40
+    assert uses_counted() == 40
 
 
 def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
@@ -388,5 +393,5 @@ def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder
     ],
 )
 def test_other_spellings_are_the_same_questions(folder: Path, edit: Callable[[str], str]) -> None:
-    count_look(questions(*range(10)), ["one"])
-    assert count_look([edit(text) for text in questions(*range(10))], ["other"]) == Look(2, 10, seen=10)
+    count_use(questions(*range(10)), ["one"])
+    assert count_use([edit(text) for text in questions(*range(10))], ["other"]) == TestUse(2, 10, seen=10)

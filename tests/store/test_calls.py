@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+import diskcache
 import pytest
 
 from ragc.core import event_loop
 from ragc.errors import StoreError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 
 
 def test_a_poisoned_row_is_refused_and_never_unpickled(tmp_path: Path) -> None:
@@ -29,7 +32,7 @@ def test_a_poisoned_row_is_refused_and_never_unpickled(tmp_path: Path) -> None:
     assert reopened.get("good") == "2"
 
 
-def test_replies_of_one_moment_are_kept_together_and_one_that_cannot_be_fails_alone(tmp_path: Path) -> None:
+def test_a_reply_that_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
     store = CallStore(tmp_path / "s")
 
     async def echo(text: str) -> str:
@@ -53,7 +56,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._disk._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(diskcache.Cache, "set", full)
 
     async def answer() -> str:
         return "a reply"
@@ -72,7 +75,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="cannot be read or written"):
         CallStore(tmp_path / "file" / "store")
 
 
@@ -83,3 +86,44 @@ def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     nowhere = CallStore(None)
     event_loop.run(nowhere.write("k", "1"))
     assert event_loop.run(nowhere.read("k")) is None
+
+
+def foreign(folder: Path, text: str) -> Path:
+    """A file in the place of the store's database: of another program, or no database."""
+    folder.mkdir()
+    file = folder / "cache.db"
+    if not text:
+        with closing(sqlite3.connect(file)) as rows, rows:
+            rows.execute("CREATE TABLE Cache (id TEXT, reply TEXT)")
+    else:
+        file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("text", ["", "no database at all " * 500])
+def test_a_store_of_another_program_is_named_with_how_to_delete_it(tmp_path: Path, text: str) -> None:
+    file = foreign(tmp_path / "s", text)
+    with pytest.raises(StoreError, match=r"^The call store at \S+ .*; delete that folder, .*\.$") as raised:
+        CallStore(tmp_path / "s").get("k")
+    assert "\n" not in str(raised.value)
+    assert file.stat().st_size > 4000
+    shutil.rmtree(tmp_path / "s")
+    CallStore(tmp_path / "s").put("k", "1")
+
+
+def test_a_disk_hit_is_read_once_for_all_who_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    CallStore(tmp_path / "s").put("k", "1")
+    store, reads = CallStore(tmp_path / "s"), list[str]()
+
+    async def slow(key: str) -> str:
+        reads.append(key)
+        await asyncio.sleep(0.01)
+        return "1"
+
+    monkeypatch.setattr(store, "read", slow)
+
+    async def work() -> list[tuple[str, bool]]:
+        return list(await asyncio.gather(*(store.get_or_call("k", partial(slow, "sent")) for _ in range(3))))
+
+    assert event_loop.run(work()) == [("1", True)] * 3
+    assert reads == ["k"]
