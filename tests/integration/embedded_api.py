@@ -22,7 +22,7 @@ class Api:
     """A model that answers over HTTP and enforces schemas; `bodies` are the requests, in order."""
 
     def __init__(self, weights: Path) -> None:
-        options = EmbeddedOptions.of({"threads": 2, "keep_prefixes": False})
+        options = EmbeddedOptions.of({"threads": 2})
         self.model = load(weights.resolve(), options, "")
         self.bodies: list[dict[str, Any]] = []
         self.port = 0

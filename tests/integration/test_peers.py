@@ -36,7 +36,7 @@ RECIPE = recipe_toml(
 @pytest.fixture(scope="module")
 def target() -> Iterator[EmbeddedTarget]:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
-    embedded_target = EmbeddedTarget(default_weights(), context=1024, keep_prefixes=False)
+    embedded_target = EmbeddedTarget(default_weights(), context=1024)
     event_loop.run(embedded_target.open())
     yield embedded_target
     event_loop.run(embedded_target.aclose())

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ragc import recipe as recipes
+from ragc.compiled import trust
 from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.errors import TargetUnavailable
 from ragc.targets.embedded.target import EmbeddedTarget
@@ -31,6 +33,8 @@ FILES = {
 CHILD = """
 import json, sys
 from ragc.core.progress import listening
+from ragc import recipe as recipes
+from ragc.compiled import trust
 from ragc.downloads.hub import fetch_hub_file
 from ragc.errors import TargetUnavailable
 results = []
@@ -123,3 +127,27 @@ def test_names_of_the_hub_are_told_from_paths() -> None:
     ):
         assert not is_hub_file(name)
     assert EmbeddedTarget("own/small:small-q4.gguf").model == "small-q4"
+
+
+RECIPE = """
+program = "vanilla"
+[sources.local]
+kind = "bm25"
+corpus = "corpus.jsonl"
+[data]
+questions = "questions.jsonl"
+[targets.main]
+kind = "embedded"
+model = "own/small:small-q4.gguf"
+"""
+
+
+def test_a_recipe_names_a_file_of_the_hub_where_it_names_a_path(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "text": "A note."}\n')
+    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "What?", "answers": ["a"]}\n')
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    recipe = recipes.load(tmp_path / "recipe.toml")
+    assert recipe.target_specs()["main"].model == "own/small:small-q4.gguf"
+    (access,) = (access for access in trust.list_accesses(recipe) if access.keys[-1] == "model")
+    assert (access.kind, access.published) == ("speaks", False)
+    assert "Hugging Face Hub" in access.about

@@ -33,7 +33,14 @@ def fetch_hub_file(model: str) -> Path:
         raise TargetUnavailable(f"{model!r} names no file of the Hub; write owner/repository:file.gguf.")
     repository, file = named["repository"], named["file"]
     try:
-        from huggingface_hub import errors, hf_hub_download, try_to_load_from_cache
+        from httpx import HTTPError
+        from huggingface_hub import (
+            errors,
+            get_hf_file_metadata,
+            hf_hub_download,
+            hf_hub_url,
+            try_to_load_from_cache,
+        )
     except ImportError:
         raise TargetUnavailable(
             f"{model} is on the Hugging Face Hub, which needs huggingface_hub: pip install 'ragc[embedded]'."
@@ -45,7 +52,7 @@ def fetch_hub_file(model: str) -> Path:
     if isinstance(cached[0], str) and all(isinstance(path, str) for path in cached):
         return Path(cached[0])
     try:
-        size = sum(hf_hub_download(repository, part, dry_run=True).file_size or 0 for part in files)
+        size = sum(get_hf_file_metadata(hf_hub_url(repository, part)).size or 0 for part in files)
         notify(f"fetching {model} from the Hugging Face Hub, {size / 1e6:,.0f} MB")
         first, *_ = [hf_hub_download(repository, part) for part in files]
         return Path(first)
@@ -55,7 +62,7 @@ def fetch_hub_file(model: str) -> Path:
         why = "has no such repository, or it is private: check the name, or log in by `hf auth login`"
     except errors.RemoteEntryNotFoundError:
         why = f"has no such file{_others(repository, file)}"
-    except (OSError, ValueError, RuntimeError) as error:
+    except (HTTPError, OSError, ValueError, RuntimeError) as error:
         why = (
             f"cannot be fetched ({shorten(' '.join(str(error).split()), 160)}): check the network and "
             "HF_ENDPOINT, or name a GGUF file that is here"

@@ -12,15 +12,13 @@ import json
 import math
 import os
 import secrets
-import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+from weakref import WeakValueDictionary
 
 from ragc.core.files import cache_home, make_private
 from ragc.errors import RequestRefused, TargetUnavailable
@@ -37,12 +35,7 @@ class Loaded:
 
     def __init__(self, path: Path, options: EmbeddedOptions, sha256: str) -> None:
         binding, key = library(), secrets.token_urlsafe(24)
-        folder = cache_home() / "prefixes"
-        if options.keep_prefixes:
-            make_private(folder)
-        else:
-            folder = Path(mkdtemp(prefix="ragc-slots-"))
-            finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        folder = make_private(cache_home() / "prefixes")
         params = _parameters(path, options)
         params.api_keys, params.slot_save_path = [key], f"{folder}{os.sep}"
         try:
@@ -91,7 +84,9 @@ class Loaded:
 
 
 def _act(post: Post, slot: int, action: str, name: str) -> bool:
-    return bool(post(f"/slots/{slot}?action={action}", {"filename": name}).get(f"n_{action}d"))
+    with suppress(OSError, ValueError):
+        return bool(post(f"/slots/{slot}?action={action}", {"filename": name}).get(f"n_{action}d"))
+    return False
 
 
 def _count(post: Post, text: str) -> int:
@@ -112,7 +107,7 @@ _loading = threading.Lock()
 
 def load(path: Path, options: EmbeddedOptions, sha256: str) -> Loaded:
     """Returns the model at `path`, which all targets of that file and those sizes share. Blocks."""
-    key = (path, options.context, options.parallel, options.threads, options.quiet, options.keep_prefixes)
+    key = (path, options.context, options.parallel, options.threads, options.quiet)
     with _loading:
         model = _loaded[key] = _loaded.get(key) or Loaded(path, options, sha256)
     return model

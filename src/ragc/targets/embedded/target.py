@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -158,7 +159,10 @@ class EmbeddedTarget(Reasons):
     def count_tokens(self, text: str) -> int:
         """Returns the exact count once open, else a quarter of the bytes."""
         held = self._held
-        return math.ceil(len(text.encode("utf-8", "replace")) / 4) if held is None else held.count(text)
+        with suppress(OSError, ValueError, LookupError):  # such as half of a surrogate pair
+            if held is not None:
+                return held.count(text)
+        return math.ceil(len(text.encode("utf-8", "replace")) / 4)
 
     async def aclose(self) -> None:
         """Frees the model unless another target of this process uses it; `open` loads it again."""
