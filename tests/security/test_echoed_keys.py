@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ragc.core import redact
+from ragc.core import event_loop, redact
 from ragc.core.redact import MASK, mask_keys, remember, remember_environment
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
+from ragc.targets.gateway import Gateway
+from ragc.testing import ScriptedTarget
 
 KEY = "plain/words+not&like=a-key"
 
@@ -44,11 +49,16 @@ def test_the_tokens_of_a_masked_reply_spell_nothing() -> None:
     remember(KEY)
     tokens = tuple(TokenLogprob(letter, -0.5) for letter in KEY)
     request = ChatRequest((Message("user", "x"),), logprobs=True)
-    masked_reply = sanitize(Reply(KEY, usage=Usage(1, 9), logprobs=tokens), request, len)
+    given = [
+        Reply(KEY, usage=Usage(1, 9), logprobs=tokens),
+        Reply("red", usage=Usage(1, 9), logprobs=tokens[:1]),
+    ]
+    gateway, target = Gateway(CallStore(None)), ScriptedTarget(given)
+    masked_reply = event_loop.run(gateway.complete(target, request))
     assert masked_reply.text == MASK
     assert [token.logprob for token in masked_reply.logprobs] == [-0.5] * len(KEY)
     assert "".join(token.token for token in masked_reply.logprobs) == ""
-    whole = sanitize(Reply("red", usage=Usage(1, 9), logprobs=tokens[:1]), request, len)
+    whole = event_loop.run(gateway.complete(target, replace(request, sample=1)))
     assert (whole.text, whole.logprobs) == ("red", tokens[:1])
 
 

@@ -368,8 +368,7 @@ def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: P
     gateway = Gateway(CallStore(tmp_path), budget)
     try:
         safe_reply = event_loop.run(gateway.complete(target, ASK))
-    except TargetUnavailable as error:
-        assert "gave a reply that cannot be stored" in str(error)
+    except TargetUnavailable:
         assert budget.spent.tokens > 0
         return
     assert event_loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)) == safe_reply

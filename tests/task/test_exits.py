@@ -64,14 +64,18 @@ CASES = {
     ),
     "a target": (
         "",
-        "class Ends(ScriptedTarget):\n    async def complete(self, request):\n        sys.exit(4)\n"
-        "target = Ends([])",
+        (
+            "class Ends(ScriptedTarget):\n    async def complete(self, request):\n        sys.exit(4)\n"
+            "target = Ends([])"
+        ),
         "TargetError scripted ended its program (SystemExit(4)) in the place of a reply.",
     ),
     "a program": (
-        "import dspy, sys\nclass Mine(dspy.Module):\n    def __init__(self):\n        super().__init__()\n"
-        '        self.say = dspy.Predict("question -> answer")\n'
-        "    def forward(self, question):\n        sys.exit(5)\n",
+        (
+            "import dspy, sys\nclass Mine(dspy.Module):\n    def __init__(self):\n        super().__init__()\n"
+            '        self.say = dspy.Predict("question -> answer")\n'
+            "    def forward(self, question):\n        sys.exit(5)\n"
+        ),
         'from ragc.programs.own import own_method\nprogram = own_method("mine:Mine", Path()).id',
         "8 of 8 questions failed: The module Mine raised SystemExit: 5",
     ),

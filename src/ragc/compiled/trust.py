@@ -29,7 +29,7 @@ from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.options import TargetSpec, is_hub_file
+from ragc.targets.options import TargetSpec
 
 RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data"})
 RECIPE_REVIEWED = frozenset(
