@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ragc.targets.charges import Charge
-from ragc.targets.token_price import reply_bound
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
@@ -24,8 +22,7 @@ from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
-from ragc.targets.prices import request_limits
-from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of, with_room
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
@@ -197,22 +194,6 @@ def test_embedded_room_is_declared_by_the_template() -> None:
     assert room_of(target) == DEFAULT
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity
-
-
-def test_room_is_reserved_of_a_budget_and_bounds_what_a_request_takes() -> None:
-    price = {"input": 1.0, "output": 10.0}
-    plain = vllm(context_tokens=8192, price=price)
-    roomy = vllm(context_tokens=8192, price=price, thinking_tokens=1000)
-    needs = [
-        Charge(None, "k", target, with_room(target, grade()), lambda: True).need  # type: ignore[arg-type]
-        for target in (plain, roomy)
-    ]
-    assert needs[1].tokens - needs[0].tokens == 1000
-    assert needs[1].usd - needs[0].usd == pytest.approx(1000 * 10 / 1e6)
-    assert reply_bound(roomy, with_room(roomy, grade())) == 1024
-    dearer = [request_limits(target, 24).usd(24) for target in (plain, roomy)]
-    assert dearer[1] == pytest.approx((dearer[0] or 0) + 1000 * 10 / 1e6)
-    assert request_limits(EmbeddedTarget(context=2048, thinking_tokens=1000), 24).tokens == 2048
 
 
 def test_room_that_takes_the_whole_context_is_refused() -> None:
