@@ -6,7 +6,7 @@
                                     Keeper, one actor on the study's machine ─► store, budget
 
 The study asks and tells Optuna in order, so it compiles the program that one process gives. A machine joins or
-leaves at any time, by `ray start --address HOST:PORT`; a worker that dies costs its part, which another answers.
+leaves at any time, by `ray start --address=HOST:PORT`; a worker that dies costs its part, which another answers.
 Every machine has the same version of ragc, and the recipe's files at the same path.
 """
 
@@ -212,7 +212,8 @@ def _open(job: Job, keeper: Any) -> Task:
             "machine."
         )
     recipe = parse(job.recipe, where="the study's recipe", base=Path(job.base), code=True)
-    task = prepare(recipe, store=KeptStore(keeper), budget=KeptBudget(keeper, recipe.budget))
+    task = prepare(recipe, store=KeptStore(keeper))
+    task.runtime.gateway.budget = KeptBudget(keeper, recipe.budget)
     task.runtime.gateway.salt = job.salt
     if different := facts_differ(task.facts, job.facts):
         raise UsageError(
@@ -282,7 +283,7 @@ async def workers(task: Task, progress: Progress) -> AsyncIterator[Workers]:
         if ours:
             await asyncio.to_thread(_connect, ray, "" if address == "ray" else address)
         where = ray.get_runtime_context().gcs_address
-        progress.note(f"workers: {slots(ray)} at once; a machine joins by `ray start --address {where}`")
+        progress.note(f"workers: {slots(ray)} at once; a machine joins by `ray start --address={where}`")
         yield Workers(task, progress)
     finally:
         if ours:

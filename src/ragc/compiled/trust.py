@@ -58,6 +58,8 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
         keys, value = ("metrics", "entailment"), recipe.metrics.entailment
         yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
+    if address := recipe.study.workers:
+        yield RequestedAccess("speaks", ("study", "workers"), address, "has trials answered there")
     if address := recipe.study.storage:
         yield RequestedAccess("speaks", ("study", "storage"), address, "keeps the storage of studies there")
 

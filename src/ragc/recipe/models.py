@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
 _MAX_SEED = 2**32 - 1
 _STORAGE = r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$"
+_WORKERS = r"ray|[\w.-]+:[0-9]{1,5}"
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
@@ -178,6 +179,12 @@ def _form(value: object) -> str:
 def _check_storage(address: str) -> str:
     if not re.search(_STORAGE, address):
         raise ValueError("must be an address such as postgresql+psycopg://HOST/DATABASE")
+    return address
+
+
+def _check_workers(address: str) -> str:
+    if not re.fullmatch(_WORKERS, address):
+        raise ValueError('must be "ray" or the address of a Ray cluster, such as "host:6379"')
     return address
 
 
@@ -419,6 +426,11 @@ class StudySpec(Table):
         default="",
         json_schema_extra={"pattern": _STORAGE},
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
+    )
+    workers: Annotated[str, AfterValidator(_check_workers)] = Field(
+        default="",
+        json_schema_extra={"pattern": _WORKERS},
+        description='Ray cluster that answers the questions of trials: "HOST:PORT", or "ray" for one here.',
     )
 
 

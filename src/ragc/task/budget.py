@@ -88,10 +88,10 @@ class BudgetFile:
         self.limits, self.limits_usd = limits, limits.usd is not None
         self.held, self._mean, self._spare = Spent(), [0.0, 0.0], [0.0, 0.0]
         self._started, self._flying, self._freed = float("inf"), 0, asyncio.Event()
-        self._where = path or ":memory:"
+        self.path = path or Path(":memory:")
         if path is not None and not path.exists() and path.with_suffix(".jsonl").exists():
             raise self._error("an earlier version of ragc wrote what is there")
-        self._db = sqlite3.connect(self._where, timeout=20, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(self.path, timeout=20, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, self._db.close)  # an Optuna objective is dropped, never closed
         with self._errors():
             self._db.executescript(_SCHEMA)
@@ -111,7 +111,7 @@ class BudgetFile:
 
     def _error(self, reason: object) -> StoreError:
         return StoreError(
-            f"What was spent cannot be kept in {self._where} ({' '.join(str(reason).split())}); leave "
+            f"What was spent cannot be kept in {self.path} ({' '.join(str(reason).split())}); leave "
             "--resume out to begin anew (what was answered is cached, and counted again), or move the file "
             "away to count from 0."
         )
