@@ -156,7 +156,8 @@ class Table(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise UsageError(f"{where}{'; '.join(map(str, problems(error, cls)))}.") from None
+            said = "; ".join(map(str, problems(error, cls))).replace(" at the top", "")
+            raise UsageError(f"{where}{said}{'' if said.endswith('?') else '.'}") from None
 
     @property
     def explicit(self) -> dict[str, Any]:
