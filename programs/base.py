@@ -21,7 +21,14 @@ from ragc.core.counters import Counters
 from ragc.core.display import describe
 from ragc.core.text import escape_markers, repair_surrogates, repair_value
 from ragc.corpora.sources.base import current_question
-from ragc.errors import ParseFailure, SourceError, UsageError
+from ragc.errors import (
+    OF_ONE_QUESTION,
+    RequestRefused,
+    SourceError,
+    TargetStopped,
+    TargetUnavailable,
+    UsageError,
+)
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
@@ -100,6 +107,16 @@ def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
 def _check_question(args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
     if args or not isinstance(inputs.get("question"), str):
         raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
+
+
+async def unless_failed(work: Awaitable[T]) -> T | None:
+    """Returns the result of `work`; None where a request of it failed, and others may be answered."""
+    try:
+        return await work
+    except TargetStopped:
+        raise
+    except (RequestRefused, TargetUnavailable):
+        return None
 
 
 class RagProgram(dspy.Module):
@@ -344,7 +361,7 @@ class RagProgram(dspy.Module):
                     inputs["question"] = await standalone(call, earlier, inputs["question"])
                     del inputs[HISTORY]
                 prediction = await answer(**inputs)
-        except ParseFailure as error:
+        except OF_ONE_QUESTION as error:
             error.counters, error.events = self._cost(cost, watch), run.events
             raise
         finally:

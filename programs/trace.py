@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ragc.core.counters import Stopwatch, stopwatch
 from ragc.core.event_loop import gather_or_cancel
-from ragc.errors import ParseFailure
+from ragc.errors import ParseFailure, RequestRefused
 from ragc.records import Hit
 
 T = TypeVar("T")
@@ -340,9 +340,9 @@ def record(event: Event) -> None:
 async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     """Awaits all of `work` at once; results and trace keep the order of the arguments.
 
-    When one fails the others are cancelled and its error is raised. After an unreadable reply the others
-    finish first, so that the cost of a failed question does not depend on which is faster; of several such
-    errors that of the first argument is raised.
+    When one fails the others are cancelled and its error is raised. After an unreadable reply or a refusal
+    the others finish first, so that the cost of a failed question does not depend on which is faster; of
+    several such errors that of the first argument is raised.
     """
     branch = _current_branch.get()
     paths: Sequence[tuple[int, ...] | None] = [branch.child() if branch else None for _ in work]
@@ -351,13 +351,13 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
 
     async def on_branch(
         path: tuple[int, ...] | None, one: Coroutine[Any, Any, T], watch: Stopwatch
-    ) -> T | ParseFailure:
+    ) -> T | ParseFailure | RequestRefused:
         if branch is not None and path is not None:
             _current_branch.set(branch.run.branch(path))
         stopwatch.set(watch)
         try:
             return await one
-        except ParseFailure as error:
+        except (ParseFailure, RequestRefused) as error:
             return error
 
     try:
@@ -369,9 +369,9 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
     if whole := stopwatch.get():
         whole.join(watches)
     for result in results:
-        if isinstance(result, ParseFailure):
+        if isinstance(result, ParseFailure | RequestRefused):
             raise result
-    return [result for result in results if not isinstance(result, ParseFailure)]
+    return [result for result in results if not isinstance(result, ParseFailure | RequestRefused)]
 
 
 DIGITS = 6

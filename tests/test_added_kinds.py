@@ -27,7 +27,7 @@ from ragc.errors import RagcError, RecipeError, UnknownName, Untrusted
 from ragc.exports.write import FORMATS, export
 from ragc.metrics import ADDED
 from ragc.recipe import load
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS
 from ragc.task.requirements import lacking
 from tests.security.foreign import RECIPE, foreign_directory, write_data

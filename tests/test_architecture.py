@@ -272,18 +272,15 @@ OWN_WRITERS = {
     "ragc.cli.failures",
     "ragc.cli.rows_file",
     "ragc.compiled.pack",
-    "ragc.compiled.trust_record",
-    "ragc.core.home",
-    "ragc.core.outputs",
+    "ragc.core.files",
+    "ragc.exports.destination",
     "ragc.optimizers.grids.tables.cell_rows",
     "ragc.optimizers.search.log",
-    "ragc.store.uses",
     "ragc.targets.vllm.launcher",
     "ragc.targets.vllm.supervisor",
-    "ragc.task.budget",
     "ragc.training.finetune.base_models",
 }
-"""Modules that write beside `core.outputs`: to the home, to streams, and line by line."""
+"""Modules that write beside `core.files`: to the home, to streams, and line by line."""
 
 
 def test_what_a_user_gets_is_written_by_one_module() -> None:

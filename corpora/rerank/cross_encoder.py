@@ -148,7 +148,7 @@ class TransformersCrossEncoder:
     def __init__(
         self, model: str, *, revision: str = "", max_tokens: int | None = None, device: str = ""
     ) -> None:
-        require("sentence_transformers", f"The cross-encoder {model!r}", "sentence-transformers")
+        require("sentence_transformers", f"The cross-encoder {model!r}")
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
+from ragc.core.user_code import no_exit
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -57,10 +58,11 @@ class FunctionSource:
         """
         arguments = {"k": k} if self._takes_k else {}
         try:
-            if self._is_async:
-                results = await self.function(query, **arguments)
-            else:
-                results = await asyncio.to_thread(self.function, query, **arguments)
+            with no_exit(f"The source {self.name}"):
+                if self._is_async:
+                    results = await self.function(query, **arguments)
+                else:
+                    results = await asyncio.to_thread(self.function, query, **arguments)
         except RagcError:
             raise
         except Exception as error:

@@ -1,8 +1,8 @@
 """Monitors a DSPy optimizer: the programs it evaluated, and the error that ends it.
 
-DSPy scores a program that raises an error with 0 and continues. That is right for an unreadable reply, but a
-spent budget or a lost server must end the search. Every such error in DSPy's threads is therefore raised as a
-`StopSearch`, which `except Exception` does not catch, and no further call starts.
+DSPy scores a program that raises an error with 0 and continues. That is right for an unreadable reply and a
+failed request, but a spent budget or a lost server must end the search. Every such error in DSPy's threads is
+therefore raised as a `StopSearch`, which `except Exception` does not catch, and no further call starts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 from dspy.utils.callback import BaseCallback
 
 from ragc.core import counters, event_loop
-from ragc.errors import ParseFailure, RagcError
+from ragc.errors import OF_ONE_QUESTION, RagcError
 from ragc.metrics.failures import Failures
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.knobs import Value
 from ragc.targets.dspy_engine import cause
+from ragc.task.answering import Outage
 
 
 class StopSearch(BaseException):
@@ -100,7 +101,8 @@ class SearchMonitor(BaseCallback):
         self._programs: set[str] = set()
         self._evaluations: dict[str, Any] = {}
         self._halted = False
-        self._unreadable = ""
+        self._failure = ""
+        self._outage = Outage()
 
     @property
     def best(self) -> EvaluatedProgram | None:
@@ -129,7 +131,7 @@ class SearchMonitor(BaseCallback):
                 self._programs.add(call_id)
         counters.current.set(self._charged)  # DSPy's threads start without the caller's context
 
-    def _end(self, call_id: str, exception: BaseException | None) -> None:
+    def _end(self, call_id: str, exception: BaseException | None, *, is_lm: bool = False) -> None:
         if event_loop.is_on_loop():
             return
         with self._lock:
@@ -138,11 +140,18 @@ class SearchMonitor(BaseCallback):
             self._programs.discard(call_id)
             self._lock.notify_all()
         error = cause(exception) if exception is not None else None
-        if isinstance(error, ParseFailure) and answered:
-            self._unreadable = self._unreadable or str(error)
-        if error is not None and not isinstance(error, ParseFailure):
-            self.halt(error)
-            raise StopSearch from error
+        if error is not None and answered:
+            self._failure = self._failure or str(error)
+        of_one = isinstance(error, OF_ONE_QUESTION)
+        try:
+            if (answered or is_lm) and (exception is None or of_one):
+                with self._lock:
+                    self._outage.take(error)
+            elif error is not None and not of_one:
+                raise error
+        except RagcError as last:
+            self.halt(last)
+            raise StopSearch from last
         if answered:
             event_loop.get().call_soon_threadsafe(self._done)
 
@@ -160,7 +169,7 @@ class SearchMonitor(BaseCallback):
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Tracks the end of a teacher call. Raises StopSearch if an error of ragc ended it."""
-        self._end(call_id, exception)
+        self._end(call_id, exception, is_lm=True)
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Tracks the start of an evaluation on all dev questions; other evaluations are ignored."""
@@ -176,7 +185,7 @@ class SearchMonitor(BaseCallback):
             return
         results = outputs.results
         reasons = [
-            "" if "answer" in prediction else self._unreadable or "no answer" for _, prediction, _ in results
+            "" if "answer" in prediction else self._failure or "no answer" for _, prediction, _ in results
         ]
         scores = [float(score) - self._offset for *_, score in results]
         self.keep(program, scores, Failures.among(reasons))

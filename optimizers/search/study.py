@@ -142,6 +142,7 @@ class Study:
         `reserved` is the number of LM calls that the budget holds back for the test questions.
         """
         try:
+            await self._ask_again()
             space = await self.builder.space_with_instructions()
             schedule = Schedule(
                 self._study, self.builder, self.threshold_tuner, space, self._complete_leader, reserved
@@ -164,6 +165,18 @@ class Study:
             self.budget_message = str(error)
             self.progress.note(self.budget_message)
         self._stop_waiting()
+
+    async def _ask_again(self) -> None:
+        """Asks the questions again whose requests failed in trials of an earlier run; the rest is replayed.
+
+        Optuna keeps the values that it was told.
+        """
+        for trial in [trial for trial in self.trials if trial.failures.passing]:
+            block = await self.runner.run(trial.number, trial.candidate, (), (0, len(trial.scores)))
+            baseline, objectives = self.trials[0], self.task.objectives
+            result = trial.without_answers().extended(block, baseline, objectives, self.looks.questions)
+            self._store([result])
+            self.trials[trial.number] = result
 
     async def _complete_leader(self) -> None:
         """Lets the leader answer all dev questions; another trial may lead then, which goes on, too."""
@@ -204,16 +217,20 @@ class Study:
         candidates = [*(self.trials[n].candidate for n in resumed), *(candidate for _, candidate in pending)]
         results = await self._run_looks(numbers, candidates)
         self._numbers += [number for number, _ in pending]
-        record = [{"trial": self._numbers[result.number], **result.to_json()} for result in results]
         with one_append(self._study):
-            self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
-            self._batches += 1
+            self._store(results)
             for result in results:
                 self._tell(self._numbers[result.number], result)
                 self.trials[result.number : result.number + 1] = [result]
         self._log.log_batch(
             results, [describe_difference(result.candidate, self.task.recipe) for result in results]
         )
+
+    def _store(self, results: Sequence[TrialResult]) -> None:
+        """Stores `results`; of several records of a trial the last counts."""
+        record = [{"trial": self._numbers[result.number], **result.to_json()} for result in results]
+        self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
+        self._batches += 1
 
     async def _run_looks(self, numbers: Sequence[int], candidates: Sequence[Candidate]) -> list[TrialResult]:
         """Runs a look of each trial at once. Where one fails, the others are cancelled and awaited."""

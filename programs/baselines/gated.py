@@ -32,6 +32,7 @@ from ragc.core import event_loop
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import Outcome, Scorer
+from ragc.programs.base import unless_failed
 from ragc.programs.baselines.knobs import SkrKnnKnobs, VanillaKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.likeness import Likeness
@@ -176,9 +177,15 @@ class SkrKnn(GatedProgram):
     async def _score(
         self, way: Callable[..., Awaitable[dspy.Prediction]], question: Question, scorer: Scorer
     ) -> float | None:
-        """Returns the score of an answer given in one `way`; an unreadable one counts as no answer."""
+        """Returns the score of an answer given in one `way`; an unreadable one counts as no answer.
+
+        None where the scorer does not apply, or a request failed.
+        """
+        asked = {"question": question.question, **question.context()}
         try:
-            prediction = await self._run_recorded(way, {"question": question.question, **question.context()})
+            prediction = await unless_failed(self._run_recorded(way, asked))
+            if prediction is None:
+                return None
         except ParseFailure:
             outcome = Outcome.of(question, None)
         else:

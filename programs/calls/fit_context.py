@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ragc.core import counters
-from ragc.errors import UsageError
+from ragc.errors import PromptTooLong
 from ragc.programs.trace import Note, record
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     """Cuts the longest text of `inputs`, or of a list in it, at its end until `call` fits its context.
 
     Returns the inputs and the messages that show them. A cut is noted in the trace and counted as trimmed.
-    Raises UsageError when the prompt is too long without its inputs.
+    Raises PromptTooLong when the prompt is too long without its inputs.
     """
     target = call.target
     limit = target.context_tokens
@@ -35,7 +35,7 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     while (size := call.size(**cut)) > limit:
         slot, text = max(_texts(cut), key=lambda item: len(item[1]), default=(("", None), ""))
         if len(text) <= _MIN_CHARS:
-            raise UsageError(
+            raise PromptTooLong(
                 f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
                 f"and the context of {target.name} holds {limit}; show fewer demonstrations (knob icl_n), or "
                 "use a target with a larger context."

@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 from ragc.core import counters, event_loop
 from ragc.core.digest import digest
 from ragc.corpora.sources.base import current_question
-from ragc.errors import ParseFailure, RagcError, UsageError
+from ragc.errors import ParseFailure, RagcError, RequestRefused, UsageError
 from ragc.programs.calls.chosen_lm import named_lm
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.fit_context import cut_to_fit
@@ -90,7 +90,7 @@ class Running:
         """Stores the first error that must end more than this question, even if user code catches it."""
         try:
             yield
-        except ParseFailure:
+        except (ParseFailure, RequestRefused):
             raise
         except RagcError as error:
             self.stopped = self.stopped or error

@@ -18,7 +18,7 @@ from dspy.dsp.utils.settings import thread_local_overrides
 from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.text import repair_surrogates
-from ragc.errors import ParseFailure, RagcError, UsageError
+from ragc.errors import ParseFailure, RagcError, RequestRefused, UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.chosen_lm import own_lm
 from ragc.programs.knobs import ADAPTER, Knobs
@@ -30,6 +30,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage
 from ragc.targets.base import Sampling
+from ragc.targets.dspy_engine import cause
 
 CALLS_PER_PREDICTOR = 16
 """Calls of each predictor for one question, at most, where a module does not say `most_calls`."""
@@ -252,6 +253,8 @@ class OwnProgram(RagProgram):
         """Raises the error that ends the question: one of ours, or that of the module's own code."""
         if held.stopped is not None:
             raise held.stopped
+        if not isinstance(error, RagcError) and isinstance(refusal := cause(error), RequestRefused):
+            raise refusal from error
         if isinstance(error, RagcError):
             raise error
         code = getattr(inspect.unwrap(self.flow_code), "__code__", None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.embed.base import Embedder
-from ragc.errors import ParseFailure
+from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.spelled import value_tokens
 from ragc.programs.question_writer import examples
@@ -75,6 +75,12 @@ def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
     prompt = int(tries * (5 * _INSTRUCTION_TOKENS + most_shown))
     reply = 2 * (_WRITE.max_tokens + _ANSWER.max_tokens) + _SAY.max_tokens
     return WritingCost(tries, 5 * tries, prompt, tries * reply)
+
+
+def _pass_over(error: ParseFailure | RequestRefused) -> None:
+    """Raises `error` unless it is of one text: an unreadable reply, or one that is filtered or too long."""
+    if isinstance(error, RequestRefused) and error.kind == "failed":
+        raise error
 
 
 class QuestionWriter:
@@ -142,7 +148,8 @@ class QuestionWriter:
         try:
             async with self._limit:
                 reply = await self._answer.acall(question=question, passages=[one.shown for one in excerpts])
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             return ""
         text = str(reply.answer).strip()
         return "" if _is_unknown(text) else text
@@ -168,7 +175,8 @@ class QuestionWriter:
         try:
             async with self._limit:
                 reply = await call.acall(**values)
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             return DraftQuestion(candidate, problem="unreadable")
         question = _line(reply.question)
         answer = answer_to(question, str(reply.answer).strip().rstrip("."))
@@ -189,7 +197,8 @@ class QuestionWriter:
             ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, examples.MISSING)
             async with self._limit:
                 reply = await ask.acall(subject=first.title, passage=first.text)
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             return DraftQuestion(candidate, problem="unreadable")
         return DraftQuestion(candidate, _line(reply.question), detail=str(reply.missing))
 
@@ -206,7 +215,8 @@ class QuestionWriter:
         try:
             async with self._limit:
                 reply = await self._again.acall(**values, draft=draft.question)
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             return one
         question = _line(reply.question)
         again = _first_checks(replace(draft, question=question, answer=answer_to(question, draft.answer)))
@@ -230,7 +240,8 @@ class QuestionWriter:
             async with self._limit:
                 reply = await self._alone.acall(question=draft.question)
             alone = str(reply.answer)
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             alone = ""
         one = _with_check(one, "needs_passage", passed=not same_answer(alone, draft.answer))
         return one if one.failed else _with_check(one, "confirmed", passed=await self._is_confirmed(draft))
@@ -246,7 +257,8 @@ class QuestionWriter:
                 reply = await self._confirm.acall(
                     passage=passage, question=draft.question, answer=draft.answer
                 )
-        except ParseFailure:
+        except (ParseFailure, RequestRefused) as error:
+            _pass_over(error)
             return False
         tokens = value_tokens(reply.get("logprobs") or (), "right", reply.right)
         sure = math.exp(sum(token.logprob for token in tokens)) if tokens else 1.0

@@ -34,7 +34,7 @@ from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.metrics.base import Scorer
 from ragc.metrics.short_answer import slim_em
-from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.base import RagProgram, format_passage, unless_failed
 from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
@@ -224,10 +224,11 @@ class SlimPLM(RagProgram):
         by_text: dict[str, Question] = {}
         for question in questions:
             by_text.setdefault(question.question, question)
-        drafts = await together(*(self._run_recorded(self._draft_alone, {"question": q}) for q in by_text))
+        ask = self._run_recorded
+        drafts = await together(*(unless_failed(ask(self._draft_alone, {"question": q})) for q in by_text))
         labels: list[Label] = []
         for question, draft in zip(by_text.values(), drafts, strict=True):
-            if draft.answer and question.answers:
+            if draft and draft.answer and question.answers:
                 right = slim_em(draft.answer, question.answers) > self.knobs.known_theta
                 labels.append((question.question, draft.answer, "yes" if right else "no"))
         return balanced(labels, self.knobs.judge_demos)

@@ -7,6 +7,7 @@
     │   └── DataError              all problems of one data file, each with its line
     ├── TargetError                a language model could not answer
     │   ├── RequestRefused         this request is refused; others may be answered
+    │   │   └── PromptTooLong      a prompt that cannot be cut to fit its context
     │   ├── TargetUnavailable      no endpoint, overloaded, timed out: a retry may succeed
     │   │   └── TargetStopped      nothing is answered until a key, a name or an address is set right
     │   └── CapabilityMissing      the target cannot do what the program needs
@@ -30,9 +31,15 @@ from typing import Any, Literal
 
 
 class RagcError(Exception):
-    """Base of every error that ragc raises deliberately; the command line exits 1."""
+    """Base of every error that ragc raises deliberately; the command line exits 1.
+
+    Of an error that ended a question, `counters` are its costs by name, and `events` its trace so far. Both
+    are empty outside a program.
+    """
 
     exit_code = 1
+    counters: Mapping[str, float] = MappingProxyType({})
+    events: tuple[Any, ...] = ()
 
 
 class UsageError(RagcError):
@@ -111,6 +118,13 @@ class RequestRefused(TargetError):
         self.kind = kind
 
 
+class PromptTooLong(RequestRefused, UsageError):
+    """A prompt that cannot be cut to fit the context of its target; it was not sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "too long")
+
+
 class TargetUnavailable(TargetError):
     """The endpoint refused, timed out or failed in a way that a retry may cure."""
 
@@ -124,14 +138,11 @@ class CapabilityMissing(TargetError, UsageError):
 
 
 class ParseFailure(RagcError):
-    """A reply did not fit its signature, and the repair call did not help.
+    """A reply did not fit its signature, and the repair call did not help."""
 
-    `counters` are the costs of the failed question by name, and `events` its trace so far. Both are empty
-    outside a program.
-    """
 
-    counters: Mapping[str, float] = MappingProxyType({})
-    events: tuple[Any, ...] = ()
+OF_ONE_QUESTION = (ParseFailure, RequestRefused, TargetUnavailable)
+"""The errors that a question may end with while others are answered; not so `TargetStopped`, one of them."""
 
 
 class SourceError(RagcError):

@@ -93,14 +93,14 @@ def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) 
     _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
     assert f"20 of 20 questions failed: {UNREADABLE}" in out
     report = json.loads(ragc(folder, *dev, "--json")[1])
-    assert report["failures"] == 20
+    assert report["failures"] == {"filtered": 0, "too long": 0, "failed": 0, "unreadable": 20}
     (reason,) = report["failure_reasons"]
     assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
     _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
     assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
     report = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
-    assert (report["a"]["failures"], report["a"]["failure_reasons"]) == (0, [])
-    assert (report["b"]["failures"], report["b"]["failure_reasons"][0]["n"]) == (20, 20)
+    assert (sum(report["a"]["failures"].values()), report["a"]["failure_reasons"]) == (0, [])
+    assert (report["b"]["failures"]["unreadable"], report["b"]["failure_reasons"][0]["n"]) == (20, 20)
 
 
 def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:

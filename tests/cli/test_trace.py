@@ -11,7 +11,7 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
 from ragc.records import Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Reply, Usage
 from ragc.task.answering import Row, answer
 from ragc.testing import FailingSource, ListSource, ScriptedTarget

@@ -17,8 +17,8 @@ from ragc.programs import method
 from ragc.programs.calls.replies import read_json
 from ragc.prompts.model import Case
 from ragc.targets.base import Reply
-from ragc.targets.openai_wire import read_reply
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
+from ragc.targets.wire import read_reply
 from tests.exports.common import build_program
 from tests.integration.vllm_server import LIMITS, address, model, python, ran
 
@@ -65,7 +65,7 @@ class RecordingTransport(httpx.AsyncBaseTransport):
 async def complete_cases(call: Any) -> tuple[list[Reply], list[Any]]:
     """What our target gets for every case, and the bodies that it sends, in no order."""
     wire = RecordingTransport()
-    target = VllmTarget(address(), "model", transport=wire)
+    target = ChatTarget(address(), "model", transport=wire)
     replies = await asyncio.gather(*(target.complete(call.request(**case.inputs)) for case in CASES))
     await target.aclose()
     return list(replies), wire.bodies

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.compiled.base import CompiledProgram
 from ragc.compiled.opened import open_program
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.support.recipes import value as value_text

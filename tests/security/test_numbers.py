@@ -13,7 +13,7 @@ from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.programs import method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import begun, needs_demos, written

@@ -10,7 +10,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import UsageError
 from ragc.optimizers.plan.estimate import estimate
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 
 import ragc
 from ragc import recipe as recipes
@@ -24,10 +25,9 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
 from tests.support.rows import write_rows
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 

@@ -59,7 +59,7 @@ async def collect(
     while n_answered < len(train) and len(scored) < n_demos:
         rows = await evaluate(program, train[n_answered : n_answered + block], scorer, limit=limit, done=done)
         n_answered += len(rows)
-        pairs = ((row, row.scores[name]) for row in rows)
+        pairs = ((row, row.scores[name]) for row in rows if not row.failure)
         scored += [(row, score) for row, score in pairs if score is not None and score >= threshold]
         _add(spent, rows)
         if len(scored) * len(train) < n_demos * n_answered:
@@ -73,6 +73,7 @@ async def collect(
         asked_for = train if LABELLED in kinds else [q for q in train if q.id not in taken]
         rows = await evaluate(program, asked_for, NOTHING, limit=limit, taught=True)
         _add(spent, rows)
+        rows = tuple(row for row in rows if not row.failure)
         labels, rest = _labels(train), [row for row in rows if row.question.id not in taken]
         if len(earned) < n_demos:
             taught = _collect_labelled(rest, labels, n_demos - len(earned))[: filled - len(earned)]

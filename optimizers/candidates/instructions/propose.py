@@ -24,9 +24,10 @@ from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.optimizers.candidates.instructions.filters import TrainTexts, candidates
 from ragc.optimizers.candidates.instructions.grounding import build_proposer
 from ragc.optimizers.candidates.instructions.reflection import (
-    UNREADABLE,
     Example,
     example_of,
+    has_failed,
+    proposal_of,
     rewrite,
     run_in_harness,
     run_parallel,
@@ -81,7 +82,7 @@ def _interleave(first: Sequence[str], other: Sequence[str]) -> list[str]:
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
-    """Returns `count` proposals a predictor from DSPy's GroundedProposer; "" for an unreadable reply."""
+    """Returns `count` proposals a predictor from DSPy's GroundedProposer; "" where there is none."""
     task = bench.task
     pool = await collect(
         program,
@@ -97,7 +98,12 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
 
     def propose() -> dict[str, list[str]]:
         rng = random.Random(f"instructions {task.seed}")
-        proposer = build_proposer(bench.teacher, program, bench.train[:MAX_TRAIN_READ], rng=rng)
+        try:
+            proposer = build_proposer(bench.teacher, program, bench.train[:MAX_TRAIN_READ], rng=rng)
+        except Exception as error:
+            if has_failed(error):
+                return {}
+            raise
         proposer.use_task_demos = shown is not None
         jobs = [
             partial(_propose_one, proposer, program, at, shown, number, task.seed)
@@ -125,25 +131,22 @@ def _demo_sets(
 
 
 def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
-    """Returns proposal `number` for predictor number `at`, with its own tip; "" if unreadable."""
+    """Returns proposal `number` for predictor number `at`, with its own tip; "" if there is none."""
     mine = copy(proposer)
     mine.rng = random.Random(f"instructions {seed} {at} {number}")
     tip = TIPS[mine.rng.choice(sorted(TIPS))]
     mine.use_tip = bool(tip)
-    try:
-        return str(
-            mine.propose_instruction_for_predictor(
-                program=program,
-                predictor=program.predictors()[at],
-                pred_i=at,
-                demo_candidates=shown,
-                demo_set_i=number,
-                trial_logs={},
-                tip=tip,
-            )
+    return proposal_of(
+        lambda: mine.propose_instruction_for_predictor(
+            program=program,
+            predictor=program.predictors()[at],
+            pred_i=at,
+            demo_candidates=shown,
+            demo_set_i=number,
+            trial_logs={},
+            tip=tip,
         )
-    except UNREADABLE:
-        return ""
+    )
 
 
 async def _propose_reflected(

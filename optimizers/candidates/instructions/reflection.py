@@ -15,18 +15,20 @@ import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError
 
+from ragc.errors import OF_ONE_QUESTION
 from ragc.optimizers.candidates.instructions.feedback import feedback
 from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.trace import Call
+from ragc.targets.dspy_engine import cause
 from ragc.task.answering import Row
 
 Example = Mapping[str, Any]
 """A train question in GEPA's form: the inputs and outputs of one call, and feedback."""
 
-UNREADABLE = (AdapterParseError, ValueError)
-"""DSPy's errors for an unreadable reply of the teacher; errors of ragc end a search as a `StopSearch`."""
+_UNREADABLE = (AdapterParseError, ValueError)
+"""DSPy's errors for an unreadable reply of the teacher."""
 
 GENERAL = (
     "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
@@ -39,10 +41,31 @@ async def run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
     ended it.
     """
     watch = SearchMonitor((), done=lambda: None, on_evaluated=lambda evaluated: None)
-    result = await bench.run(work, watch)
+    try:
+        result = await bench.run(work, watch)
+    except Exception as error:
+        raise cause(error) or error from error
     if watch.error is not None:
         raise watch.error
     return result
+
+
+def proposal_of(propose: Callable[[], Any]) -> str:
+    """Returns the proposal of `propose`; "" where the teacher's reply is unreadable, or its request failed.
+
+    Errors that end a search are a `StopSearch`.
+    """
+    try:
+        return str(propose())
+    except Exception as error:
+        if not isinstance(error, _UNREADABLE) and not has_failed(error):
+            raise
+        return ""
+
+
+def has_failed(error: Exception) -> bool:
+    """Returns whether `error` is that of a request of the teacher, so that its proposals are skipped."""
+    return isinstance(cause(error), OF_ONE_QUESTION)
 
 
 def run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
@@ -57,15 +80,12 @@ def rewrite(
 ) -> str:
     """Returns the instruction `text` of predictor `name` after reflection on `examples`.
 
-    "" if the reply is unreadable. Each `draw` (>= 0) is another reply to the same prompt. `more` is added to
-    the teacher's guidance.
+    "" if there is none (`proposal_of`). Each `draw` (>= 0) is another reply to the same prompt. `more` is
+    added to the teacher's guidance.
     """
     proposer: Any = InstructionProposer(additional_instructions=GENERAL + more)
-    try:
-        with dspy.context(lm=bench.teacher.copy(rollout_id=draw + 1)):
-            return str(proposer({name: text}, {name: list(examples)}, [name])[name])
-    except UNREADABLE:
-        return ""
+    with dspy.context(lm=bench.teacher.copy(rollout_id=draw + 1)):
+        return proposal_of(lambda: proposer({name: text}, {name: list(examples)}, [name])[name])
 
 
 def example_of(bench: Harness, row: Row, name: str) -> Example | None:

@@ -14,8 +14,7 @@ from ragc.compiled import trust
 from ragc.compiled.access import Access
 from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, read_bytes
 from ragc.core.marks import RequestedAccess
 from ragc.core.user_code import code_files, ignore_bytecode, is_reference
 from ragc.corpora import SOURCES, datasets
@@ -178,7 +177,7 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
     if not name or facts.get("beside") or not is_reference(compiled.state.method):
         return None  # what it imports was carried along, and the digest covers every module in the folder
     try:
-        content = inputs.read_bytes(folder / name, within=folder)
+        content = read_bytes(folder / name, within=folder)
     except FileNotFoundError:
         return None
     except (OSError, ValueError):

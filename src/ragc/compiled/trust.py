@@ -24,11 +24,12 @@ from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
-from ragc.targets.options import TargetSpec, is_hub_file
+from ragc.targets.options import TargetSpec
 
 RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data"})
 RECIPE_REVIEWED = frozenset(
@@ -137,9 +138,11 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
     record = TARGETS.loaded(spec.kind)
     if spec.base_url:
         yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
-    if record is not None and record.model_file and spec.model:
-        path = "" if is_hub_file(spec.model) else spec.model
-        yield RequestedAccess("reads", (*keys, "model"), spec.model, "the weights of a model", path=path)
+    if record is not None and record.model_file and is_hub_file(spec.model):
+        about = "fetches this model from the Hugging Face Hub"
+        yield RequestedAccess("speaks", (*keys, "model"), spec.model, about)
+    elif record is not None and record.model_file and spec.model:
+        yield _file((*keys, "model"), spec.model, "the weights of a model")
     elif record is not None and (weights := record.weights_of(spec)):
         about = f"fetches {weights} from the package index, once"
         yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+IF_ANY = ("thinking_tokens", "filtered", "too_long", "failed")
+"""The counters that JSON has only if there are any."""
+
 _OF_THE_STORE = ("sent", "replayed", "memo")
 _lock = threading.Lock()
 
@@ -32,8 +35,9 @@ class Counters:
         fallbacks           calls answered by a fallback target
         memo                typed calls replayed whole, without formatting a prompt
 
-    `thinking_tokens` are those of `completion_tokens` that were thoughts of a model; JSON has them only if
-    there are any.
+    JSON has the following only if there are any. `thinking_tokens` are those of `completion_tokens` that were
+    thoughts of a model. The others are questions without an answer: `filtered` by the server, `too_long` for
+    the context, or `failed` by their requests in another way.
     """
 
     lm_calls: int = 0
@@ -52,6 +56,9 @@ class Counters:
     replayed: int = 0
     memo: int = 0
     thinking_tokens: int = 0
+    filtered: int = 0
+    too_long: int = 0
+    failed: int = 0
 
     @property
     def tokens(self) -> int:
@@ -69,11 +76,8 @@ class Counters:
         self.add(**other.to_json())
 
     def to_json(self) -> dict[str, float]:
-        """Returns every amount by name; thinking tokens only if there are any."""
-        amounts = {name: getattr(self, name) for name in self.__slots__}
-        if not self.thinking_tokens:
-            del amounts["thinking_tokens"]
-        return amounts
+        """Returns every amount by name; those of `IF_ANY` only if there are any."""
+        return {name: n for name in self.__slots__ if (n := getattr(self, name)) or name not in IF_ANY}
 
     def invariant(self) -> dict[str, float]:
         """Returns the amounts that do not depend on the previous content of the call store.

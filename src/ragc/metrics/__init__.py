@@ -21,7 +21,7 @@ from ragc.records import Question
 if TYPE_CHECKING:
     from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
 __all__ = [
     "ADDED",

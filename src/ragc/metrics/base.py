@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.core.counters import Counters, counting
-from ragc.errors import UsageError
+from ragc.errors import RagcError, RequestRefused, TargetUnavailable, UsageError
 from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ class Finding:
     """A grader's result for one outcome: a JSON value, and its origin.
 
     `backend` names the judge, model or rule, and is printed in every report: scores from different backends
-    cannot be compared.
+    cannot be compared. `failure` is the error of a request that failed, so that there is no verdict.
     """
 
     value: Any
     backend: str
+    failure: RagcError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +250,14 @@ class GraderKind:
 
 
 async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
-    """Returns `outcome` with the finding of every grader."""
-    findings = {a.family: Finding(await a.assess(outcome), a.backend) for a in graders}
-    return replace(outcome, findings={**outcome.findings, **findings}) if findings else outcome
+    """Returns `outcome` with the finding of every grader, {"by": "failed"} where a request of it failed."""
+    findings = dict(outcome.findings)
+    for grader in graders:
+        try:
+            findings[grader.family] = Finding(await grader.assess(outcome), grader.backend)
+        except (RequestRefused, TargetUnavailable) as error:
+            findings[grader.family] = Finding({"by": "failed", "why": str(error)}, grader.backend, error)
+    return replace(outcome, findings=findings)
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
@@ -261,15 +267,16 @@ def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeScores:
-    """The scores of one outcome by metric id; None if a metric does not apply.
+    """The scores of one outcome by metric id; None if a metric does not apply, or its judge failed.
 
     `findings` are the findings by family, `cost` their cost (amounts by name, empty without calls). It is the
-    judge's cost, not the program's.
+    judge's cost, not the program's. `failure` is an error of the judge's endpoint, None without one.
     """
 
     scores: Mapping[str, float | None]
     findings: Mapping[str, Finding] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
+    failure: RagcError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +311,16 @@ class Scorer:
         return {family: self.assessors[family].backend for family in families(self.metrics)}
 
     async def score(self, outcome: Outcome) -> OutcomeScores:
-        """Returns the scores of `outcome`. Raises RagcError when a finding cannot be determined."""
+        """Returns the scores of `outcome`, None where a request of the judge failed.
+
+        Raises RagcError when a finding cannot be determined for another reason.
+        """
         needed = [self.assessors[family] for family in families(self.metrics)]
         if not needed:
             return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
         with counting(Counters()) as cost:
             known = await grade(outcome, needed)
-        scores = {metric.id: metric.score(known) for metric in self.metrics}
-        return OutcomeScores(scores, known.findings, {k: v for k, v in cost.to_json().items() if v})
+        failed = {family: found.failure for family, found in known.findings.items() if found.failure}
+        scores = {m.id: None if m.reads in failed else m.score(known) for m in self.metrics}
+        spent = {name: amount for name, amount in cost.to_json().items() if amount}
+        return OutcomeScores(scores, known.findings, spent, next(iter(failed.values()), None))

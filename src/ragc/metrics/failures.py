@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,13 @@ REASONS = 5
 MAX_REASON_CHARS = 160
 """Maximum length of a reason in characters."""
 
+KINDS = ("filtered", "too long", "failed", "unreadable")
+"""The kinds of failure: a content filter stopped the question, it exceeds the context, its request failed in
+another way, its reply could not be read."""
+
+IDS = 5
+"""Maximum number of ids listed."""
+
 CUT, DECLINED = "A reply ran out of its ", "A reply refuses "
 FILTERED, CALLS_TOOLS = "A reply was stopped by a content filter", "A reply calls tools "
 """How a reason begins that is of a kind of its own, in that order: the token limit cut the reply, the model
@@ -25,16 +33,22 @@ class Failures:
     """`n` of `of` questions failed: they have no answer.
 
     `reasons` are pairs of a text and a count, most frequent first, at most `REASONS`. Failures with the same
-    first sentence count as one reason, shown in its first form, cut to `MAX_REASON_CHARS`.
+    first sentence count as one reason, shown in its first form, cut to `MAX_REASON_CHARS`. `kinds` are pairs
+    of one of `KINDS` and a count, `ids` those of the first `IDS` questions; both are empty if not known.
     """
 
     n: int = 0
     of: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
+    kinds: tuple[tuple[str, int], ...] = ()
+    ids: tuple[str, ...] = ()
 
     @classmethod
-    def among(cls, reasons: Iterable[str]) -> Failures:
-        """Summarizes one reason per question, in the order of the questions; "" for an answered one."""
+    def among(cls, reasons: Iterable[str], marks: Iterable[tuple[str, str]] = ()) -> Failures:
+        """Summarizes one reason per question, in the order of the questions; "" for an answered one.
+
+        `marks` are the kind of failure and the id of each question, "" for a kind that is no failure.
+        """
         counts: dict[str, int] = {}
         first: dict[str, str] = {}
         every = list(reasons)
@@ -44,7 +58,14 @@ class Failures:
                 counts[sentence] = counts.get(sentence, 0) + 1
                 first.setdefault(sentence, _one_line(reason))
         order = sorted(counts, key=lambda sentence: -counts[sentence])[:REASONS]
-        return cls(sum(counts.values()), len(every), tuple((first[one], counts[one]) for one in order))
+        failed = [(kind, name) for kind, name in marks if kind]
+        return cls(
+            sum(counts.values()),
+            len(every),
+            tuple((first[one], counts[one]) for one in order),
+            _by_kind(Counter(kind for kind, _ in failed)),
+            tuple(name for _, name in failed)[:IDS],
+        )
 
     def __add__(self, other: Failures) -> Failures:
         """Returns the failures among the questions of both."""
@@ -52,7 +73,9 @@ class Failures:
         for text, n in other.reasons:
             counts[text] = counts.get(text, 0) + n
         order = sorted(counts.items(), key=lambda reason: -reason[1])[:REASONS]
-        return Failures(self.n + other.n, self.of + other.of, tuple(order))
+        kinds = _by_kind(Counter(dict(self.kinds)) + Counter(dict(other.kinds)))
+        ids = (*self.ids, *other.ids)[:IDS]
+        return Failures(self.n + other.n, self.of + other.of, tuple(order), kinds, ids)
 
     @property
     def share(self) -> float:
@@ -65,22 +88,49 @@ class Failures:
         return 0 < self.of == self.n
 
     @property
+    def passing(self) -> bool:
+        """Whether a request failed by a cause that may have passed, so that it is not stored."""
+        return any(kind == "failed" for kind, _ in self.kinds)
+
+    @property
     def reason(self) -> str:
         """The most frequent reason; "" when nothing failed."""
         return self.reasons[0][0] if self.reasons else ""
 
     @property
     def text(self) -> str:
-        """`4 of 4 questions failed: REASON`, for users; "" when nothing failed."""
+        """What failed and how, for users; "" when nothing failed.
+
+        4 of 4 questions failed: REASON
+        2 of 28 questions failed: 1 filtered, 1 too long (ids q7, q12); REASON (and 1 for other reasons)
+        """
         if not self.n:
             return ""
         others = self.n - self.reasons[0][1]
         more = f" (and {others} for other reasons)" if others else ""
-        return f"{self.n} of {quantity(self.of, 'question')} failed: {self.reason}{more}"
+        return f"{self.n} of {quantity(self.of, 'question')} failed: {self._how}{self.reason}{more}"
+
+    @property
+    def _how(self) -> str:
+        """The kinds and the ids, unless all replies were unreadable, as the reason says."""
+        kinds = ", ".join(f"{n} {kind}" for kind, n in self.kinds)
+        if not kinds or self.kinds[0][0] == "unreadable":
+            return ""
+        others = f" and {self.n - len(self.ids)} more" if self.n > len(self.ids) else ""
+        noun = "id" if self.n == 1 else "ids"
+        return f"{kinds} ({noun} {', '.join(self.ids)}{others}); "
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only; `from_json` is the inverse."""
-        return {"n": self.n, "of": self.of, "reasons": self.reasons_json()}
+        marks = {"kinds": dict(self.kinds), "ids": list(self.ids)} if self.kinds else {}
+        return {"n": self.n, "of": self.of, "reasons": self.reasons_json(), **marks}
+
+    def table_json(self) -> dict[str, Any]:
+        """Returns the number of failures of each of `KINDS`, and the reasons, as reports have them."""
+        return {
+            "failures": dict.fromkeys(KINDS, 0) | dict(self.kinds),
+            "failure_reasons": self.reasons_json(),
+        }
 
     def reasons_json(self) -> list[dict[str, Any]]:
         """Returns the reasons alone, as JSON values."""
@@ -90,7 +140,12 @@ class Failures:
     def from_json(cls, value: Mapping[str, Any]) -> Failures:
         """Returns the inverse of `to_json`. Raises KeyError, TypeError and ValueError for any other value."""
         reasons = tuple((str(entry["reason"]), int(entry["n"])) for entry in value["reasons"])
-        return cls(int(value["n"]), int(value["of"]), reasons)
+        kinds = _by_kind({name: int(n) for name, n in value.get("kinds", {}).items()})
+        return cls(int(value["n"]), int(value["of"]), reasons, kinds, tuple(map(str, value.get("ids", ()))))
+
+
+def _by_kind(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple((kind, counts[kind]) for kind in KINDS if counts.get(kind))
 
 
 def _one_line(text: str) -> str:

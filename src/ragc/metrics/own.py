@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragc.core.user_code import code_digest, is_reference, load_object
+from ragc.core.user_code import code_digest, is_reference, load_object, no_exit
 from ragc.errors import RagcError, UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.records import Question
@@ -71,10 +71,11 @@ class OwnAssessor:
             extra=outcome.extra,
         )
         try:
-            if inspect.iscoroutinefunction(self._function):
-                value = await self._function(prediction, question)
-            else:
-                value = await asyncio.to_thread(self._function, prediction, question)
+            with no_exit(f"The metric {self.family!r}"):
+                if inspect.iscoroutinefunction(self._function):
+                    value = await self._function(prediction, question)
+                else:
+                    value = await asyncio.to_thread(self._function, prediction, question)
         except RagcError:
             raise
         except Exception as error:

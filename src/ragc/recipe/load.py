@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, read_bytes
 from ragc.core.redact import MASK, secrets
 from ragc.core.tables import Keys, Problem, read, remove
 from ragc.errors import RecipeError, UsageError
@@ -144,7 +143,7 @@ def read_text(path: Path, noun: str) -> str:
     Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
     """
     try:
-        return inputs.read_text(path).removeprefix("\ufeff")  # editors on Windows put it there
+        return read_bytes(path).decode().removeprefix("\ufeff")  # editors on Windows put it there
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
     except IsADirectoryError:

@@ -51,6 +51,7 @@ from ragc.core.tables import (
 )
 from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics import is_added
 from ragc.metrics.settings import GraderSettings
@@ -71,7 +72,7 @@ from ragc.recipe.values import (
     is_added_objective,
 )
 from ragc.targets import TARGETS
-from ragc.targets.options import EFFORTS, TargetSpec, is_hub_file
+from ragc.targets.options import EFFORTS, TargetSpec
 
 if TYPE_CHECKING:
     from ragc.metrics.limits import CostLimit

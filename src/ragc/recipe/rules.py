@@ -13,12 +13,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragc.core.inputs import exists, missing_file
+from ragc.core.files import exists, missing_file
 from ragc.core.tables import Keys, Problem, dotted
 from ragc.core.user_code import load_object
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import ADDED, is_added
 from ragc.programs import METHODS, Method, method
@@ -27,7 +28,7 @@ from ragc.recipe.models import CostLimits, Data, GridSpec, Recipe, Search, Sourc
 from ragc.recipe.values import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, OWN_OPTIMIZER, check_metric
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
-from ragc.targets.options import TargetSpec, is_hub_file
+from ragc.targets.options import TargetSpec
 
 T = TypeVar("T")
 

@@ -64,6 +64,7 @@ CUT = Group("cut", "cut short", "the tokens of a reply ran out, with more room t
 DECLINED = Group("declined", "declined", "the model refused to reply")
 FILTERED = Group("filtered", "filtered", "a content filter of the server stopped the reply")
 CALLED_TOOLS = Group("called_tools", "called tools", "the model called tools in place of an answer")
+TOO_LONG = Group("too_long", "too long", "a prompt exceeds the context of the model")
 UNREADABLE = Group("unreadable", "unreadable", "no reply could be read")
 FAILED = Group("failed", "failed", "an error or a timeout ended it")
 UNCLEAR = Group("unclear", "wrong, cause unclear", "the row does not say what the answer saw")
@@ -78,6 +79,7 @@ GROUPS = (
     DECLINED,
     FILTERED,
     CALLED_TOOLS,
+    TOO_LONG,
     UNREADABLE,
     FAILED,
     UNCLEAR,
@@ -253,8 +255,13 @@ _KINDS = {
 }
 
 
+_BY_KIND = {"filtered": FILTERED, "too long": TOO_LONG, "failed": FAILED}
+
+
 def _unread(row: Mapping[str, Any]) -> Group:
     """Returns the group of a row without a prediction: by its failure, else by the last unreadable reply."""
+    if group := _BY_KIND.get(str(row.get("failure_kind"))):
+        return group
     failure = row.get("failure")
     notes = [str(event.get("outcome", "")) for event in _objects(row.get("trace")) if "note" in event]
     unread = [note for note in notes if note.startswith("unreadable")]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc.core import notebook
-from ragc.core.display import describe, interval, quantity
+from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.failures import Failures
@@ -75,14 +74,6 @@ class RowsSummary:
         counts = {group.group.id: len(group.rows) for group in self.groups}
         return describe("RowsSummary", repr(self.run.name), quantity(self.n, "question"), **counts)
 
-    def _repr_html_(self) -> str:
-        head, *groups = self.table()
-        notes = [
-            f"{name} {interval(name, value.mean, value.low, value.high)}, n={value.n_text}"
-            for name, value in self.metrics.items()
-        ]
-        return notebook.table(f"{self.run.name}: {self.headline}", head, groups, [*notes, *self.run.remarks])
-
     @property
     def n(self) -> int:
         """The number of questions."""
@@ -115,8 +106,7 @@ class RowsSummary:
             "rows": self.run.name,
             "n": self.n,
             "metrics": {name: value.to_json() for name, value in self.metrics.items()},
-            "failures": self.failures.n,
-            "failure_reasons": self.failures.reasons_json(),
+            **self.failures.table_json(),
             "backends": self.backends,
             "by": self.by,
             "groups": [group.to_json(self.n, self.by) for group in self.groups],

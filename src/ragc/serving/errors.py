@@ -13,13 +13,12 @@ from ragc.errors import (
     BudgetExhausted,
     ParseFailure,
     RagcError,
+    RequestRefused,
     SourceError,
     StoreError,
-    TargetError,
     TargetUnavailable,
     UsageError,
 )
-from ragc.targets.openai_wire import is_context_error
 
 
 class JsonResponse(JSONResponse):
@@ -64,6 +63,13 @@ _STATUS_OF: Mapping[type[RagcError], tuple[int, str]] = {
 """The status and code of each kind of error, the first that fits."""
 
 
+_OF_REFUSALS = {
+    "filtered": (400, "content_filter"),
+    "too long": (400, "context_length_exceeded"),
+    "failed": (502, "refused"),
+}
+
+
 def refused(param: str, message: str) -> ApiError:
     """Returns the error for a parameter that is not supported."""
     return ApiError(400, message, param=param, code="unsupported_parameter")
@@ -82,8 +88,9 @@ def api_error(error: Exception) -> ApiError:
         return ApiError(504, "The answer took longer than this server allows.", code="timeout")
     if not isinstance(error, RagcError):
         return ApiError(500, "The server failed; its log says why.", code="internal_error")
-    if isinstance(error, TargetError) and is_context_error(str(error)):  # the question is too long
-        return ApiError(400, redact(str(error)), code="context_length_exceeded")
+    if isinstance(error, RequestRefused):
+        status, code = _OF_REFUSALS[error.kind]
+        return ApiError(status, redact(str(error)), code=code)
     status, code = next(
         (answer for kind, answer in _STATUS_OF.items() if isinstance(error, kind)), (500, "internal_error")
     )

@@ -83,11 +83,11 @@ TARGETS = Registry(
             "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
         ),
         "vllm": (
-            "ragc.targets.vllm",
+            "ragc.targets.vllm_kind",
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (
-            "ragc.targets.hosted",
+            "ragc.targets.hosted_kind",
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },

@@ -26,10 +26,9 @@ _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
 )
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
-_HUB_FILE = re.compile(r"[\w.-]+/[\w.-]+:[\w./-]+\.gguf", re.ASCII)
 
 AUTO = "auto"
-"""The value of `thinking_tokens` that leaves the number to `ragc.targets.thinking`."""
+"""The value of `thinking_tokens` that leaves the number to `ragc.targets.reasoning`."""
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The levels of `reasoning_effort`, the least first. Not every model takes every one."""
@@ -271,11 +270,6 @@ class ServerOptions(TargetOptions):
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """Returns the `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
-
-
-def is_hub_file(model: str) -> bool:
-    """Returns whether `model` is `owner/repository:file.gguf`, a file of the Hugging Face Hub."""
-    return _HUB_FILE.fullmatch(model) is not None
 
 
 def variables(values: Mapping[str, str]) -> frozenset[str]:

@@ -7,13 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dspy
 
-from ragc.core.counters import Counters
+from ragc.core.counters import IF_ANY, Counters, count
 from ragc.core.display import describe, quantity
 from ragc.core.event_loop import gather_or_cancel
-from ragc.errors import ParseFailure
+from ragc.errors import (
+    OF_ONE_QUESTION,
+    ParseFailure,
+    RagcError,
+    RequestRefused,
+    TargetStopped,
+    TargetUnavailable,
+)
 from ragc.metrics import Metric, Outcome
 from ragc.metrics.base import Finding, OutcomeScores, Scorer
 from ragc.metrics.failures import Failures
@@ -21,6 +29,9 @@ from ragc.programs.base import FAILED, SEARCH, RagProgram
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.trace import Event, Note, by_part, whole_json
 from ragc.records import Passage, Question
+
+IN_A_ROW = 5
+"""Failed questions in a row that end a run."""
 
 NOTHING = Scorer(())
 """A scorer without metrics."""
@@ -30,8 +41,9 @@ NOTHING = Scorer(())
 class Row:
     """One question answered and scored.
 
-    `scores` has every metric; None if it does not apply. `failure` is the reason for a missing prediction:
-    the reply was unreadable. Such a question scores 0 and costs what was spent. `findings` are the metrics'
+    `scores` has every metric; None if it does not apply, or its judge failed. `failure` is the reason for a
+    missing prediction, and `failure_kind` its kind: "unreadable" (the reply), "filtered", "too long" or
+    "failed" (the request). Such a question scores 0 and costs what was spent. `findings` are the metrics'
     findings by family, and `judging` is the cost of judging, which is no cost of the program. `seen` is the
     earlier use of a contaminated question, such as "dev"; "" for none.
     """
@@ -46,6 +58,7 @@ class Row:
     findings: Mapping[str, Finding] = field(default_factory=dict)
     judging: Mapping[str, float] = field(default_factory=dict)
     seen: str = ""
+    failure_kind: str = ""
 
     def __repr__(self) -> str:
         scores = {name: score for name, score in self.scores.items() if score is not None}
@@ -57,7 +70,7 @@ class Row:
         """The total cost of the question: the program's calls and the judge's."""
         total = Counters()
         for amounts in (self.counters, self.judging):
-            total.add(**{name: amounts.get(name, 0) for name in total.to_json()})
+            total.add(**{name: amounts.get(name, 0) for name in Counters.__slots__})
         return total
 
     def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
@@ -76,6 +89,7 @@ class Row:
             "scores": dict(self.scores),
             "counters": {k: v for k, v in self.counters.items() if k != "latency"},
             "failure": self.failure,
+            **({"failure_kind": self.failure_kind} if self.failure else {}),
             **({"seen": self.seen} if self.seen else {}),
             **self._findings(),
             "trace": [whole_json(event) if prompts else event.to_json() for event in self.trace],
@@ -97,25 +111,115 @@ def was_replayed(row: Row) -> bool:
     return bool(row.counters.get("replayed")) and not row.counters.get("sent")
 
 
-async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHING) -> Row:
+class Outage:
+    """Ends a run where the endpoint is down, or refuses everything.
+
+    `IN_A_ROW` questions failed, and none was answered in between, also from the store. Prompts that are
+    filtered or too long say nothing of the endpoint.
+    """
+
+    def __init__(self) -> None:
+        self.error: RagcError | None = None
+        self._last: RagcError | None = None
+        self._any_answered, self._failed, self._runs = False, 0, 0
+
+    def __enter__(self) -> Outage:
+        self._runs += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runs -= 1
+        if not self._runs and self.error is not None:
+            self.error, self._failed = None, 0  # who begins again finds out anew
+
+    def check(self) -> None:
+        """Raises the error that ended the run: cancelled questions free their places to the next ones."""
+        if self.error is not None:
+            raise self.error
+
+    def take(self, error: RagcError | None) -> None:
+        """Takes the end of a question: its answer, or its error. Raises the error that ends the run."""
+        if error is None or isinstance(error, ParseFailure):
+            self._any_answered, self._failed = True, 0
+        elif isinstance(error, TargetStopped):
+            self.error = error
+        elif kind_of(error) == "failed":
+            self._last, self._failed = error, self._failed + 1
+            if self._failed == IN_A_ROW:
+                self.error = _stopped(error, f"{IN_A_ROW} questions in a row failed and none was answered")
+        self.check()
+
+    def finish(self, questions: int) -> None:
+        """Raises the last error where all of so many `questions` failed, and none was answered before."""
+        if self._last is not None and not self._any_answered and self._failed >= questions:
+            raise _stopped(self._last, "No question was answered")
+
+
+def _stopped(last: RagcError, why: str) -> TargetUnavailable:
+    """Returns the error of a run that ends because of the error `last` of a question."""
+    text = str(last).rstrip(".")
+    return TargetUnavailable(
+        f"{why}: {text}. Every reply is stored; run the same command again, a study with --resume.",
+        endpoint=getattr(last, "endpoint", ""),
+        request_id=getattr(last, "request_id", ""),
+    )
+
+
+_outages: WeakKeyDictionary[asyncio.Semaphore, Outage] = WeakKeyDictionary()
+
+
+def outage_of(limit: asyncio.Semaphore) -> Outage:
+    """Returns the outage of the run whose questions in flight `limit` bounds."""
+    return _outages.setdefault(limit, Outage())
+
+
+def kind_of(error: RagcError) -> str:
+    """Returns the kind of failure that `error` is to its question, see `Row`."""
+    if isinstance(error, ParseFailure):
+        return "unreadable"
+    return error.kind if isinstance(error, RequestRefused) else "failed"
+
+
+async def answer(
+    program: RagProgram, question: Question, scorer: Scorer = NOTHING, *, outage: Outage | None = None
+) -> Row:
     """Answers and scores one question.
 
-    An unreadable reply is a wrong answer; every other error is raised.
+    An unreadable reply is a wrong answer, and with an `outage` a failed request too, until it ends the run.
+    Every other error is raised.
     """
+    failed: RagcError | None = None
     try:
         reply = await program.acall(question=question.question, **question.context())
         prediction, passages, counters = str(reply.answer), tuple(reply.passages), dict(reply.counters)
-        events, failure, candidates = reply.trace, "", tuple(reply.get("candidates") or ())
-    except ParseFailure as error:
-        prediction, passages, counters, failure = None, (), dict(error.counters), str(error)
-        events, candidates = error.events, ()
+        events, candidates = reply.trace, tuple(reply.get("candidates") or ())
+    except OF_ONE_QUESTION as error:
+        if outage is None and not isinstance(error, ParseFailure):
+            raise
+        prediction, passages, counters, candidates = None, (), dict(error.counters), ()
+        events, failed = error.events, error
+        if (kind := kind_of(error).replace(" ", "_")) in IF_ANY:
+            count(**{kind: 1})
+            counters[kind] = 1
     scored = OutcomeScores({})
     if scorer.metrics:
         amounts = {**counters, **by_part(events)}
         scored = await scorer.score(Outcome.of(question, prediction, passages, amounts, candidates))
-    return Row(
-        question, prediction, passages, scored.scores, counters, events, failure, scored.findings, scored.cost
+    row = Row(
+        question,
+        prediction,
+        passages,
+        scored.scores,
+        counters,
+        events,
+        str(failed or ""),
+        scored.findings,
+        scored.cost,
+        failure_kind=kind_of(failed) if failed else "",
     )
+    if outage is not None:
+        outage.take(failed or scored.failure)
+    return row
 
 
 async def evaluate(
@@ -125,24 +229,32 @@ async def evaluate(
     *,
     limit: asyncio.Semaphore,
     done: Callable[[], None] = lambda: None,
+    keep: Callable[[Row], None] = lambda row: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
     """Answers and scores every question, in the given order, with at most `limit` in flight.
 
-    Questions start in order, and `done` is called after each. The first error cancels the rest and is raised.
-    With `taught` the first gold answer replaces the model's answer; calls before the answer are still made.
+    Questions start in order, and `done` and `keep`, with the row, are called after each. A failed request is
+    a row with a failure; where the endpoint is down (`Outage`), and of any other error, the first cancels the
+    rest and is raised. With `taught` the first gold answer replaces the model's answer; calls before the
+    answer are still made.
     """
 
     async def one(question: Question) -> Row:
         known = forced_outputs({"answer": question.answers[0]}) if taught else nullcontext()
         # A history of every prompt would grow without end; the trace holds what was sent.
         async with limit:
+            outage.check()
             with known, dspy.context(disable_history=True):
-                row = await answer(program, question, scorer)
+                row = await answer(program, question, scorer, outage=outage)
+        keep(row)
         done()
         return row
 
-    return tuple(await gather_or_cancel(map(one, questions)))
+    with outage_of(limit) as outage:
+        rows = tuple(await gather_or_cancel(map(one, questions)))
+        outage.finish(len(rows))
+    return rows
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
@@ -152,7 +264,8 @@ def groups_of(rows: Sequence[Row]) -> list[str]:
 
 def failures_of(rows: Sequence[Row]) -> Failures:
     """Returns the number of `rows` without an answer, and the reasons."""
-    return Failures.among(row.failure for row in rows)
+    marks = [(row.failure_kind, row.question.id) for row in rows]
+    return Failures.among([row.failure for row in rows], marks)
 
 
 def failed_searches(rows: Sequence[Row]) -> str:

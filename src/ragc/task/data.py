@@ -43,7 +43,7 @@ from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe
 from ragc.records import Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.passages import SPLITS, CorpusIds, OtherDomain, RecipePassages, hub_rows, searching
 from ragc.task.study_address import storage_address
 

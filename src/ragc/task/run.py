@@ -1,7 +1,7 @@
 """The measured run of a recipe: opened, counted, timed and closed, and what its requests took.
 
     open_state     locks the output and holds the folder with its state on this machine
-    open_run       opens store and task; their ledger is closed at exit
+    open_run       opens store and task; their budget is closed at exit
     open           loads models and connects to servers
     measure        counts and times what is sent
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,21 +21,20 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop
-from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, cache_home, doing, make_private, narrow_tree
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
+from ragc.targets.prices import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 
 
 def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
@@ -136,12 +135,19 @@ class MeasuredRun:
         with listening(self.progress.note):
             await self.task.runtime.open(self.progress.download)
 
-    async def answer(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
+    async def answer(
+        self,
+        program: RagProgram,
+        questions: Sequence[Question],
+        keep: Callable[[Row], None] = lambda row: None,
+    ) -> tuple[Row, ...]:
         """Answers and scores `questions`, each a step of the progress, with a note on searches that failed.
 
-        Raises as `evaluate`.
+        `keep` is called with each row as soon as it is complete. Raises as `evaluate`.
         """
-        rows = await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+        rows = await evaluate(
+            program, questions, self.task.scorer, limit=self.limit, done=self.progress.step, keep=keep
+        )
         if text := failed_searches(rows):
             self.progress.note(text)
         return rows
@@ -150,21 +156,21 @@ class MeasuredRun:
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: FileLedger,
+    budget: BudgetFile,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[MeasuredRun]:
-    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
+    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `budget` is closed at exit.
 
     Raises UsageError and its subclasses.
     """
-    with closing(ledger):
+    with closing(budget):
         task = prepare(
             recipe,
             store=store,
-            ledger=ledger,
+            budget=budget,
             targets=targets,
             progress=progress,
         )
@@ -184,7 +190,7 @@ def cost_so_far(task: Task) -> MeanCallCost | None:
     first.
     """
     gateway = task.runtime.gateway
-    calls = gateway.sent + gateway.replayed
+    calls = gateway.sent + gateway.cached
     if not calls:
         return None
     used = gateway.used

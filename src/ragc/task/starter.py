@@ -18,9 +18,8 @@ from typing import Any
 
 import tomli_w
 
-from ragc.core import outputs
 from ragc.core.display import quantity
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
@@ -96,6 +95,13 @@ class QuestionChoice:
                 )
 
 
+FOR_TRYING = (
+    "The default model, SmolLM2 with 135M parameters, is for trying ragc out: it writes few questions and "
+    "answers few. Name a larger one by --set targets.main.model=OWNER/REPOSITORY:FILE.gguf, or a server, as "
+    "the guide on targets says."
+)
+
+
 def new(
     path: str | Path | None,
     documents: Iterable[Any] | None,
@@ -128,6 +134,9 @@ def new(
         forget_others(files, target / WORK)
     targets = _targets(choice.sets, target)
     if chosen.plan is not None:
+        writer = targets.get("teacher") or targets["main"]
+        if choice.teacher is None and writer.get("kind") == "embedded" and not writer.get("model"):
+            progress.note(FOR_TRYING)
         written = question_set.make(
             target,
             target / CORPUS,
@@ -284,7 +293,7 @@ def _is_ours(target: Path) -> bool:
     """Returns whether the recipe in `target` is as `ragc new` wrote it."""
     record = target / WORK / "recipe.digest"
     known = record.read_text("utf-8").strip() if record.is_file() else ""
-    return outputs.sha256((target / RECIPE).read_bytes()) == known
+    return sha256((target / RECIPE).read_bytes()) == known
 
 
 def _put_recipe(target: Path, text: str) -> bool:
@@ -292,8 +301,8 @@ def _put_recipe(target: Path, text: str) -> bool:
     recipe, content = target / RECIPE, text.encode()
     if recipe.exists() and not _is_ours(target):
         return False
-    outputs.put_file(recipe, content)
-    outputs.put_file(target / WORK / "recipe.digest", outputs.sha256(content).encode())
+    put_file(recipe, content)
+    put_file(target / WORK / "recipe.digest", sha256(content).encode())
     return True
 
 
@@ -312,7 +321,7 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
     tally = _Tally()
-    with outputs.replacing_file(target / CORPUS) as corpus:
+    with replacing_file(target / CORPUS) as corpus:
         for part in parts:
             if part.reason:
                 tally.problems.append(f"{part.name} {part.reason}")

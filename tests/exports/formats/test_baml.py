@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.core.retry import Retry
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.baml.format import BLANKS, LIMITS, SPLIT, SPLITS, functions_of
 from ragc.exports.formats.baml.types import RESERVED, NoBamlType, Types, names, pascal, text, value

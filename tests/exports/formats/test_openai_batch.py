@@ -18,7 +18,7 @@ from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import Case
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
 from tests.examples import examples
 from tests.exports.common import NASTY, build_program
 
@@ -42,12 +42,12 @@ def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, 
         return httpx.Response(200, json={"choices": [choice]})
 
     call = dict(program.named_predictors())[name]
-    target = VllmTarget("http://127.0.0.1:9/v1", "model", transport=httpx.MockTransport(answer))
+    target = ChatTarget("http://127.0.0.1:9/v1", "model", transport=httpx.MockTransport(answer))
     event_loop.run(_complete(target, call.request(**inputs)))
     return bodies[0]
 
 
-async def _complete(target: VllmTarget, request: Any) -> None:
+async def _complete(target: ChatTarget, request: Any) -> None:
     await target.complete(request)
     await target.aclose()
 

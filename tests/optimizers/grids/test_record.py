@@ -17,11 +17,11 @@ from ragc import recipe as recipes
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import provenance
 from ragc.optimizers.grids.plan import estimate
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record
@@ -263,8 +263,11 @@ def test_nothing_of_others_is_replaced(record: Record, folder: Path) -> None:
     (folder / "grid/notes.txt").unlink()
     out = record().path
     (out / "notes.txt").write_text("mine", "utf-8")
-    record(sets=("grid.settings=[{chunk_size=50}]",))
+    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc"):
+        record(sets=("grid.settings=[{chunk_size=50}]",))
     assert (out / "notes.txt").read_text("utf-8") == "mine"
+    (out / "notes.txt").unlink()
+    record(sets=("grid.settings=[{chunk_size=50}]",))
     (out / "settings.json").write_text("{}", "utf-8")
     with pytest.raises(ArtefactError, match=r"settings\.json was changed since ragc wrote it"):
         record(sets=("grid.settings=[{chunk_size=100}]",))

@@ -24,7 +24,7 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.optimizers.colours import needs_demos

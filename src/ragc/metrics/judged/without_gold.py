@@ -333,4 +333,5 @@ _UNSCORED = {
     "no_reference": "it needs a gold answer, and these have none",
     "no_claims": "these state no claim",
     "unreadable": "replies of the judge, or verdicts, could not be read",
+    "failed": "a request of the judge failed",
 }

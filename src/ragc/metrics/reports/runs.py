@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, open_regular, read_text
 from ragc.errors import DataError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Scores
@@ -34,7 +33,8 @@ MAX_SHOWN_PROBLEMS = 10
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
+    """One question of a run. `prediction` is None when there was none; `failure` then gives the reason, and
+    `failure_kind` the kind, one of `metrics.failures.KINDS`.
 
     `scores` has None if a metric does not apply. `backends` names the judging backend, by metric or by the
     family of findings that metrics read; it is empty when only texts were compared. `seen` is the use of the
@@ -51,6 +51,7 @@ class RunRow:
     counters: Mapping[str, float] = field(default_factory=dict)
     backends: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    failure_kind: str = ""
     seen: str = ""
     seed: int = 0
     remark: str = ""
@@ -86,7 +87,8 @@ class ScoredRun:
     @property
     def failures(self) -> Failures:
         """The questions without an answer."""
-        return Failures.among(row.failure for row in self.answered.values())
+        rows = self.answered.values()
+        return Failures.among([row.failure for row in rows], [(row.failure_kind, row.id) for row in rows])
 
     @property
     def seen_remark(self) -> str:
@@ -162,10 +164,10 @@ def _scanned(
     path: Path, seen: Callable[[int, int, Mapping[str, Any]], None], largest: int
 ) -> Iterator[tuple[str, Any]]:
     """Yields the values of the lines of `path`, read one by one; `seen` is called after each row."""
-    with _as_data_error(path), inputs.open_regular(path) as file:
+    with _as_data_error(path), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
-            raise inputs.NotRegular(errno.EFBIG, f"it is larger than {largest // 2**20} MiB", str(path))
+            raise OSError(errno.EFBIG, f"it is larger than {largest // 2**20} MiB", str(path))
         offset = 0
         for n, line in enumerate(file, 1):
             start, offset = offset, offset + len(line)
@@ -194,7 +196,7 @@ def _as_data_error(path: Path) -> Iterator[None]:
 def _values(path: Path, largest: int = MAX_FILE_BYTES) -> Iterator[tuple[str, Any]]:
     """Yields the values of the lines of `path`, each with its location."""
     with _as_data_error(path):
-        lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
+        lines = read_text(path, "utf-8-sig", largest).split("\n")
     for n, line in enumerate(lines, 1):
         if line.strip():
             yield f"line {n}", _parse_json(line)
@@ -270,6 +272,7 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
+        failure_kind=str(row.get("failure_kind", "")),
         seen=str(row.get("seen", "")),
         seed=_seed(row.get("seed")),
         remark=str(row.get("remark") or ""),

@@ -32,7 +32,3 @@ class EmbeddedOptions(TargetOptions):
     quiet: Flag = Field(
         default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
     )
-    keep_prefixes: Flag = Field(
-        default=True,
-        description="Whether the computed instructions and demonstrations stay on disk for later processes.",
-    )

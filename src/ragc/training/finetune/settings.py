@@ -8,6 +8,7 @@ left out, where the papers' trainers cut it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.inputs import exists, missing_file
+from ragc.core.files import exists, missing_file
 from ragc.core.tables import (
     Above,
     Choice,
@@ -163,4 +164,6 @@ def is_address(base: str, folder: Path) -> bool:
     if base == EMBEDDED:
         return True
     looks_like_id = base.count("/") == 1 and not base.startswith((".", "/", "~")) and not base.endswith("/")
-    return looks_like_id and not base.endswith(".gguf") and not exists(folder / base.partition("/")[0])
+    return (
+        looks_like_id and not base.endswith(".gguf") and not os.path.exists(folder / base.partition("/")[0])  # noqa: PTH110
+    )
