@@ -78,5 +78,8 @@ def _toml(table: Mapping[str, Any], path: str = "") -> str:
 def value(item: object) -> str:
     """Returns `item` as TOML on one line."""
     if isinstance(item, Mapping):
-        return f"{{{', '.join(f'{json.dumps(str(name))} = {value(inner)}' for name, inner in item.items())}}}"
+        pairs = [
+            f"{name if name.isidentifier() else json.dumps(name)} = {value(item[name])}" for name in item
+        ]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
     return f"[{', '.join(map(value, item))}]" if isinstance(item, list | tuple) else json.dumps(item)

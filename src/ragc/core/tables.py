@@ -156,7 +156,8 @@ class Table(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise UsageError(f"{where}{'; '.join(map(str, problems(error, cls)))}.") from None
+            said = "; ".join(map(str, problems(error, cls))).replace(" at the top", "")
+            raise UsageError(f"{where}{said}{'' if said.endswith('?') else '.'}") from None
 
     @property
     def explicit(self) -> dict[str, Any]:
@@ -184,7 +185,8 @@ class Problem(NamedTuple):
         key = dotted(self.keys)
         if self.said.startswith(("must ", "is missing", "lists ")):
             return f"{key} {self.said}"
-        return self.said if not key or key in self.said else f"{key}: {self.said}"
+        named = key in self.said and not self.said.startswith("unknown key")
+        return self.said if named or not key else f"{key}: {self.said}"
 
 
 def problem(keys: Keys, said: str, value: object = None, example: object = None) -> InitErrorDetails:
