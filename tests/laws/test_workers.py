@@ -38,9 +38,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         [ray, *words.split()], env=variables, capture_output=True, text=True, timeout=120
     )
     found = re.search(r"--address='([^']+)'", started.stdout)
-    assert found, started.stdout + started.stderr
+    assert found
     yield found[1]
-    subprocess.run([ray, "stop", "--force"], env=variables, capture_output=True, timeout=60)
+    subprocess.run([ray, "stop", "--force"], env=variables, capture_output=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -55,7 +55,6 @@ def test_workers_choose_the_program_that_one_process_chooses(
     assert world.written()[PROGRAM] == whole.written()[PROGRAM]
     assert world.written()[PROVENANCE] == whole.written()[PROVENANCE]
     assert world.account.tries.keys() == whole.account.tries.keys()
-    assert world.account.arrived == whole.account.arrived
     world.assert_no_key()
 
 
