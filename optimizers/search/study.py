@@ -51,8 +51,8 @@ class Study:
     `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
     the questions in flight; `workers` answer those of trials where there are any. `builder` builds the
     programs of candidates and `runner` runs trials. `budget_message` is the message of the budget that ended
-    the search, "" for none. Raises UsageError when an existing study was started with other questions, sources or targets, and
-    StoreError when its storage cannot be opened or holds something else.
+    the search, "" for none. Raises UsageError when an existing study was started with other questions,
+    sources or targets, and StoreError when its storage cannot be opened or holds something else.
     """
 
     def __init__(

@@ -10,11 +10,10 @@ from typing import Any
 import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from ragc.targets.openai_wire import is_context_error
 
 from ragc.core import event_loop
 from ragc.core.progress import listening
-from ragc.errors import TargetError, UnknownName
+from ragc.errors import RequestRefused, TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
@@ -40,19 +39,17 @@ CITIES = ListSource(
 )
 
 
-class RecordingTransport(httpx.AsyncBaseTransport):
-    """Sends requests on, and keeps what was asked and answered."""
+class RecordingChat(ChatTarget):
+    """Sends requests on, and keeps the body of each."""
 
     def __init__(self) -> None:
-        self.inner, self.bodies = httpx.AsyncHTTPTransport(), list[Any]()
+        super().__init__(address(), "model")
+        self.bodies: list[Any] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "POST":
-            self.bodies.append(json.loads(await request.aread()))
-        return await self.inner.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+    async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
+        if content is not None:
+            self.bodies.append(json.loads(content))
+        return await super()._send(method, url, content)
 
 
 class RecordingTarget:
@@ -77,13 +74,13 @@ class RecordingTarget:
 
 
 @pytest.fixture(scope="module")
-def wire() -> RecordingTransport:
-    return RecordingTransport()
+def wire() -> RecordingChat:
+    return RecordingChat()
 
 
 @pytest.fixture(scope="module")
-def target(wire: RecordingTransport) -> Iterator[ChatTarget]:
-    vllm_target = ChatTarget(address(), "model", transport=wire)
+def target(wire: RecordingChat) -> Iterator[ChatTarget]:
+    vllm_target = wire
     event_loop.run(vllm_target.open())
     yield vllm_target
     event_loop.run(vllm_target.aclose())
@@ -161,14 +158,15 @@ def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
 
 
 def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(
-    target: ChatTarget, wire: RecordingTransport
+    target: ChatTarget, wire: RecordingChat
 ) -> None:
     long = ChatRequest((Message("user", "word " * target.context_tokens),))
     with pytest.raises(TargetError) as caught:
         event_loop.run(target.complete(long))
-    assert is_context_error(str(caught.value)), str(caught.value)
+    assert isinstance(caught.value, RequestRefused)
+    assert caught.value.kind == "too long"
     before = len(wire.bodies)
-    with pytest.raises(TargetError, match="context window"):
+    with pytest.raises(TargetError, match="does not fit"):
         event_loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
     assert len(wire.bodies) == before
 

@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ray = str(Path(sys.executable).parent / "ray")
     words = "start --head --port 0 --num-cpus 2 --include-dashboard false --object-store-memory 134217728"
     started = subprocess.run(
-        [ray, *words.split()], env=variables, capture_output=True, text=True, timeout=120
+        [ray, *words.split()], env=variables, capture_output=True, text=True, timeout=120, check=True
     )
     found = re.search(r"--address='([^']+)'", started.stdout)
     assert found

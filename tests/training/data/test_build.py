@@ -382,7 +382,7 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
         def say(request: ChatRequest) -> Any:
             answered: Any = answer(request)
             if isinstance(answered, Reply):
-                return replace(answered, thoughts="zebra")
+                return replace(answered, reasoning="zebra")
             return f"<think>zebra</think>{answered if isinstance(answered, str) else json.dumps(answered)}"
 
         return say
