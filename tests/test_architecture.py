@@ -32,8 +32,8 @@ ORDER = (
     ("store",),
     ("downloads",),
     ("signatures",),
-    ("corpora",),
     ("targets",),
+    ("corpora",),
     ("metrics",),
     ("programs",),
     ("prompts",),
@@ -53,7 +53,7 @@ ORDER = (
 """From the ground up: a part may import those before it, and its own; "" is `ragc` itself."""
 
 OPTIMIZERS = (
-    ("harness",),
+    ("harness", "ray"),
     ("candidates",),
     ("search",),
     ("external",),
@@ -68,7 +68,7 @@ OPTIMIZERS = (
 
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 STOREY = {part: level for level, parts in enumerate(OPTIMIZERS) for part in parts}
-APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store"), ("signatures", "downloads")}
+APART = {("targets", "corpora"), ("signatures", "store"), ("signatures", "downloads")}
 """Pairs that do not import each other, whatever their order."""
 
 KNOWN_WRONG: frozenset[tuple[str, str]] = frozenset()

@@ -69,7 +69,7 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
                 total_s=total_s,
                 sleep=attempts.sleep,
                 error=lambda endpoint, last, tries: SourceError(f"after {tries}: {last}"),
-            )  # fmt: skip
+            )
         )
 
 
