@@ -273,11 +273,10 @@ OWN_WRITERS = {
     "ragc.cli.rows_file",
     "ragc.compiled.pack",
     "ragc.core.files",
+    "ragc.exports.destination",
     "ragc.optimizers.grids.tables.cell_rows",
     "ragc.optimizers.search.log",
     "ragc.targets.vllm_server",
-    "ragc.targets.embedded.server",
-    "ragc.downloads.weights",
     "ragc.training.finetune.base_models",
 }
 """Modules that write beside `core.files`: to the home, to streams, and line by line."""

@@ -216,7 +216,7 @@ def test_an_address_may_be_written_as_people_copy_it(path: str) -> None:
 
 def test_headers_query_and_fields_left_out_are_as_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_GATE", "secret-of-the-lab")
-    options = {
+    options: dict[str, Any] = {
         "headers": {"X-Api-Key": "$LAB_GATE", "X-Team": "a-${LAB_GATE}"},
         "query": {"api-version": "2024-10-21"},
         "omit": ("temperature", "top_p", "max_tokens", "response_format"),

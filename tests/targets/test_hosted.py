@@ -224,7 +224,7 @@ def test_parts_of_a_reply_are_shown_as_they_come_and_it_is_the_same_reply() -> N
     def script(request: Asked) -> Answer:
         if not request.body.get("stream"):
             return build_answer("Lima it is")
-        chunks = [{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": "Lima "}},
+        chunks: list[dict[str, object]] = [{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": "Lima "}},
                   {"delta": {"content": "it is"}}, {"delta": {}, "finish_reason": "stop"}]  # fmt: skip
         return streaming(*chunks)
 

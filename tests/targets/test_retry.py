@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import SourceError, TargetUnavailable
-from ragc.targets import retry
 from ragc.targets.base import Reply, Usage
 from ragc.targets.retry import WINDOW_S, Again, RateLimit, meter, with_tries
 from ragc.targets.wire import wait_asked
@@ -122,8 +121,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         now[0] += seconds
         await sleep(0)  # type: ignore[operator]
 
-    monkeypatch.setattr(retry.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(retry.asyncio, "sleep", sleep)
+    monkeypatch.setattr("ragc.targets.retry.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("ragc.targets.retry.asyncio.sleep", sleep)
     return now
 
 

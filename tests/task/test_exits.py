@@ -72,7 +72,8 @@ CASES = {
     ),
     "a program": (
         (
-            "import dspy, sys\nclass Mine(dspy.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "import dspy, sys\nclass Mine(dspy.Module):\n    def __init__(self):\n"
+            "        super().__init__()\n"
             '        self.say = dspy.Predict("question -> answer")\n'
             "    def forward(self, question):\n        sys.exit(5)\n"
         ),
