@@ -1,9 +1,9 @@
 """What becomes of the replies and errors of real providers, and of the faults that OpenAI's client names.
 
 `provider_replies.json` holds them, each with where it was found. A body that is a text is sent as it is, any
-other as JSON; status 0 is a server that does not listen. Expected is "answer", "filtered", "too long", "failed",
-"unavailable", "stopped", "refusal", "tool call", or "not an answer": any of the errors, or a reply without a text. `wrong_today` says
-what ragc does instead.
+other as JSON; status 0 is a server that does not listen. Expected is "answer", "filtered", "too long",
+"failed", "unavailable", "stopped", "refusal", "tool call", or "not an answer": any of the errors, or a reply
+that has no text. `waits_too_long` asks for a wait beyond all tries. `wrong_today` says what it comes to instead, by kind of target.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ def params() -> Iterator[Any]:
 def test_a_reply_comes_to_what_it_is(kind: str, case: dict[str, Any], server: ScriptedServer) -> None:
     url = REFUSING if case.get("ending") == "refused" else server.url
     patience = 0.3 if case.get("ending") == "stall" else 10.0
-    target = target_of(kind, url, Waits(), tries=2, timeout_s=patience)
+    target = target_of(kind, url, Waits(), tries=2, timeout_s=patience, total_s=600.0)
+    before = len(server.requests)
     came, text = outcome(target, case["name"])
+    sent = len(server.requests) - before
     if case["expected"] == "not an answer":
         assert came != "answer", text
     else:
@@ -86,6 +88,10 @@ def test_a_reply_comes_to_what_it_is(kind: str, case: dict[str, Any], server: Sc
         assert text == case["answer"]
     elif came != "not an answer":
         assert text.strip()
+        assert "Traceback" not in text
+        assert len(text) < 700
+        if url != REFUSING and not case.get("waits_too_long"):
+            assert sent == (2 if came == "unavailable" else 1)
 
 
 STORED = ("filtered", "too long", "")
