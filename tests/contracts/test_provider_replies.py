@@ -3,7 +3,8 @@
 `provider_replies.json` holds them, each with where it was found. A body that is a text is sent as it is, any
 other as JSON; status 0 is a server that does not listen. Expected is "answer", "filtered", "too long",
 "failed", "unavailable", "stopped", "refusal", "tool call", or "not an answer": any of the errors, or a reply
-that has no text. `waits_too_long` asks for a wait beyond all tries. `wrong_today` says what it comes to instead, by kind of target.
+that has no text. `waits_too_long` marks what asks for a wait longer than all tries may take. `wrong_today`
+says what a reply comes to instead, by kind of target.
 """
 
 from __future__ import annotations
