@@ -373,7 +373,7 @@ def test_files_modules_and_classes_that_are_named_exist() -> None:
             if re.fullmatch(r"[A-Z][a-z]+(?:[A-Z]\w+)+", code) and code not in classes:
                 lost.append(code)
             wrong += [f"{page.relative_to(ROOT)}: {name}" for name in lost]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def is_name(name: str) -> bool:
