@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import NamedTuple
 
 from ragc.errors import BudgetExhausted, StoreError
@@ -92,7 +93,8 @@ class BudgetFile:
         if path is not None and not path.exists() and path.with_suffix(".jsonl").exists():
             raise self._error("an earlier version of ragc wrote what is there")
         self._db = sqlite3.connect(self.path, timeout=20, isolation_level=None, check_same_thread=False)
-        weakref.finalize(self, self._db.close)  # an Optuna objective is dropped, never closed
+        self._lock = RLock()  # SQLite crashes where one thread closes what another one uses
+        weakref.finalize(self, _close, self._db, self._lock)  # an Optuna objective is dropped, never closed
         with self._errors():
             self._db.executescript(_SCHEMA)
             sums, totals = (
@@ -120,16 +122,17 @@ class BudgetFile:
     def _errors(self) -> Iterator[None]:
         """Writes all or nothing of what is changed until exit. Raises StoreError."""
         try:
-            with self._db:
+            with self._lock, self._db:
                 yield
         except (sqlite3.Error, ValueError, TypeError) as error:  # a damaged text is no UTF-8
             raise self._error(error) from error
 
     def _total(self, state: str, excluded: str = "") -> Spent:
-        amounts = self._db.execute(
-            "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?",
-            (state, excluded),
-        ).fetchone()
+        with self._lock:
+            amounts = self._db.execute(
+                "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?",
+                (state, excluded),
+            ).fetchone()
         return Spent(*(amount or 0 for amount in amounts))
 
     @property
@@ -244,10 +247,16 @@ class BudgetFile:
 
     def close(self) -> None:
         """Closes the file. Later charges, for requests still in flight, are not written."""
-        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._db.backup(memory)
-        self._db.close()
-        self._db = memory
+        with self._lock:
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._db.backup(memory)
+            self._db.close()
+            self._db = memory
+
+
+def _close(db: sqlite3.Connection, lock: RLock) -> None:
+    with lock:
+        db.close()
 
 
 def _one(tokens: int, usd: float) -> Spent:
