@@ -337,7 +337,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "target option": (
         lambda: ragc.target("embedded", contxt=512),
-        "No option of embedded targets is named 'contxt'. Did you mean 'context'?",
+        "contxt: unknown key. Did you mean 'context'?",
     ),
     "target argument": (
         lambda: ragc.target("embedded", modle="handbook.gguf"),
@@ -353,7 +353,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "key": (
         lambda: ragc.target("hosted", model="openai/gpt-4o-mini", api_key=KEY),
-        "No option of hosted targets is named 'api_key'. Did you mean 'api_key_env'?",
+        "api_key: unknown key. Did you mean 'api_key_env'?",
     ),
     "key in the place of a variable": (
         lambda: ragc.target("hosted", model="openai/gpt-4o-mini", api_key_env=KEY),
@@ -365,7 +365,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "source option": (
         lambda: ragc.source("bm25", corpus=PASSAGES, title_bost=3),
-        "'title_bost'. Did you mean 'title_boost'?",
+        "title_bost: unknown key. Did you mean 'title_boost'?",
     ),
     "no corpus": (
         lambda: ragc.source("bm25"),

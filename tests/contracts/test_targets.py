@@ -353,14 +353,20 @@ def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: s
 
 
 @kinds
-def test_an_evaluation_over_a_broken_server_is_an_error_and_no_score(kind: str) -> None:
+def test_a_request_that_fails_is_its_questions_failure_and_a_broken_server_is_no_score(kind: str) -> None:
     def script(request: Asked) -> Answer:
         return failing(500) if number_of(request) == "0005" else right(request)
 
     with serving(script) as server:
-        with pytest.raises(TargetUnavailable, match="answered 500"):
-            scored(kind, server, QUESTIONS[:20], tries=2)
+        rows, _ = scored(kind, server, QUESTIONS[:20], tries=2)
         assert max(server.times.values()) <= 2
+    assert [row.scores["em"] for row in rows].count(0.0) == 1
+    assert ["answered 500" in row.failure for row in rows].count(True) == 1
+    with (
+        serving(lambda request: failing(500)) as server,
+        pytest.raises(TargetUnavailable, match="answered 500"),
+    ):
+        scored(kind, server, QUESTIONS[:20], tries=2)
 
 
 @kinds

@@ -109,7 +109,7 @@ def listed() -> Iterator[Any]:
     turn = 0
     for at, entry in enumerate(METHODS):
         for way in WAYS:
-            for kind in KINDS:
+            for kind in KINDS[: 1 if way == "parts" else 2]:  # LiteLLM reads no content in parts
                 layout, enforced = LAYOUTS[turn % len(LAYOUTS)], (turn // len(LAYOUTS) + at) % 2 == 0
                 yield pytest.param(
                     entry, way, kind, layout, enforced, LENGTHS[turn % len(LENGTHS)],

@@ -213,7 +213,7 @@ def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
     elsewhere = tmp_path / "kept.toml"
     (directory / "recipe.toml").rename(elsewhere)
     (directory / "recipe.toml").symlink_to(elsewhere)
-    with pytest.raises(ArtefactError, match="leads out of the directory"):
+    with pytest.raises(ArtefactError, match="leads out of"):
         ragc.load(directory)
     (directory / "recipe.toml").unlink()
     os.mkfifo(directory / "recipe.toml")
@@ -256,6 +256,6 @@ def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.Ca
         assert not ragc.trust_listing(directory).trusted
     capsys.readouterr()
     assert main(["trust", str(directory), "--json", "--yes"]) == 2
-    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
     with pytest.raises(RecipeError, match="nonsense"):
         ragc.trust(directory)

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import ragc
+from ragc.errors import RequestRefused
 from ragc.serving.settings import Settings, key_digests
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -268,7 +269,7 @@ def test_a_question_beyond_the_context_is_an_error_of_the_client(
     colours: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(request: ChatRequest) -> Any:
-        raise ragc.TargetError("The prompt has 900 tokens, more than the context of 512.")
+        raise RequestRefused("The prompt has 900 tokens, more than the context of 512.", "too long")
 
     with running([colours], {"main": ScriptedTarget(refuses)}) as served:
         for stream in (False, True):

@@ -224,8 +224,9 @@ def test_parts_of_a_reply_are_shown_as_they_come_and_it_is_the_same_reply() -> N
     def script(request: Asked) -> Answer:
         if not request.body.get("stream"):
             return build_answer("Lima it is")
-        chunks: list[dict[str, object]] = [{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": "Lima "}},
-                  {"delta": {"content": "it is"}}, {"delta": {}, "finish_reason": "stop"}]  # fmt: skip
+        deltas = [{"role": "assistant", "content": ""}, {"content": "Lima "}, {"content": "it is"}]
+        chunks: list[dict[str, object]] = [{"delta": delta} for delta in deltas]
+        chunks.append({"delta": {}, "finish_reason": "stop"})
         return streaming(*chunks)
 
     with serving(script) as server:

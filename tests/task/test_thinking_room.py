@@ -122,13 +122,13 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     )
     assert "thoughts" not in plain["note"]
     assert plain["thinking_tokens"] == {}
-    assert f"main (vllm {MODEL}) has room for 2,000 tokens of thoughts in every call." in roomy["note"]
+    assert f"main (vllm {MODEL}) has 2,000 tokens for reasoning in every call." in roomy["note"]
     assert roomy["thinking_tokens"] == {"main": 2000}
     calls, about = roomy["lm_calls"], roomy["lm_calls_about"]
     assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
-    assert f"has room for {DEFAULT:,} tokens of thoughts" in capsys.readouterr().out
+    assert f"has {DEFAULT:,} tokens for reasoning" in capsys.readouterr().out
 
 
 def test_prompts_leave_the_room_free(folder: Path) -> None:
@@ -233,8 +233,7 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
         targets='[targets.main]\nkind = "hosted"\nmodel = "openai/o3-mini"\n',
     )
     note = estimate(parse(text, base=folder))["note"]
-    assert f"main (hosted openai/o3-mini) has room for {DEFAULT:,} tokens of thoughts in every call." in note
-    assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
+    assert f"main (hosted openai/o3-mini) has {DEFAULT:,} tokens for reasoning in every call." in note
 
 
 def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: ScriptedServer) -> None:

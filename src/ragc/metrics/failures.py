@@ -126,9 +126,14 @@ class Failures:
         return {"n": self.n, "of": self.of, "reasons": self.reasons_json(), **marks}
 
     def table_json(self) -> dict[str, Any]:
-        """Returns the number of failures of each of `KINDS`, and the reasons, as reports have them."""
+        """Returns the number of failures of each of `KINDS`, and the reasons, as reports have them.
+
+        A failure of no known kind, such as in a file of rows, is an unreadable reply.
+        """
+        kinds = dict.fromkeys(KINDS, 0) | dict(self.kinds)
+        kinds["unreadable"] += self.n - sum(kinds.values())
         return {
-            "failures": dict.fromkeys(KINDS, 0) | dict(self.kinds),
+            "failures": kinds,
             "failure_reasons": self.reasons_json(),
         }
 

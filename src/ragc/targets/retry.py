@@ -116,7 +116,7 @@ async def with_tries(
     rate: RateLimit | None = None,
     size: int = 0,
     may_repeat: Callable[[], bool] = lambda: True,
-    sleep: Sleep = asyncio.sleep,
+    sleep: Sleep | None = None,
     error: Callable[[str, Again, int], Exception] = _unavailable,
 ) -> T:
     """Returns the result of `attempt`, which is called again while it raises Again.
@@ -153,5 +153,5 @@ async def with_tries(
         spent += time.monotonic() - began + wait
         if number >= tries or not may_repeat() or (total_s is not None and spent > total_s):
             raise error(endpoint, failure, number) from None
-        await sleep(wait)
+        await (sleep or asyncio.sleep)(wait)
     raise AssertionError("the loop ends by a result or an error")

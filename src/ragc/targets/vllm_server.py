@@ -97,6 +97,9 @@ class ServedTarget(ChatTarget):
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
     @cached_property
     def _shown(self) -> str:
         folder, options = Path(self.model), self.options
