@@ -45,7 +45,6 @@ from ragc.core.tables import (
     Whole,
     Words,
     by,
-    nested,
     problem,
     raise_problems,
 )
@@ -86,8 +85,8 @@ _METRICS = (
 )
 
 
-class UnknownKind:
-    """Stands in place of a kind that was refused, so that the rest of its table is checked."""
+_ANY_KIND = ()
+"""Stands in place of a kind that was refused, so that the rest of its table is checked."""
 
 
 class Kinds:
@@ -123,51 +122,36 @@ class Kinds:
         words = f"{about[:1].upper()}{about[1:]}."
         return create_model(f"{called}Table", __base__=self.shared, __doc__=words, **fields)
 
-    def _read(self, table: object, info: ValidationInfo) -> Table:
+    def _read(self, table: Any, info: ValidationInfo) -> Table:
         if isinstance(table, self.shared):
             return table
-        values: dict[str, Any] = dict(table) if isinstance(table, Mapping) else {}
         if not isinstance(table, Mapping):
             raise_problems([problem((), "must be a table", table)])
-        kind: Any = values.get("kind")
-        found: list[InitErrorDetails] = []
+        values: dict[str, Any] = {"options": {}, **table}
+        kind: Any = values.pop("kind", None)
         model: type[Table] = self.shared
+        found: list[InitErrorDetails] = []
         try:
-            if kind is UnknownKind:
-                kind = ""
-            elif not isinstance(kind, str) or not kind.strip():
+            if kind != _ANY_KIND and not (isinstance(kind, str) and kind.strip()):
                 raise UsageError(f"is missing. Known: {', '.join(self.registry.about())}")
-            elif not self.registry.is_known(kind):
+            if kind and not self.registry.is_known(kind):
                 raise self.registry.unknown(kind)
-            elif (info.context or {}).get(CODE):
+            if kind and (info.context or {}).get(CODE):
                 self.registry.get(kind)
-            model = self._model(kind) if self.registry.loaded(kind) is not None else model
+            if kind and self.registry.loaded(kind) is not None:
+                model, values["kind"] = self._model(kind), kind
         except UsageError as error:
-            found.append(problem(("kind",), str(error).rstrip("."), kind, UnknownKind))
-        values.pop("kind" if model is self.shared else "", None)
-        values.setdefault("options", {})
+            found.append(problem(("kind",), str(error).rstrip("."), kind, _ANY_KIND))
         try:
             valid = model.model_validate(values)
         except ValidationError as error:
-            found += nested(error, model)
+            found += map(model.detail, error.errors(include_url=False))
         raise_problems(found)
-        written = {"kind": kind, "options": dict(values["options"])}
-        return self.shared().replace(**{**dict(valid), **written})
+        return self.shared().replace(**{**dict(valid), "kind": kind or "", "options": values["options"]})
 
 
 def _listed(value: object) -> object:
     return (value,) if value == "all" else value
-
-
-def _tables(value: object) -> object:
-    return [value] if isinstance(value, Mapping) else value
-
-
-def _check_axes(tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    for name, values in (pair for table in tables for pair in table.items()):
-        if not isinstance(values, list | tuple) or not values:
-            raise ValueError(f"grid.product.{name} must be a list of values that is not empty")
-    return tables
 
 
 def _form(value: object) -> str:
@@ -194,6 +178,11 @@ Split = (
 )
 Limit = Positive | None
 Listed = Field(min_length=1)
+_Axes = dict[str, Annotated[list[Any], Listed]]
+Product = Annotated[
+    Annotated[_Axes, Tag(f"{TAG}table")] | Annotated[tuple[_Axes, ...], Tag(f"{TAG}list")],
+    Discriminator(lambda value: f"{TAG}table" if isinstance(value, Mapping) else f"{TAG}list"),
+]
 
 
 class CostLimits(Table):
@@ -433,7 +422,7 @@ class GridSpec(Table):
         default=(),
         description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
     )
-    product: Annotated[tuple[Json, ...], BeforeValidator(_tables), AfterValidator(_check_axes)] = Field(
+    product: Product = Field(
         default=(),
         description="Lists of values by the same keys; every combination is a setting. A table or several.",
     )

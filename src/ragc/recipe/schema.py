@@ -50,8 +50,6 @@ def json_schema() -> dict[str, Any]:
         {"type": "string", "pattern": f"^{REFERENCE}$"},
     ]
     search["programs"]["items"]["enum"] = list(PROGRAMS)
-    grid = tables["GridSpec"]["properties"]["product"]
-    grid["anyOf"] = [grid["items"], {"type": grid.pop("type"), "items": grid.pop("items")}]
     for family in ("sources", "targets"):
         _point_at_keys(schema["properties"][family]["additionalProperties"])
     return {"$schema": DIALECT, **schema, "title": TITLE}
