@@ -22,7 +22,7 @@ from ragc.core.tables import (
     by,
     dotted,
     read,
-    remove,
+    repair,
     shown,
 )
 from ragc.errors import UnknownName, UsageError
@@ -147,9 +147,9 @@ def test_a_key_of_a_provider_is_not_repeated() -> None:
 
 def test_a_list_is_removed_as_a_whole() -> None:
     values: dict[str, Any] = {"a": {"b": [1, {"c": 2}]}, "d": 3}
-    remove(values, ("a", "b", 1, "c"))
-    remove(values, ("d", "e"))
-    remove(values, ("no", "such"))
+    repair(values, ("a", "b", 1, "c"))
+    repair(values, ("d", "e"))
+    repair(values, ("no", "such"))
     assert values == {"a": {}}
 
 

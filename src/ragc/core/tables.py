@@ -97,21 +97,13 @@ class Choice:
         return core_schema.literal_schema(self._names)
 
 
-def is_json(value: object) -> bool:
-    """Returns whether JSON can represent `value`: no dates, no NaN, no infinity."""
-    if isinstance(value, Mapping):
-        return all(map(is_json, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(is_json, value))
-    return isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
-
-
 def _check_json(value: dict[str, Any]) -> dict[str, Any]:
-    raise_problems(
-        problem((key,), "must be text, numbers, booleans, or lists and tables of them", inner)
-        for key, inner in value.items()
-        if not is_json(inner)
-    )
+    for key, inner in value.items():
+        try:
+            json.dumps(inner, allow_nan=False)
+        except (TypeError, ValueError):
+            said = "must be text, numbers, booleans, or lists and tables of them"
+            raise_problems([problem((key,), said, inner)])
     return value
 
 
@@ -271,31 +263,25 @@ def read(
         for one in fresh:
             keys = one.keys[len(table) :]
             if one.is_missing and one.example is None:
-                remove(left, keys[:-1])
-            elif not one.is_missing:
-                remove(left, keys)
-            else:
-                _at(left, keys[:-1])[str(keys[-1])] = deepcopy(one.example)
+                keys = keys[:-1]
+            repair(left, keys, one.example if one.is_missing else None)
         before = {one.keys for one in found}
         found += [one for one in fresh if one.keys not in before]
     raise UsageError("; ".join(map(str, found)))
 
 
-def _at(values: dict[str, Any], keys: Keys) -> dict[str, Any]:
-    """Returns the table at `keys`; what is there or on the way and is none becomes one."""
-    for key in map(str, keys):
-        values[key] = values = values[key] if isinstance(values.get(key), dict) else {}
-    return values
-
-
-def remove(values: dict[str, Any], keys: Sequence[Any]) -> None:
-    """Removes what is at `keys`, or what is on the way there and has no such key; a list goes as a whole."""
+def repair(values: dict[str, Any], keys: Sequence[Any], example: Any = None) -> None:
+    """Puts the `example` at `keys`; without one, removes what is there, or what is on the way there and has
+    no such key. A list goes as a whole.
+    """
     key, *rest = keys or ("",)
-    inside = values.get(key)
-    if rest and isinstance(inside, dict) and rest[0] in inside:
-        remove(inside, rest)
-    else:
+    inside = values.get(key) if example is None else values.setdefault(key, {})
+    if rest and isinstance(inside, dict) and (example is not None or rest[0] in inside):
+        repair(inside, rest, example)
+    elif rest or example is None:
         values.pop(key, None)
+    else:
+        values[key] = deepcopy(example)
 
 
 def dotted(keys: Sequence[int | str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.files import missing_file, read_bytes
-from ragc.core.tables import Keys, Problem, dotted, read, remove
+from ragc.core.tables import Keys, Problem, dotted, read, repair
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
 from ragc.recipe.models import Budget, Recipe, Search
@@ -103,7 +103,7 @@ def _parsed(
 ) -> tuple[Recipe, tuple[str, ...]]:
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
-        remove(written.values, problem.keys)
+        repair(written.values, problem.keys)
     accepted = (CALLERS_METRIC,) if stored else ()
     recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
     recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import tomli_w
 from pydantic import (
@@ -54,7 +54,7 @@ from ragc.downloads.hub import is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics import is_added
 from ragc.metrics.settings import GraderSettings
-from ragc.programs import Method, method
+from ragc.programs import NAMES, Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe.values import (
     CROSS,
@@ -66,9 +66,7 @@ from ragc.recipe.values import (
     check_dataset,
     check_metric,
     check_objective,
-    check_other_program,
     check_program,
-    is_added_objective,
 )
 from ragc.targets import TARGETS
 from ragc.targets.options import EFFORTS, TargetSpec
@@ -167,7 +165,7 @@ def _check_storage(address: str) -> str:
 
 File = Words
 Metric = Annotated[Words, by(check_metric, is_added)]
-Objective = Annotated[Words, by(check_objective, is_added_objective)]
+Objective = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
 Program = Annotated[Words, by(check_program)]
 Names = Annotated[tuple[Words, ...], ONCE]
 Split = (
@@ -289,7 +287,7 @@ class Search(Table):
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
-    programs: Annotated[tuple[Annotated[Words, by(check_other_program)], ...], ONCE] = Field(
+    programs: Annotated[tuple[Annotated[str, Choice(NAMES)], ...], ONCE] = Field(
         default=(), description="Further programs that are compared with the recipe's own."
     )
     targets: dict[str, Annotated[Names, Listed]] = Field(
@@ -366,11 +364,11 @@ class SourceSpec(Table):
     values as they were written.
     """
 
+    kind: str = ""
     corpus: File = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )
-    kind: str = ""
     options: Json = Field(default_factory=dict, description="What only this kind understands.")
 
 
@@ -546,13 +544,12 @@ class Recipe(Table):
 
     def settings(self) -> Knobs:
         """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""
-        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
-        return knobs
+        return cast(Knobs, self.method.knobs.of(self.fixed(self.method)))
 
     def fixed(self, chosen: Method) -> dict[str, Value]:
         """Returns the recipe's fixed values for knobs that the program `chosen` has."""
-        own = {knob.name for knob in chosen.knobs.list_knobs()}
-        return {name: value for name, value in self.knobs.items() if name in own}
+        names = [knob.name for knob in chosen.knobs.list_knobs()]
+        return {name: self.knobs[name] for name in names if name in self.knobs}
 
     def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
         """Returns the searched knobs of the recipe's program or of `chosen`, in the order of declaration.

@@ -97,7 +97,7 @@ class Rules:
                 common["context_tokens"] = STUDY_CONTEXT_TOKENS
         varied = {*search.knobs, *search.ranges}
         common = {name: value for name, value in common.items() if name not in varied}
-        fixed = self._checked(("knobs",), common | dict(values), check_value)
+        fixed = self._checked(("knobs",), common | dict(values), Knob.check)
         for program in self.methods:  # values that contradict each other
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
             self.tried(("knobs",), partial(program.knobs.of, own))
@@ -186,7 +186,7 @@ class Rules:
         own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
         most = search.demos if name == DEMOS else math.inf
         if name in own:
-            return self.tried(keys, lambda: check_value(own[name], value)) or 0
+            return self.tried(keys, partial(own[name].check, value)) or 0
         if name not in DEMO_COLUMNS:
             kind = f"knob of {self.methods[0].id}"
             self.add(keys, str(UnknownName(kind, name, (*own, *DEMO_COLUMNS))))
@@ -384,18 +384,14 @@ def _contradictions(
 
 def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     """Yields every file or address that a recipe names, with its keys."""
-    for key in _DATA_FILES:
-        if isinstance(value := getattr(recipe.data, key), str) and value:
-            yield ("data", key), value
-    for name, source in recipe.sources.items():
-        if source.corpus:
-            yield ("sources", name, "corpus"), source.corpus
+    named: list[tuple[Keys, Any]] = [(("data", key), getattr(recipe.data, key)) for key in _DATA_FILES]
+    named += [(("sources", name, "corpus"), source.corpus) for name, source in recipe.sources.items()]
     for name, target in recipe.targets.items():
         record = TARGETS.loaded(target.kind)
-        if record is not None and record.model_file and target.model and not is_hub_file(target.model):
-            yield ("targets", name, "model"), target.model
-    for predictor, file in recipe.prompts.items():
-        yield ("prompts", predictor), file
+        if record is not None and record.model_file and not is_hub_file(target.model):
+            named.append((("targets", name, "model"), target.model))
+    named += [(("prompts", predictor), file) for predictor, file in recipe.prompts.items()]
+    return ((keys, value) for keys, value in named if isinstance(value, str) and value)
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
@@ -406,20 +402,13 @@ def lacking_parts(program: Method, targets: Collection[str], sources: Collection
     ]
 
 
-def check_value(knob: Knob, value: Any) -> Value:
-    """Returns `value` as the knob's type; raises UsageError."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
-    return knob.check(value)
-
-
 def check_range(knob: Knob, value: Any) -> tuple[Value, ...]:
     """Returns the range of `knob` in `value`; raises UsageError when it is invalid."""
     numeric = knob.kind in ("int", "float")
     if not isinstance(value, list | tuple) or not value or (numeric and len(value) != 2):
         expected = "[low, high]" if numeric else "a list of options"
         raise UsageError(f"the range of knob {knob.name} must be {expected}, found {value!r}")
-    limits = tuple(check_value(knob, item) for item in value)
+    limits = tuple(knob.check(item) for item in value)
     if len(set(limits)) < len(limits) and not numeric:
         raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
     if numeric and float(limits[0]) > float(limits[1]):
