@@ -146,11 +146,12 @@ def test_a_key_of_a_provider_is_not_repeated() -> None:
 
 
 def test_a_list_is_removed_as_a_whole() -> None:
-    values: dict[str, Any] = {"a": {"b": [1, {"c": 2}]}, "d": 3}
+    values: dict[str, Any] = {"a": {"b": [1, {"c": 2}], "f": 4}, "d": 3}
+    repair(values, ("a", "b", 0))
     repair(values, ("a", "b", 1, "c"))
     repair(values, ("d", "e"))
     repair(values, ("no", "such"))
-    assert values == {"a": {}}
+    assert values == {"a": {"f": 4}}
 
 
 VALUES = st.recursive(

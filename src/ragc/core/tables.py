@@ -271,12 +271,12 @@ def read(
 
 
 def repair(values: dict[str, Any], keys: Sequence[Any], example: Any = None) -> None:
-    """Puts the `example` at `keys`; without one, removes what is there, or what is on the way there and has
-    no such key. A list goes as a whole.
+    """Puts the `example` at `keys`; without one, removes what is there, or the list or the value on the way
+    there that is no table.
     """
     key, *rest = keys or ("",)
     inside = values.get(key) if example is None else values.setdefault(key, {})
-    if rest and isinstance(inside, dict) and (example is not None or rest[0] in inside):
+    if rest and isinstance(inside, dict):
         repair(inside, rest, example)
     elif rest or example is None:
         values.pop(key, None)

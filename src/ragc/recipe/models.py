@@ -148,10 +148,6 @@ class Kinds:
         return self.shared().replace(**{**dict(valid), "kind": kind or "", "options": values["options"]})
 
 
-def _listed(value: object) -> object:
-    return (value,) if value == "all" else value
-
-
 def _form(value: object) -> str:
     """Returns the form of a value that may be a text or something else."""
     return f"{TAG}text" if isinstance(value, str) else f"{TAG}other"
@@ -232,7 +228,7 @@ Pick = Annotated[
 class Search(Table):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
-    knobs: Annotated[Names, BeforeValidator(_listed)] = Field(
+    knobs: Annotated[Names, BeforeValidator(lambda value: (value,) if value == "all" else value)] = Field(
         default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
     )
     ranges: dict[str, Any] = Field(

@@ -413,12 +413,11 @@ def check_range(knob: Knob, value: Any) -> tuple[Value, ...]:
         raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
     if numeric and float(limits[0]) > float(limits[1]):
         raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
-    if numeric and knob.step and knob.low is not None:
-        for limit in limits:
-            steps = (float(limit) - knob.low) / knob.step
-            if abs(steps - round(steps)) > 1e-6:
-                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
-                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
+    step, low = knob.step, knob.low or 0.0
+    off = [limit for limit in limits if numeric and step and round((float(limit) - low) / step, 6) % 1]
+    if step and off:
+        grid = f"{low:g}, {low + step:g}, {low + 2 * step:g}, ..."
+        raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {off[0]}")
     return limits
 
 
