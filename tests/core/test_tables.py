@@ -22,7 +22,7 @@ from ragc.core.tables import (
     by,
     dotted,
     read,
-    remove,
+    repair,
     shown,
 )
 from ragc.errors import UnknownName, UsageError
@@ -120,7 +120,7 @@ def test_all_problems_are_reported_and_the_rest_is_read() -> None:
         "name", "open", "fruits.0", "many.a.size", "many.a.note", "many.b", "nme",
     }  # fmt: skip
     assert 'name is missing; add, for example, name = "corner"' in map(str, wrong)
-    assert (shop.name, shop.open, shop.fruits, shop.price) == ("corner", True, ("pear",), 2.0)
+    assert (shop.name, shop.open, shop.fruits, shop.price) == ("corner", True, ("apple",), 2.0)
     assert shop.many == {"a": Inner()}
 
 
@@ -145,12 +145,13 @@ def test_a_key_of_a_provider_is_not_repeated() -> None:
     assert "0123456789" not in said
 
 
-def test_what_is_removed_takes_no_more_along() -> None:
-    values: dict[str, Any] = {"a": {"b": [1, {"c": 2}]}, "d": 3}
-    remove(values, ("a", "b", 1, "c"))
-    remove(values, ("d", "e"))
-    remove(values, ("no", "such"))
-    assert values == {"a": {"b": [1, {}]}}
+def test_a_list_is_removed_as_a_whole() -> None:
+    values: dict[str, Any] = {"a": {"b": [1, {"c": 2}], "f": 4}, "d": 3}
+    repair(values, ("a", "b", 0))
+    repair(values, ("a", "b", 1, "c"))
+    repair(values, ("d", "e"))
+    repair(values, ("no", "such"))
+    assert values == {"a": {"f": 4}}
 
 
 VALUES = st.recursive(

@@ -237,7 +237,7 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
         load(folder / "recipe.toml")
     with pytest.raises(UsageError, match=r"there is no such file\. Did you mean .*recipe\.toml"):
         load(folder / "recipes.toml")
-    with pytest.raises(UsageError, match="is a folder; name the TOML file"):
+    with pytest.raises(UsageError, match="it is a folder; name the TOML file"):
         load(folder)
 
 
@@ -263,7 +263,7 @@ def test_an_override_replaces_what_stands_in_the_file() -> None:
     assert read(broken, "search.trials=3").search.trials == 3
     assert read(broken, "search={}").search.trials == 30
     (message,) = problems(broken, "search.trials=0", "search.trials=-1")
-    assert message.startswith("--set search.trials=-1: ")
+    assert message.startswith("--set search.trials: ")
 
 
 def test_a_value_with_a_line_break_stays_one_value() -> None:

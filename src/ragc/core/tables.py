@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -23,8 +23,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
@@ -95,21 +97,13 @@ class Choice:
         return core_schema.literal_schema(self._names)
 
 
-def is_json(value: object) -> bool:
-    """Returns whether JSON can represent `value`: no dates, no NaN, no infinity."""
-    if isinstance(value, Mapping):
-        return all(map(is_json, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(is_json, value))
-    return isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
-
-
 def _check_json(value: dict[str, Any]) -> dict[str, Any]:
-    raise_problems(
-        problem((key,), "must be text, numbers, booleans, or lists and tables of them", inner)
-        for key, inner in value.items()
-        if not is_json(inner)
-    )
+    for key, inner in value.items():
+        try:
+            json.dumps(inner, allow_nan=False)
+        except (TypeError, ValueError):
+            said = "must be text, numbers, booleans, or lists and tables of them"
+            raise_problems([problem((key,), said, inner)])
     return value
 
 
@@ -150,13 +144,32 @@ class Table(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _detailed(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Adds to each error what only its table knows: the names of its keys, and an example."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            raise_problems(map(cls.detail, error.errors(include_url=False)))
+            raise
+
+    @classmethod
+    def detail(cls, found: ErrorDetails) -> InitErrorDetails:
+        """Returns an error about a table, for `raise_problems`, with what only that knows."""
+        field = cls.model_fields.get(str(found["loc"][-1])) if found["loc"] else None
+        example = next(iter((field and field.examples) or ()), None)
+        context = {"known": tuple(cls.model_fields), "example": example, **found.get("ctx", {})}
+        kind = PydanticCustomError(found["type"], "{msg}", {**context, "msg": found["msg"]})
+        return InitErrorDetails(type=kind, loc=found["loc"], input=found["input"])
+
     @classmethod
     def of(cls, values: Mapping[str, object], where: str = "") -> Self:
         """Returns the table in `values`. Raises UsageError with all problems, with `where` in front."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            said = "; ".join(map(str, problems(error, cls))).replace(" at the top", "")
+            said = "; ".join(map(str, problems(error))).replace(" at the top", "")
             raise UsageError(f"{where}{said}{'' if said.endswith('?') else '.'}") from None
 
     @property
@@ -201,46 +214,28 @@ def raise_problems(found: Iterable[InitErrorDetails]) -> None:
         raise ValidationError.from_exception_data("table", details)
 
 
-def nested(error: ValidationError, model: type[BaseModel]) -> Iterator[InitErrorDetails]:
-    """Yields the problems in `error` about a `model` that a validator chose, for `raise_problems`."""
+def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
+    """Yields the problems in `error` about a `Table`, each as a sentence, with `table` before its keys."""
     for detail in error.errors(include_url=False):
-        context = _context(detail, model)
-        kind = PydanticCustomError(detail["type"], "{msg}", {**context, "msg": detail["msg"]})
-        yield InitErrorDetails(type=kind, loc=detail["loc"], input=detail["input"])
-
-
-def _context(detail: ErrorDetails, model: type[BaseModel]) -> dict[str, Any]:
-    """Returns what is known of one error: that of pydantic, the names of the table, and an example."""
-    fields = getattr(_model_at(model, _path(detail["loc"])[:-1]), "model_fields", {})
-    field = fields.get(str(detail["loc"][-1])) if detail["loc"] else None
-    examples = (field.examples if field is not None else None) or [None]
-    return {"known": tuple(fields), "example": examples[0], **detail.get("ctx", {})}
-
-
-def _path(location: Keys) -> Keys:
-    return tuple(key for key in location if not str(key).startswith(TAG))
-
-
-def problems(error: ValidationError, model: type[BaseModel], table: Keys = ()) -> Iterator[Problem]:
-    """Yields the problems in `error` about a `model` whose keys begin with `table`, each as a sentence."""
-    for detail in error.errors(include_url=False):
-        kind, value, keys = detail["type"], detail["input"], (*table, *_path(detail["loc"]))
-        context = _context(detail, model)
+        kind, value, context = detail["type"], detail["input"], detail["ctx"]
+        keys = (*table, *(key for key in detail["loc"] if not str(key).startswith(TAG)))
         example, known = context["example"], context["known"]
         if kind == "missing":
             added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
-            yield Problem(keys, f"is missing{added}", example)
+            said = f"is missing{added}"
         elif kind == "extra_forbidden":
             where = f"in [{dotted(keys[:-1])}]" if len(keys) > 1 else "at the top"
-            near = nearest(str(keys[-1]), known)
-            yield Problem(keys, f"unknown key {where}.{near} Known: {', '.join(known)}")
+            said = f"unknown key {where}.{nearest(str(keys[-1]), known)} Known: {', '.join(known)}"
         else:
             said = str(context.get("said") or context.get("error") or "")
             said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
-            shown_value = MASK if holds_key(value) else mask_keys(shown(value))
-            found = f", found {shown_value}" if said.startswith("must ") else ""
-            near = nearest(str(value), re.findall("'([^']*)'", said)) if kind == "literal_error" else ""
-            yield Problem(keys, f"{said}{found}{near and f'.{near}'}", example)
+            if said.startswith("must "):
+                said += f", found {MASK if holds_key(value) else mask_keys(shown(value))}"
+            if kind == "literal_error" and (
+                near := nearest(str(value), re.findall("'([^']*)'", context["expected"]))
+            ):
+                said += f".{near}"
+        yield Problem(keys, said, example)
 
 
 def read(
@@ -264,62 +259,29 @@ def read(
         try:
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:
-            fresh = list(problems(error, model, table))
-        for cut in range(_MOST_ROUNDS):  # what holds the value, where it is not there as it is said
-            changed = [_repair(left, one, one.keys[len(table) :], cut) for one in reversed(fresh)]
-            if any(changed):
-                break
-        found += [one for one in fresh if not any(_follows(one, before) for before in found)]
+            fresh = list(problems(error, table))
+        for one in fresh:
+            keys = one.keys[len(table) :]
+            if one.is_missing and one.example is None:
+                keys = keys[:-1]
+            repair(left, keys, one.example if one.is_missing else None)
+        before = {one.keys for one in found}
+        found += [one for one in fresh if one.keys not in before]
     raise UsageError("; ".join(map(str, found)))
 
 
-def _follows(one: Problem, before: Problem) -> bool:
-    """Returns whether `one` only follows from the repair of the problem `before`."""
-    emptied = one.is_missing or one.said.startswith(f"must be {_WORDS['too_short']}")
-    return (before.keys[: len(one.keys)] if emptied else before.keys) == one.keys
-
-
-def _repair(values: Any, wrong: Problem, keys: Keys, cut: int) -> bool:
-    """Removes what is at `keys` without their last `cut`; gives a missing key its example. Returns whether
-    anything changed.
+def repair(values: dict[str, Any], keys: Sequence[Any], example: Any = None) -> None:
+    """Puts the `example` at `keys`; without one, removes what is there, or the list or the value on the way
+    there that is no table.
     """
-    if wrong.example is None or not wrong.is_missing:
-        return remove(values, keys[: len(keys) - cut - wrong.is_missing])
-    for key in keys[:-1]:
-        values = values.setdefault(key, {}) if isinstance(values, dict) else values[key]
-    values[keys[-1]] = deepcopy(wrong.example)
-    return True
-
-
-def remove(values: Any, keys: Keys) -> bool:
-    """Removes what is at `keys` from tables and lists, or the value on the way there that is neither.
-
-    Returns whether there was anything.
-    """
-    for at, key in enumerate(keys, 1):
-        if not (key in values if isinstance(values, dict) else key in range(len(values))):
-            return False
-        if at == len(keys) or not isinstance(values[key], dict | list):
-            del values[key]
-            return True
-        values = values[key]
-    return False
-
-
-def _model_at(model: Any, keys: Keys) -> Any:
-    """Returns the model of the table at `keys` inside a `model`."""
-    for key in keys:
-        fields = getattr(model, "model_fields", {})
-        model = next(_models(fields[str(key)].annotation if str(key) in fields else model), model)
-    return model
-
-
-def _models(annotation: Any) -> Iterator[Any]:
-    """Yields the models in a type such as `dict[str, Annotated[Source, ...]] | None`."""
-    if hasattr(annotation, "model_fields"):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models(part)
+    key, *rest = keys or ("",)
+    inside = values.get(key) if example is None else values.setdefault(key, {})
+    if rest and isinstance(inside, dict):
+        repair(inside, rest, example)
+    elif rest or example is None:
+        values.pop(key, None)
+    else:
+        values[key] = deepcopy(example)
 
 
 def dotted(keys: Sequence[int | str]) -> str:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.files import missing_file, read_bytes
-from ragc.core.redact import MASK, secrets
-from ragc.core.tables import Keys, Problem, read, remove
+from ragc.core.tables import Keys, Problem, dotted, read, repair
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
 from ragc.recipe.models import Budget, Recipe, Search
@@ -29,33 +28,26 @@ _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The tables of a TOML text with the overrides `sets` in them, by the keys that each writes.
-
-    `names` are those at the top of the text itself, and `problems` those of overrides that are none.
+    """The tables of a TOML text with overrides in them, the keys that these wrote, and what is wrong with
+    others. `names` are those at the top of the text itself.
     """
 
     values: dict[str, Any]
-    sets: dict[Keys, str] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()
+    names: frozenset[str]
+    sets: list[Keys] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def sentences(self, found: Sequence[Problem]) -> tuple[str, ...]:
         """Returns all problems as sentences, those `found` in the values among them; each names the override
         that wrote its key.
         """
-        texts = [f"{self._written_by(problem.keys)}{problem}" for problem in found]
+        texts = []
+        for one in found:
+            whole = one.keys and one.keys[0] not in self.names  # a table that overrides wrote
+            length = len(one.keys) if whole else None
+            written = [keys for keys in self.sets if one.keys[: len(keys)] == keys[:length]]
+            texts.append(f"--set {dotted(written[-1])}: {one}" if written else str(one))
         return tuple(dict.fromkeys([*texts, *self.problems]))
-
-    def _written_by(self, keys: Keys) -> str:
-        outside = [text for known, text in self.sets.items() if keys[: len(known)] == known]
-        inside = [text for known, text in self.sets.items() if known[: len(keys)] == keys]
-        found = outside or (inside if keys[:1] and keys[0] not in self.names else [])
-        return f"--set {_masked(found[0])}: " if found else ""
-
-
-def _masked(expression: str) -> str:
-    name, _, value = expression.partition("=")
-    return f"{name}={MASK}" if secrets(value.strip().strip("\"'")) else expression
 
 
 def load(
@@ -111,10 +103,7 @@ def _parsed(
 ) -> tuple[Recipe, tuple[str, ...]]:
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
-        remove(written.values, problem.keys)
-        for keys, expression in written.sets.items():
-            if keys == problem.keys[: len(keys)]:
-                written.sets[keys] = f"{expression.partition('=')[0]}={MASK}"
+        repair(written.values, problem.keys)
     accepted = (CALLERS_METRIC,) if stored else ()
     recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
     recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
@@ -146,14 +135,11 @@ def read_text(path: Path, noun: str) -> str:
         return read_bytes(path).decode().removeprefix("\ufeff")  # editors on Windows put it there
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
-    except IsADirectoryError:
-        raise UsageError(f"The {noun} {str(path)!r} is a folder; name the TOML file.") from None
-    except OSError as error:
-        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise RecipeError(str(path), ["this is not UTF-8 text; save it as UTF-8"]) from None
-    except ValueError as error:
-        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {reason}; name the TOML file.") from None
 
 
 def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
@@ -168,13 +154,13 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
             f"{type(sets).__name__}."
         )
     try:
-        values = _toml(text)
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RecipeError(where, [f"this is not TOML: {_unquoted(str(error), text) or error}"]) from None
-    written = Written(values, {}, frozenset(values))
+    written = Written(values, frozenset(values))
     for expression in sets:
         if wrong := _override(written, expression):
-            written.problems.append(f"--set {_masked(expression)}: {wrong}")
+            written.problems.append(f"--set {expression.partition('=')[0]}: {wrong}")
     return written
 
 
@@ -183,54 +169,30 @@ def set_keys(sets: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
-def _toml(text: str) -> dict[str, Any]:
-    """Parses `text`. Raises TOMLDecodeError, also for a text that is nested too deeply."""
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise tomllib.TOMLDecodeError("it is nested too deep") from None
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError as error:  # a whole number of thousands of digits
-        raise tomllib.TOMLDecodeError(str(error)) from None
-
-
 def _unquoted(message: str, text: str) -> str:
     """Returns what to write where a value is a text without quotes; "" for any other message."""
-    if (place := _PLACE.search(message)) is None:
-        return ""
-    line, column = text.split("\n")[int(place[1]) - 1], int(place[2]) - 1
-    if (match := _UNQUOTED.match(line, column)) is None:
-        return ""
-    words = match[0].rstrip()
+    place = _PLACE.search(message)
+    line = text.split("\n")[int(place[1]) - 1][int(place[2]) - 1 :] if place else ""
+    words = found[0].rstrip() if (found := _UNQUOTED.match(line)) else ""
     if words.lower() in ("true", "false"):
         return f"{words} is written {words.lower()}"
     mark = "'" if "\\" in words else '"'
-    rest = line[column + len(words) :].rstrip()
-    return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
+    return words and f"{words} is a text; put it in quotes: {mark}{words}{mark}"
 
 
 def _override(written: Written, expression: str) -> str:
     """Writes one `key.path=value` into the values; returns the problem, or ""."""
-    try:
-        expression.encode("utf-8")
-    except UnicodeEncodeError:
-        return "this is not UTF-8 text"
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
-    if keys and not equals:
-        return f"it has no value; write {left.strip()}=VALUE"
-    if not keys:
-        return "write it as key.path=value"
+    if not (keys and equals) or right.encode(errors="ignore").decode() != right:
+        return "write it as key.path=value, in UTF-8"
     table: Any = written.values
     for end, name in enumerate(keys[:-1], 1):
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            return f"{'.'.join(keys[:end])} is not a table"
+            return f"{dotted(keys[:end])} is not a table"
     table[keys[-1]] = _scalar(right.strip())
-    for inside in [known for known in written.sets if known[: len(keys)] == keys]:
-        del written.sets[inside]
-    written.sets[keys] = expression
+    written.sets.append(keys)
     return ""
 
 
@@ -238,8 +200,8 @@ def _dotted(text: str) -> tuple[str, ...]:
     """Returns the names of a dotted key, or () for an invalid one."""
     keys: list[str] = []
     try:
-        node: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
-    except tomllib.TOMLDecodeError:
+        node: object = tomllib.loads(f"{text.strip()} = 0") if "\n" not in text else None
+    except (ValueError, RecursionError):
         return ()
     while isinstance(node, dict) and len(node) == 1:
         ((name, node),) = node.items()
@@ -250,7 +212,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 def _scalar(text: str) -> object:
     """Returns `text` as a TOML value, or as plain text if it is none."""
     try:
-        table = _toml(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
     return table["value"] if len(table) == 1 else text

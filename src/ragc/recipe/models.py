@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import tomli_w
 from pydantic import (
@@ -45,7 +45,6 @@ from ragc.core.tables import (
     Whole,
     Words,
     by,
-    nested,
     problem,
     raise_problems,
 )
@@ -55,7 +54,7 @@ from ragc.downloads.hub import is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics import is_added
 from ragc.metrics.settings import GraderSettings
-from ragc.programs import Method, method
+from ragc.programs import NAMES, Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe.values import (
     CROSS,
@@ -67,9 +66,7 @@ from ragc.recipe.values import (
     check_dataset,
     check_metric,
     check_objective,
-    check_other_program,
     check_program,
-    is_added_objective,
 )
 from ragc.targets import TARGETS
 from ragc.targets.options import EFFORTS, TargetSpec
@@ -87,8 +84,8 @@ _METRICS = (
 )
 
 
-class UnknownKind:
-    """Stands in place of a kind that was refused, so that the rest of its table is checked."""
+_ANY_KIND = ()
+"""Stands in place of a kind that was refused, so that the rest of its table is checked."""
 
 
 class Kinds:
@@ -124,51 +121,32 @@ class Kinds:
         words = f"{about[:1].upper()}{about[1:]}."
         return create_model(f"{called}Table", __base__=self.shared, __doc__=words, **fields)
 
-    def _read(self, table: object, info: ValidationInfo) -> Table:
+    def _read(self, table: Any, info: ValidationInfo) -> Table:
         if isinstance(table, self.shared):
             return table
-        values: dict[str, Any] = dict(table) if isinstance(table, Mapping) else {}
         if not isinstance(table, Mapping):
             raise_problems([problem((), "must be a table", table)])
-        kind: Any = values.get("kind")
-        found: list[InitErrorDetails] = []
+        values: dict[str, Any] = {"options": {}, **table}
+        kind: Any = values.pop("kind", None)
         model: type[Table] = self.shared
+        found: list[InitErrorDetails] = []
         try:
-            if kind is UnknownKind:
-                kind = ""
-            elif not isinstance(kind, str) or not kind.strip():
+            if kind != _ANY_KIND and not (isinstance(kind, str) and kind.strip()):
                 raise UsageError(f"is missing. Known: {', '.join(self.registry.about())}")
-            elif not self.registry.is_known(kind):
+            if kind and not self.registry.is_known(kind):
                 raise self.registry.unknown(kind)
-            elif (info.context or {}).get(CODE):
+            if kind and (info.context or {}).get(CODE):
                 self.registry.get(kind)
-            model = self._model(kind) if self.registry.loaded(kind) is not None else model
+            if kind and self.registry.loaded(kind) is not None:
+                model, values["kind"] = self._model(kind), kind
         except UsageError as error:
-            found.append(problem(("kind",), str(error).rstrip("."), kind, UnknownKind))
-        values.pop("kind" if model is self.shared else "", None)
-        values.setdefault("options", {})
+            found.append(problem(("kind",), str(error).rstrip("."), kind, _ANY_KIND))
         try:
             valid = model.model_validate(values)
         except ValidationError as error:
-            found += nested(error, model)
+            found += map(model.detail, error.errors(include_url=False))
         raise_problems(found)
-        written = {"kind": kind, "options": dict(values["options"])}
-        return self.shared().replace(**{**dict(valid), **written})
-
-
-def _listed(value: object) -> object:
-    return (value,) if value == "all" else value
-
-
-def _tables(value: object) -> object:
-    return [value] if isinstance(value, Mapping) else value
-
-
-def _check_axes(tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    for name, values in (pair for table in tables for pair in table.items()):
-        if not isinstance(values, list | tuple) or not values:
-            raise ValueError(f"grid.product.{name} must be a list of values that is not empty")
-    return tables
+        return self.shared().replace(**{**dict(valid), "kind": kind or "", "options": values["options"]})
 
 
 def _form(value: object) -> str:
@@ -190,7 +168,7 @@ def _check_workers(address: str) -> str:
 
 File = Words
 Metric = Annotated[Words, by(check_metric, is_added)]
-Objective = Annotated[Words, by(check_objective, is_added_objective)]
+Objective = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
 Program = Annotated[Words, by(check_program)]
 Names = Annotated[tuple[Words, ...], ONCE]
 Split = (
@@ -201,6 +179,11 @@ Split = (
 )
 Limit = Positive | None
 Listed = Field(min_length=1)
+_Axes = dict[str, Annotated[list[Any], Listed]]
+Product = Annotated[
+    Annotated[_Axes, Tag(f"{TAG}table")] | Annotated[tuple[_Axes, ...], Tag(f"{TAG}list")],
+    Discriminator(lambda value: f"{TAG}table" if isinstance(value, Mapping) else f"{TAG}list"),
+]
 
 
 class CostLimits(Table):
@@ -252,7 +235,7 @@ Pick = Annotated[
 class Search(Table):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
-    knobs: Annotated[Names, BeforeValidator(_listed)] = Field(
+    knobs: Annotated[Names, BeforeValidator(lambda value: (value,) if value == "all" else value)] = Field(
         default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
     )
     ranges: dict[str, Any] = Field(
@@ -307,7 +290,7 @@ class Search(Table):
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
-    programs: Annotated[tuple[Annotated[Words, by(check_other_program)], ...], ONCE] = Field(
+    programs: Annotated[tuple[Annotated[str, Choice(NAMES)], ...], ONCE] = Field(
         default=(), description="Further programs that are compared with the recipe's own."
     )
     targets: dict[str, Annotated[Names, Listed]] = Field(
@@ -384,11 +367,11 @@ class SourceSpec(Table):
     values as they were written.
     """
 
+    kind: str = ""
     corpus: File = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )
-    kind: str = ""
     options: Json = Field(default_factory=dict, description="What only this kind understands.")
 
 
@@ -445,7 +428,7 @@ class GridSpec(Table):
         default=(),
         description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
     )
-    product: Annotated[tuple[Json, ...], BeforeValidator(_tables), AfterValidator(_check_axes)] = Field(
+    product: Product = Field(
         default=(),
         description="Lists of values by the same keys; every combination is a setting. A table or several.",
     )
@@ -569,13 +552,12 @@ class Recipe(Table):
 
     def settings(self) -> Knobs:
         """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""
-        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
-        return knobs
+        return cast(Knobs, self.method.knobs.of(self.fixed(self.method)))
 
     def fixed(self, chosen: Method) -> dict[str, Value]:
         """Returns the recipe's fixed values for knobs that the program `chosen` has."""
-        own = {knob.name for knob in chosen.knobs.list_knobs()}
-        return {name: value for name, value in self.knobs.items() if name in own}
+        names = [knob.name for knob in chosen.knobs.list_knobs()]
+        return {name: self.knobs[name] for name in names if name in self.knobs}
 
     def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
         """Returns the searched knobs of the recipe's program or of `chosen`, in the order of declaration.

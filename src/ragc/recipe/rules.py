@@ -25,7 +25,15 @@ from ragc.metrics import ADDED, is_added
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.models import CostLimits, Data, GridSpec, Recipe, Search, SourceSpec
-from ragc.recipe.values import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, OWN_OPTIMIZER, check_metric
+from ragc.recipe.values import (
+    CALLERS_METRIC,
+    CROSS,
+    DEMO_COLUMNS,
+    DEMO_KIND,
+    DEMOS,
+    OWN_OPTIMIZER,
+    check_metric,
+)
 from ragc.targets import TARGETS
 from ragc.targets.base import ROLES
 from ragc.targets.options import TargetSpec
@@ -53,27 +61,25 @@ class Rules:
 
     def __init__(self, methods: Sequence[Method], found: Sequence[Problem] = ()) -> None:
         self.methods = tuple(methods)
-        self.problems = list(found)
+        self.found, self.problems = tuple(found), list(found)
         self.knobs: dict[str, list[Knob]] = {}
         for knob in (knob for program in self.methods for knob in program.knobs.list_knobs()):
             self.knobs.setdefault(knob.name, []).append(knob)
 
-    def add(self, keys: Keys, said: str) -> None:
-        """Adds a problem of `keys`."""
-        self.problems.append(Problem(keys, said.rstrip(".")))
+    def add(self, keys: Keys, said: str, *others: Keys) -> None:
+        """Adds a problem of `keys`, unless it may follow from one that was found at, around or inside them or
+        the `others`.
+        """
+        known = [(one.keys, root) for one in self.found for root in (keys, *others)]
+        if not any(at[: len(root)] == root or root[: len(at)] == at for at, root in known):
+            self.problems.append(Problem(keys, said.rstrip(".")))
 
-    def sound(self, *keys: str | int) -> bool:
-        """Returns whether there is no problem with `keys`, around them, or with anything inside them."""
-        return not any(
-            one.keys[: len(keys)] == keys or keys[: len(one.keys)] == one.keys for one in self.problems
-        )
-
-    def tried(self, keys: Keys, work: Callable[[], T]) -> T | None:
+    def tried(self, keys: Keys, work: Callable[[], T], before: str = "") -> T | None:
         """Returns the result of `work`; None, and a problem of `keys`, where it raises UsageError."""
         try:
             return work()
         except UsageError as error:
-            self.add(keys, str(error))
+            self.add(keys, f"{before}{error}")
             return None
 
     # Knobs, search and grid
@@ -84,8 +90,6 @@ class Rules:
         That is one answer format, that of the recipe's own program if all have it, and one budget of
         passages, unless the recipe sets them.
         """
-        if not self.methods:
-            return {}
         common: dict[str, Any] = {}
         if len(self.methods) > 1:
             common["answer_format"] = self._common_format()
@@ -93,7 +97,7 @@ class Rules:
                 common["context_tokens"] = STUDY_CONTEXT_TOKENS
         varied = {*search.knobs, *search.ranges}
         common = {name: value for name, value in common.items() if name not in varied}
-        fixed = self._checked(("knobs",), common | dict(values), check_value)
+        fixed = self._checked(("knobs",), common | dict(values), Knob.check)
         for program in self.methods:  # values that contradict each other
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
             self.tried(("knobs",), partial(program.knobs.of, own))
@@ -111,20 +115,16 @@ class Rules:
         """Returns the values of `table` by knob as `check` returns them for every program with the knob."""
         valid: dict[str, T] = {}
         for name, value in values.items():
-            keys = (*table, name)
-            for knob in self._find(name, keys):
-                checked = self.tried(keys, partial(check, knob, value))
-                if checked is None:
-                    break
-                valid[name] = checked
+            for knob in self._find(name, (*table, name)):
+                checked = self.tried((*table, name), partial(check, knob, value))
+                valid |= {} if checked is None else {name: checked}
         return valid
 
     def _find(self, name: str, keys: Keys) -> list[Knob]:
         """Returns the knob `name` of every program that has it; a problem at `keys` if none has."""
-        if name not in self.knobs:
+        if self.methods and name not in self.knobs:
             having = [one.id for one in METHODS if any(knob.name == name for knob in one.knobs.list_knobs())]
-            more = f" and {len(having) - 3} more" if len(having) > 3 else ""
-            advice = f"It is one of {', '.join(having[:3])}{more}." if having else ""
+            advice = f"It is a knob of {', '.join(having[:3])}." if having else ""
             kind = f"knob of {' or '.join(program.id for program in self.methods)}"
             self.add(keys, str(UnknownName(kind, name, self.knobs, advice)))
         return self.knobs.get(name, [])
@@ -136,56 +136,26 @@ class Rules:
 
         `crossed` says whether the recipe names questions of another domain.
         """
-        ranges = self._checked(("search", "ranges"), search.ranges, check_range) if self.methods else {}
-        names = self._searched(search, fixed, ranges)
+        ranges = self._checked(("search", "ranges"), search.ranges, check_range)
+        names = {*search.knobs, *ranges}
+        if "all" in names:
+            usual = {name for name, knobs in self.knobs.items() if any(knob.searched for knob in knobs)}
+            names = (usual - fixed.keys()) | ranges.keys()
+        for name in sorted(names):
+            keys = ("search", "ranges" if name in ranges else "knobs", name)
+            if self._find(name, keys) and name in fixed:
+                self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
         objectives = search.objectives or (_signed(report[0]),)
         pick = search.pick_name or objectives[0]
-        if pick not in objectives and self.sound("search", "objectives"):
-            self.add(("search", "pick"), str(UnknownName("objective of this recipe", pick, objectives)))
-        for key, said in _contradictions(search, objectives, crossed=crossed):
-            if self.sound("search", key):
-                self.add(("search", key), said)
+        for key, said in _contradictions(search, objectives, pick, crossed=crossed):
+            self.add(("search", key), said, ("search", "objectives"))
         return search.replace(
-            knobs=names,
-            ranges={name: ranges[name] for name in names if name in ranges},
+            knobs=tuple(name for name in self.knobs or sorted(names) if name in names),
+            ranges={name: ranges[name] for name in self.knobs if name in ranges},
             objectives=objectives,
             pick=pick if isinstance(search.pick, str) else search.pick.replace(objective=pick),
             programs=tuple(program.id for program in self.methods[1:]),
-            targets=self._players(search.targets),
         )
-
-    def _searched(
-        self, search: Search, fixed: Mapping[str, Value], ranges: Mapping[str, object]
-    ) -> tuple[str, ...]:
-        """Returns the names of the knobs to vary, in the order of declaration."""
-        names = {*search.knobs}
-        if search.knobs == ("all",):
-            usual = {name for name, knobs in self.knobs.items() if any(knob.searched for knob in knobs)}
-            names = usual - fixed.keys()
-        elif self.methods:
-            for index, name in enumerate(search.knobs):
-                keys = ("search", "knobs", index)
-                if self._find(name, keys) and name in fixed:
-                    self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
-        for name in (name for name in ranges if name in fixed and name not in names):
-            self.add(
-                ("search", "ranges", name),
-                f"knob {name} is fixed in [knobs] and has a range here; keep one",
-            )
-        return tuple(name for name in self.knobs or sorted(names) if name in names or name in ranges)
-
-    def _players(self, listed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-        """Returns the possible targets of each role, its own first."""
-        players: dict[str, tuple[str, ...]] = {}
-        for role, names in listed.items():
-            keys = ("search", "targets", role)
-            if role not in ROLES:
-                self.add(keys, str(UnknownName("target role", role, ROLES)))
-            elif role not in names:
-                self.add(keys, f"{dotted(keys)} must list {role!r}, the target that plays it at first")
-            else:
-                players[role] = tuple(dict.fromkeys((role, *names)))
-        return players
 
     def grid(self, grid: GridSpec, search: Search) -> GridSpec:
         """Returns the settings of a grid, those of its products included.
@@ -199,12 +169,9 @@ class Rules:
             for index, values in enumerate(grid.settings)
         ]
         keys = ("grid", "product")
-        for axes in grid.product:
+        for axes in [grid.product] if isinstance(grid.product, dict) else grid.product:
             if (count := math.prod(map(len, axes.values()))) > MAX_SETTINGS:
-                self.add(
-                    keys,
-                    f"grid.product has {count:,} combinations, and a grid holds {MAX_SETTINGS:,} settings",
-                )
+                self.add(keys, f"a grid holds {MAX_SETTINGS:,} settings, and grid.product has {count:,}")
                 continue
             columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
             settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
@@ -216,25 +183,21 @@ class Rules:
 
     def _in_grid(self, name: str, value: Any, keys: Keys, search: Search) -> Value:
         """Returns `value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
-
-        def check() -> Value:
-            own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
-            if name in own:
-                return check_value(own[name], value)
-            if name not in DEMO_COLUMNS:
-                raise UnknownName(f"knob of {self.methods[0].id}", name, (*own, *DEMO_COLUMNS))
-            if name == DEMO_KIND:
-                if value not in search.demo_kinds:
-                    kind = "kind of demonstrations in search.demo_kinds"
-                    raise UnknownName(kind, str(value), search.demo_kinds)
-            elif type(value) is not int or value < 0:
-                raise UsageError(f"{name} must be an integer of at least 0, found {repr(value)[:60]}")
-            elif name == DEMOS and value > search.demos:
-                raise UsageError(f"{name} = {value} is more than search.demos = {search.demos}; raise that")
-            checked: Value = value
-            return checked
-
-        return self.tried(keys, check) or 0
+        own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
+        most = search.demos if name == DEMOS else math.inf
+        if name in own:
+            return self.tried(keys, partial(own[name].check, value)) or 0
+        if name not in DEMO_COLUMNS:
+            kind = f"knob of {self.methods[0].id}"
+            self.add(keys, str(UnknownName(kind, name, (*own, *DEMO_COLUMNS))))
+        elif name == DEMO_KIND and value not in search.demo_kinds:
+            kind = "kind of demonstrations in search.demo_kinds"
+            self.add(keys, str(UnknownName(kind, str(value), search.demo_kinds)))
+        elif name != DEMO_KIND and not (type(value) is int and 0 <= value <= most):
+            bound = f", at most search.demos = {most}" if name == DEMOS else ""
+            self.add(keys, f"{name} must be an integer of at least 0{bound}, found {repr(value)[:60]}")
+        checked: Value = value
+        return checked
 
     # Data, sources and targets
 
@@ -246,36 +209,27 @@ class Rules:
         for path, value in flat(data.where).items():
             where[path] = tuple(value) if isinstance(value, list) else (value,)
             self.tried(("data", "where", path), partial(Where, {path: where[path]}))
-        hosted = is_address(data.dataset)
+        hosted, questions = is_address(data.dataset), ("data", "questions")
         if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
-            self.add(
-                ("data", "fields"),
-                f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group",
-            )
-        brings = hosted or data.dataset in datasets.BUILT_IN or not self.sound("data", "dataset")
-        if not brings and not data.questions and self.sound("data", "questions"):
-            sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
-            if sizes:
-                keys = ("data", sizes[0])
-                self.add(keys, f"{dotted(keys)} is drawn from a question file; add data.questions")
-            elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
-                self.add(
-                    ("data", "dataset"),
-                    f"data set {data.dataset!r} needs a question file; add data.questions",
-                )
-        return data.replace(where=where) if where else data
+            said = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
+            self.add(("data", "fields"), said)
+        if hosted or data.dataset in datasets.BUILT_IN or data.questions:
+            return data.replace(where=where)
+        if sizes := [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]:
+            said = f"data.{sizes[0]} is drawn from a question file; add data.questions"
+            self.add(("data", sizes[0]), said, questions, ("data", "dataset"))
+        elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
+            said = f"data set {data.dataset!r} needs a question file; add data.questions"
+            self.add(("data", "dataset"), said, questions)
+        return data.replace(where=where)
 
     def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
         """Returns a source with its corpus: by default that of the data."""
-        record, keys = SOURCES.loaded(source.kind), ("sources", name)
+        record, keys = SOURCES.loaded(source.kind), ("sources", name, "corpus")
         if record is None or record.corpus != "passages" or source.corpus:
             return source
-        brings = data.dataset in datasets.BUILT_IN or data.dataset in datasets.FILES
-        if not (data.corpus or brings) and self.sound(*keys, "corpus"):
-            self.add(
-                (*keys, "kind"),
-                f"a source of kind {source.kind!r} needs a corpus; add {dotted((*keys, 'corpus'))}",
-            )
+        if not data.corpus and data.dataset not in {*datasets.BUILT_IN, *datasets.FILES}:
+            self.add(keys, f"a source of kind {source.kind!r} needs a corpus; add {dotted(keys)}")
         return source.replace(corpus=data.corpus)
 
     def targets(
@@ -285,77 +239,64 @@ class Rules:
 
         A target is a role, one that may take a role, or a fallback.
         """
-        fallbacks = {name: spec.options.get("fallbacks", ()) for name, spec in targets.items()}
-        players = {player for names in search.targets.values() for player in names}
-        allowed = {*ROLES, *players, *(other for names in fallbacks.values() for other in names)}
-        for name, spec in targets.items():
-            keys = ("targets", name)
-            if name not in allowed:
-                self.add(keys, str(UnknownName("target role", name, ROLES)))
-                continue
-            for other in fallbacks[name]:
-                if other == name:
-                    self.add(keys, f"{dotted(keys)} lists itself in fallbacks; name other targets there")
-                elif other not in targets and self.sound("targets", other):
-                    self.add(
-                        keys,
-                        f"{dotted(keys)} falls back on [targets.{other}], which is not there; add it",
-                    )
-            self._try_build(keys, spec, base, code=code)
-        varied, playing = dict(targets), dict(search.targets)
+        varied, playing = dict(targets), {**search.targets}
         for role, efforts in search.efforts.items():
-            where = ("search", "efforts", role)
             if role not in targets:
-                self.add(
-                    where,
-                    f"{dotted(where)} varies the effort of [targets.{role}], which is not there; add it",
-                )
+                self._add_lacking(role, ("search", "efforts", role))
                 continue
             own = targets[role]
             others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
             for effort in others:
                 options = {**own.options, "reasoning_effort": effort}
                 varied.setdefault(f"{role}-{effort}", own.replace(options=options))
-                self._try_build(where, varied[f"{role}-{effort}"], base, code=code)
-            added = [f"{role}-{effort}" for effort in others]
-            playing[role] = tuple(dict.fromkeys([*playing.get(role, (role,)), *added]))
-        for role, players_of_role in playing.items():
-            for index, name in enumerate(players_of_role):
-                if name not in varied and self.sound("targets", name):
-                    self.add(
-                        ("search", "targets", role, index),
-                        f"there is no [targets.{name}] for the role {role!r}; add it",
-                    )
-        return varied, search.replace(targets=playing, efforts={})
+            playing[role] = (*playing.get(role, (role,)), *(f"{role}-{effort}" for effort in others))
+        fallbacks = {name: spec.options.get("fallbacks", ()) for name, spec in targets.items()}
+        named = [*playing.values(), *fallbacks.values(), ROLES]
+        for name, spec in varied.items():
+            keys = ("targets", name)
+            if not any(name in names for names in named):
+                self.add(keys, str(UnknownName("target role", name, ROLES)))
+            for other in fallbacks.get(name, ()):
+                if other == name or other not in targets:
+                    self._add_lacking(other, keys)
+            self._try_build(keys, spec, base, code=code)
+        for role, names in playing.items():
+            place = ("search", "targets", role)
+            if role not in ROLES:
+                self.add(place, str(UnknownName("target role", role, ROLES)))
+            elif role not in names:
+                self.add(place, f"{dotted(place)} must list {role!r}, the target that plays it at first")
+            for name in (name for name in names if name not in varied):
+                self._add_lacking(name, place)
+        players = {role: tuple(dict.fromkeys((role, *names))) for role, names in playing.items()}
+        return varied, search.replace(targets=players, efforts={})
+
+    def _add_lacking(self, name: str, keys: Keys) -> None:
+        said = f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it"
+        self.add(keys, said, ("targets", name))
 
     def _try_build(self, keys: Keys, spec: TargetSpec, base: Path, *, code: bool) -> None:
         """Reports the problems that only the target's constructor finds; no weights are looked up."""
         if TARGETS.is_own(spec.kind):
             if code:
                 self.tried((*keys, "kind"), partial(load_object, spec.kind, base))
-            return
-        record = TARGETS.loaded(spec.kind)
-        if record is None or not self.sound(*keys):
-            return
-        try:
-            record.build(spec.replace(model="") if record.model_file else spec)
-        except UsageError as error:
-            self.add(keys, f"[{dotted(keys)}]: {error}")
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("ragc"):
-                raise
-            # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
+        elif (record := TARGETS.loaded(spec.kind)) is not None:
+            bare = spec.replace(model="") if record.model_file else spec
+            try:
+                self.tried(keys, partial(record.build, bare), f"[{dotted(keys)}]: ")
+            except ModuleNotFoundError as error:
+                if (error.name or "").startswith("ragc"):
+                    raise
+                # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
 
     def check_needs(self, recipe: Recipe) -> None:
         """Reports the targets and sources that programs need and that are not there."""
         for program in self.methods:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
+                said = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
                 if not any(one.keys[:2] == (family, name) for one in self.problems):
-                    self.add(
-                        ("program",),
-                        f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}",
-                    )
+                    self.problems.append(Problem(("program",), said))
 
     def check_files(self, recipe: Recipe, *, files: bool) -> None:
         """Reports invalid addresses and, with `files`, missing files."""
@@ -388,10 +329,7 @@ def resolved(
     if not stored:
         rules.check_needs(recipe)
     rules.check_files(recipe, files=files)
-    program = methods[0].id if methods else "" if code or not rules.sound("program") else recipe.program
-    whole = recipe.replace(
-        program=program, knobs=fixed, search=search, data=data, sources=sources, targets=targets, grid=grid
-    )
+    whole = recipe.replace(knobs=fixed, search=search, data=data, sources=sources, targets=targets, grid=grid)
     return whole, rules.problems
 
 
@@ -410,39 +348,50 @@ def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[l
     return [*{one.id: one for one in named}.values()], []
 
 
-def _contradictions(search: Search, objectives: Sequence[str], *, crossed: bool) -> Iterator[tuple[str, str]]:
+def _contradictions(
+    search: Search, objectives: Sequence[str], pick: str, *, crossed: bool
+) -> Iterator[tuple[str, str]]:
     """Yields the keys of `[search]` that another one contradicts, and why."""
-    own = search.optimizer == OWN_OPTIMIZER
-    if search.front and len(objectives) < 2:
-        text = 'search.front needs several objectives, such as ["f1", "-tokens"]; found one, '
-        yield "front", f"{text}{objectives[0]}"
-    if search.front and not own:
-        yield "front", f'search.front needs optimizer = "{OWN_OPTIMIZER}", whose trials are measured alike'
-    for key, used in (("limits", search.limits != CostLimits()), ("pick", not isinstance(search.pick, str))):
-        if used and not own:
-            text = f"search.{key} needs trials to choose among, and {search.optimizer} chooses by itself; "
-            yield key, f'{text}leave it out, or set search.optimizer = "{OWN_OPTIMIZER}"'
-    if CROSS in search.demo_kinds and not crossed:
-        yield "demo_kinds", f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
-    if search.instruction_rounds and not search.instructions:
-        text = f"search.instruction_rounds = {search.instruction_rounds} needs search.instructions, the most "
-        yield "instruction_rounds", f"{text}that a round writes; set it to 1 or more"
+    own, chosen = f'optimizer = "{OWN_OPTIMIZER}"', "chooses among trials, which only that does"
+    others = search.optimizer != OWN_OPTIMIZER
+    rules = (
+        (pick not in objectives, "pick", str(UnknownName("objective of this recipe", pick, objectives))),
+        (
+            search.front and len(objectives) < 2,
+            "front",
+            f'search.front needs several objectives, such as ["f1", "-tokens"]; found one, {objectives[0]}',
+        ),
+        (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
+        (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
+        (
+            others and not isinstance(search.pick, str),
+            "pick",
+            f"a table search.pick needs {own}: it {chosen}",
+        ),
+        (
+            CROSS in search.demo_kinds and not crossed,
+            "demo_kinds",
+            f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"',
+        ),
+        (
+            search.instruction_rounds and not search.instructions,
+            "instruction_rounds",
+            "search.instruction_rounds needs search.instructions, the most that a round writes",
+        ),
+    )
+    return ((key, said) for wrong, key, said in rules if wrong)
 
 
 def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     """Yields every file or address that a recipe names, with its keys."""
-    for key in _DATA_FILES:
-        if isinstance(value := getattr(recipe.data, key), str) and value:
-            yield ("data", key), value
-    for name, source in recipe.sources.items():
-        if source.corpus:
-            yield ("sources", name, "corpus"), source.corpus
+    named: list[tuple[Keys, Any]] = [(("data", key), getattr(recipe.data, key)) for key in _DATA_FILES]
+    named += [(("sources", name, "corpus"), source.corpus) for name, source in recipe.sources.items()]
     for name, target in recipe.targets.items():
         record = TARGETS.loaded(target.kind)
-        if record is not None and record.model_file and target.model and not is_hub_file(target.model):
-            yield ("targets", name, "model"), target.model
-    for predictor, file in recipe.prompts.items():
-        yield ("prompts", predictor), file
+        if record is not None and record.model_file and not is_hub_file(target.model):
+            named.append((("targets", name, "model"), target.model))
+    named += [(("prompts", predictor), file) for predictor, file in recipe.prompts.items()]
+    return ((keys, value) for keys, value in named if isinstance(value, str) and value)
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
@@ -453,38 +402,26 @@ def lacking_parts(program: Method, targets: Collection[str], sources: Collection
     ]
 
 
-def check_value(knob: Knob, value: Any) -> Value:
-    """Returns `value` as the knob's type; raises UsageError."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
-    return knob.check(value)
-
-
 def check_range(knob: Knob, value: Any) -> tuple[Value, ...]:
     """Returns the range of `knob` in `value`; raises UsageError when it is invalid."""
     numeric = knob.kind in ("int", "float")
     if not isinstance(value, list | tuple) or not value or (numeric and len(value) != 2):
         expected = "[low, high]" if numeric else "a list of options"
         raise UsageError(f"the range of knob {knob.name} must be {expected}, found {value!r}")
-    limits = tuple(check_value(knob, item) for item in value)
+    limits = tuple(knob.check(item) for item in value)
     if len(set(limits)) < len(limits) and not numeric:
         raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
     if numeric and float(limits[0]) > float(limits[1]):
         raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
-    if numeric and knob.step and knob.low is not None:
-        for limit in limits:
-            steps = (float(limit) - knob.low) / knob.step
-            if abs(steps - round(steps)) > 1e-6:
-                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
-                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
+    step, low = knob.step, knob.low or 0.0
+    off = [limit for limit in limits if numeric and step and round((float(limit) - low) / step, 6) % 1]
+    if step and off:
+        grid = f"{low:g}, {low + step:g}, {low + 2 * step:g}, ..."
+        raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {off[0]}")
     return limits
 
 
 def _signed(name: str) -> str:
-    """Returns the metric `name` as an objective; one that is unknown or not loaded unchanged."""
-    if is_added(name) and ADDED.loaded(name) is None:
-        return name
-    try:
-        return check_metric(name)
-    except UsageError:
-        return name
+    """Returns the metric `name` as an objective, unless only the caller has it or it is not loaded."""
+    unseen = name == CALLERS_METRIC or (is_added(name) and ADDED.loaded(name) is None)
+    return name if unseen else check_metric(name)

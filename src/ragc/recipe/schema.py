@@ -12,8 +12,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ragc import metrics
 from ragc.core.user_code import REFERENCE
+from ragc.programs import NAMES
 from ragc.recipe.models import Recipe
-from ragc.recipe.values import PROGRAMS, dataset_names
+from ragc.recipe.values import dataset_names
 from ragc.targets.base import ROLES
 
 DIALECT = GenerateJsonSchema.schema_dialect
@@ -28,30 +29,22 @@ def json_schema() -> dict[str, Any]:
     schema = Recipe.model_json_schema()
     tables = schema["$defs"]
     for table in (schema, *tables.values()):
-        fields = table.get("properties", {})
-        for field in fields.values():
+        for field in table.get("properties", {}).values():
             _tidy(field)
-        for first in {"kind", "report"} & fields.keys():  # before the keys that depend on it
-            table["properties"] = {first: fields[first]} | fields
     search = tables["Search"]["properties"]
     metric = {"anyOf": [{"enum": _metrics()}, {"type": "string", "pattern": _OTHERS}]}
     objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"type": "string", "pattern": _OTHERS}]}
     tables["MetricsTable"]["properties"]["report"]["items"] |= metric
     search["objectives"]["items"] |= objective
-    either = [{"type": "string"}, tables.pop("PickRule")]
-    search["pick"] = {"description": search["pick"]["description"], "anyOf": either}
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
     knobs = {name: search["knobs"].pop(name) for name in ("type", "items")}
     search["knobs"]["anyOf"] = [{"const": "all"}, knobs]
     ids = [name for name in dataset_names() if not name.startswith("hf:")]
     tables["Data"]["properties"]["dataset"]["anyOf"] = [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]
     schema["properties"]["program"]["anyOf"] = [
-        {"enum": list(PROGRAMS)},
+        {"enum": list(NAMES)},
         {"type": "string", "pattern": f"^{REFERENCE}$"},
     ]
-    search["programs"]["items"]["enum"] = list(PROGRAMS)
-    grid = tables["GridSpec"]["properties"]["product"]
-    grid["anyOf"] = [grid["items"], {"type": grid.pop("type"), "items": grid.pop("items")}]
     for family in ("sources", "targets"):
         _point_at_keys(schema["properties"][family]["additionalProperties"])
     return {"$schema": DIALECT, **schema, "title": TITLE}

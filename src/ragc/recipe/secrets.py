@@ -4,87 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
-from ragc.core.redact import holds_key, is_secret_name, secrets
+from ragc.core.redact import holds_key, is_secret_name, mask_addresses, secrets
 from ragc.core.tables import Keys, Problem, dotted
 from ragc.targets.options import variables
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
-_VARIABLES = "put it into an environment variable and"
 
 
-def find_secrets(values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yields every secret in the tables of a recipe, detected by key name, key prefix, or in an address."""
-    for family in ("sources", "targets"):
-        for keys, secret in _secrets(values.get(family), (family,)):
-            if keys[-1] == "api_key_env":
-                expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-                yield Problem(keys, f"must name {expected}")
-                continue
-            remedy = f"{_VARIABLES} name that in api_key_env" if family == "targets" else "leave it out"
-            way = f'{_VARIABLES} write "$NAME"' if _may_name_variables(keys) else remedy
-            yield Problem(keys, f"{dotted(keys)} holds {secret}, and recipes are passed on; {way}")
-    study = values.get("study")
-    storage = study.get("storage") if isinstance(study, Mapping) else None
-    if isinstance(storage, str) and secrets(storage):
-        advice = "recipes are passed on; put the address into the environment, RAGC_STORAGE"
-        yield Problem(("study", "storage"), f"must not hold a password: {advice}")
+def find_secrets(value: object, keys: Keys = ()) -> Iterator[Problem]:
+    """Yields every secret in the `value` at `keys` of a recipe: the text of a key with the name of one, a key
+    of a provider, or one in an address.
+    """
+    inside = value.items() if isinstance(value, Mapping) else ()
+    for key, inner in enumerate(value) if isinstance(value, list | tuple) else inside:
+        yield from find_secrets(inner, (*keys, key))
+    if isinstance(value, str) and value and (said := _found(value, keys)):
+        yield Problem(keys, said)
 
 
-def _may_name_variables(keys: Keys) -> bool:
-    return len(keys) == 5 and keys[3] in ("headers", "query")
-
-
-def _secrets(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yields the keys of secrets in `value`, and their kind; never the secrets themselves."""
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _named(inner, (*keys, str(name)))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _secrets(inner, (*keys, index))
-    elif holds_key(value):
-        yield keys, "a key"
-    elif isinstance(value, str) and (secret := _in_address(value)):
-        yield keys, secret
-
-
-def _named(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
-    """Yields the secrets in the `value` of a key, whose name may say, inside `options`, that it is one."""
-    name = str(keys[-1])
-    if keys[0] == "targets" and keys[2:] == ("options", "api_key_env"):
-        if holds_key(value) or (isinstance(value, str) and not _VARIABLE.fullmatch(value)):
-            yield keys, "a key"
-    elif keys[2:] == ("base_url",) and isinstance(value, str) and "@" in value:
-        yield keys, "a name or password"
-    elif len(keys) > 3 and is_secret_name(name) and _has_text(value):
-        if not (_may_name_variables(keys) and variables({name: str(value)})):
-            yield keys, "a secret"
-    else:
-        yield from _secrets(value, keys)
-
-
-def _has_text(value: object) -> bool:
-    """Returns whether `value` contains a non-empty text."""
-    if isinstance(value, Mapping):
-        return any(map(_has_text, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_text, value))
-    return isinstance(value, str) and bool(value)
-
-
-def _in_address(text: str) -> str:
-    """Returns the kind of secret in an address; "" for none, and for a text that is not an address."""
-    if "://" not in text:
+def _found(text: str, keys: Keys) -> str:
+    """Returns what is wrong with the `text` at `keys`; "" for no secret."""
+    family, options = keys[0], [str(key) for key in keys[3:]]
+    if keys == ("study", "storage") and secrets(text):
+        return "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
+    if family not in ("sources", "targets"):
         return ""
-    try:
-        parts = urlsplit(text)
-        pairs = (*parse_qsl(parts.query), *parse_qsl(parts.fragment))
-        named = [name for name, value in pairs if value and is_secret_name(name)]
-        if parts.password is not None or (parts.username and not named):
-            return "a name or password"
-    except ValueError:
+    if "api_key_env" in options:
+        named = _VARIABLE.fullmatch(text) and not holds_key(text)
+        return "" if named else "must name an environment variable, such as OPENAI_API_KEY, not hold the key"
+    sent = options[:1] in (["headers"], ["query"])
+    secret = any(map(is_secret_name, options)) and not (sent and variables({"": text}))
+    login = "://" in text and mask_addresses(text) != text
+    if not (secret or login or holds_key(text) or (keys[-1] == "base_url" and "@" in text)):
         return ""
-    return f"a secret in {named[0]}=" if named else ""
+    way = 'write "$NAME"' if sent else "name that in api_key_env" if family == "targets" else "leave it out"
+    return f"{dotted(keys)} holds a secret, and recipes are passed on; use an environment variable and {way}"

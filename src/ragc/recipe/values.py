@@ -44,7 +44,6 @@ DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
 """What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
 
 OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random")
-PROGRAMS = NAMES
 
 
 def check_metric(name: str) -> str:
@@ -60,27 +59,15 @@ def check_metric(name: str) -> str:
 
 def check_objective(name: str) -> None:
     """Raises UsageError for a name that is no metric, or whose sign is not that of the better direction."""
-    signed = check_metric(name.removeprefix("-"))
-    if signed != name:
+    if (signed := check_metric(name.removeprefix("-"))) != name:
         better = "less" if signed.startswith("-") else "more"
         raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
 
 
-def is_added_objective(name: str) -> bool:
-    """Returns whether another package adds the metric of the objective `name`."""
-    return metrics.is_added(name.removeprefix("-"))
-
-
 def check_program(name: str) -> None:
     """Raises UnknownName for a name that is neither a program of ragc nor a class of the user's own."""
-    if name not in PROGRAMS and not (":" in name and is_reference(name)):
-        raise UnknownName("program", name, PROGRAMS)
-
-
-def check_other_program(name: str) -> None:
-    """Raises UnknownName for a name that is no program of ragc."""
-    if name not in PROGRAMS:
-        raise UnknownName("program", name, PROGRAMS)
+    if name not in NAMES and not (":" in name and is_reference(name)):
+        raise UnknownName("program", name, NAMES)
 
 
 def dataset_names() -> list[str]:
