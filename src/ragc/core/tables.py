@@ -160,7 +160,8 @@ class Table(BaseModel):
         field = cls.model_fields.get(str(found["loc"][-1])) if found["loc"] else None
         example = next(iter((field and field.examples) or ()), None)
         context = {"known": tuple(cls.model_fields), "example": example, **found.get("ctx", {})}
-        kind = PydanticCustomError(found["type"], "{msg}", {**context, "msg": found["msg"]})
+        name: Any = found["type"]
+        kind = PydanticCustomError(name, "{msg}", {**context, "msg": found["msg"]})
         return InitErrorDetails(type=kind, loc=found["loc"], input=found["input"])
 
     @classmethod
@@ -217,15 +218,16 @@ def raise_problems(found: Iterable[InitErrorDetails]) -> None:
 def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
     """Yields the problems in `error` about a `Table`, each as a sentence, with `table` before its keys."""
     for detail in error.errors(include_url=False):
-        kind, value, context = detail["type"], detail["input"], detail["ctx"]
+        kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
         keys = (*table, *(key for key in detail["loc"] if not str(key).startswith(TAG)))
         example, known = context["example"], context["known"]
         if kind == "missing":
             added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
             said = f"is missing{added}"
         elif kind == "extra_forbidden":
-            where = f"in [{dotted(keys[:-1])}]" if len(keys) > 1 else "at the top"
-            said = f"unknown key {where}.{nearest(str(keys[-1]), known)} Known: {', '.join(known)}"
+            *tables, key = keys or ("",)
+            where = f"in [{dotted(tuple(tables))}]" if tables else "at the top"
+            said = f"unknown key {where}.{nearest(str(key), known)} Known: {', '.join(known)}"
         else:
             said = str(context.get("said") or context.get("error") or "")
             said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"

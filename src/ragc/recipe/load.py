@@ -101,6 +101,8 @@ def parse_partly(text: str, *, where: str, base: Path) -> tuple[Recipe, tuple[st
 def _parsed(
     written: Written, base: Path, *, files: bool, code: bool, stored: bool
 ) -> tuple[Recipe, tuple[str, ...]]:
+    if _is_deep(written.values):
+        written.values, written.problems = {}, [*written.problems, "it is nested too deep"]
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
         repair(written.values, problem.keys)
@@ -108,6 +110,19 @@ def _parsed(
     recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
     recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
     return recipe, written.sentences(found)
+
+
+def _is_deep(value: object) -> bool:
+    """Returns whether tables and lists in `value` are nested more than 64 deep."""
+    inside = [value]
+    for _ in range(64):
+        inside = [
+            inner
+            for outer in inside
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(inside)
 
 
 def settings(

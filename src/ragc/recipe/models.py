@@ -141,12 +141,13 @@ class Kinds:
                 model, values["kind"] = self._model(kind), kind
         except UsageError as error:
             found.append(problem(("kind",), str(error).rstrip("."), kind, _ANY_KIND))
+        valid: dict[str, Any] = {}
         try:
-            valid = model.model_validate(values)
+            valid = dict(model.model_validate(values))
         except ValidationError as error:
             found += map(model.detail, error.errors(include_url=False))
         raise_problems(found)
-        return self.shared().replace(**{**dict(valid), "kind": kind or "", "options": values["options"]})
+        return self.shared().replace(**{**valid, "kind": kind or "", "options": values["options"]})
 
 
 def _form(value: object) -> str:

@@ -7,7 +7,7 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,11 +304,11 @@ def read_address(base_url: str) -> tuple[str, dict[str, str], dict[str, str]]:
 
     Raises UsageError for what is no http or https address.
     """
-    try:
+    parts = urlsplit("")
+    host = port = scheme = None
+    with suppress(ValueError):
         parts = urlsplit(base_url.strip())
         host, port, scheme = parts.hostname, parts.port, parts.scheme
-    except ValueError:
-        host = port = scheme = None
     if scheme not in ("http", "https") or not host:
         found = shorten(base_url) or "nothing"
         raise UsageError(f"base_url must be like http://127.0.0.1:8000/v1, got {found!r}.")

@@ -103,7 +103,9 @@ class DspyTarget:
         if not _engine(self.lm):
             return frozenset()
         able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
-        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
+        if "logprobs" in self.lm.supported_params:
+            able.add("logprobs")
+        return frozenset(able)
 
     @property
     def identity(self) -> str:

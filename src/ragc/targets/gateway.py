@@ -61,18 +61,23 @@ class Budget(Protocol):
 
         Waits while tries in flight may cost less than they reserved. Raises BudgetExhausted.
         """
+        ...
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
+        ...
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
+        ...
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
+        ...
 
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply, once for each key."""
+        ...
 
 
 class Tries:
@@ -112,9 +117,9 @@ class Tries:
             self.end("release")
             raise asyncio.CancelledError
 
-    def fail(self, error: BaseException) -> None:
-        """Ends the try with `error`; it is free if it was refused, or never sent, by ragc's own errors."""
-        is_free = getattr(error, "refused", isinstance(error, RagcError))
+    def fail(self, failure: BaseException) -> None:
+        """Ends the try with `failure`; it is free if it was refused, or never sent, by ragc's own errors."""
+        is_free = getattr(failure, "refused", isinstance(failure, RagcError))
         self.end("release" if is_free else "keep")
 
     def end(self, how: str, *cost: float) -> None:
@@ -294,7 +299,8 @@ class Gateway:
                 tries.fail(error)
                 raise
             tries.end("settle", *((0, 0.0) if error.refused else tries.most))
-            return Refusal(error.kind, mask_keys(str(error)), error.endpoint, error.request_id)
+            kind: Literal["filtered", "too long"] = "filtered" if error.kind == "filtered" else "too long"
+            return Refusal(kind, mask_keys(str(error)), error.endpoint, error.request_id)
         except BaseException as error:
             tries.fail(error)
             if isinstance(error, SystemExit | KeyboardInterrupt):  # would end the loop that all wait for

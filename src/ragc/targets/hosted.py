@@ -55,7 +55,7 @@ def load() -> Any:
         import litellm
     for message in (".* using the `ReadOnly` qualifier", "Pydantic serializer warnings"):
         warnings.filterwarnings("ignore", message=message, category=UserWarning)
-    litellm.suppress_debug_info, litellm.telemetry = True, False
+    litellm.suppress_debug_info = True
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
 
@@ -128,9 +128,13 @@ class HostedTarget(Reasons):
             ) from None
         return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
 
-    @cached_property
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What LiteLLM's tables say, with the corrections of the options."""
+        return self._capabilities
+
+    @cached_property
+    def _capabilities(self) -> frozenset[Capability]:
         try:
             able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
         except UsageError:  # `open` says it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +78,9 @@ def price_of(target: Target) -> Price | None:
     """Returns the price by which requests to `target` are reserved: the typed one, else the highest tier in
     LiteLLM's table, `FREE` for what runs locally. None if unknown.
     """
-    table: Any = getattr(target, "table_price", None)
+    table: Callable[[], Price | None] | None = getattr(target, "table_price", None)
     typed = typed_price(target)
-    return table() if typed is None and callable(table) else typed
+    return table() if typed is None and table is not None else typed
 
 
 def priced(target: Target, reply: Reply) -> float:
