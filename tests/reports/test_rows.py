@@ -113,7 +113,7 @@ def test_the_command_prints_scores_groups_and_the_worst(
 
     assert main(["eval", str(path), "--by", "acc", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
-    assert (value["n"], value["by"], value["failures"]) == (7, "acc", 1)
+    assert (value["n"], value["by"], value["failures"]["unreadable"]) == (7, "acc", 1)
     right = value["groups"][0]
     assert (right["id"], right["n"], right["share"], right["questions"]) == ("right", 2, 2 / 7, ["q1", "q2"])
     worst = value["groups"][1]["worst"][0]
