@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.corpora.sources.base import SourceKind
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from ragc.core.progress import SILENT, listening
 from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target, Watch
-from ragc.targets.charges import Ledger
-from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
-from ragc.targets.thinking import check_rooms
+from ragc.targets.gateway import Budget, Gateway, check_contexts, fallback_chains
+from ragc.targets.reasoning import check_rooms
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method
@@ -34,13 +33,13 @@ class Runtime:
         sources: Mapping[str, Source] | None = None,
         *,
         store: CallStore | None = None,
-        ledger: Ledger | None = None,
+        budget: Budget | None = None,
         advice: str = "add [{kind}s.{name}]",
     ) -> None:
         self.targets = dict(targets)
         self.target_names: dict[str, str] = {}
         self.sources = dict(sources or {})
-        self.gateway = Gateway(store or CallStore(None), ledger)
+        self.gateway = Gateway(store or CallStore(None), budget)
         self.gateway.fallbacks = fallback_chains(self.targets)
         self._advice = advice
         self._is_open = False
@@ -68,31 +67,31 @@ class Runtime:
         other.sources = {**self.sources, **sources}
         return other
 
-    def with_epoch(self, epoch: str) -> Runtime:
-        """Returns the same runtime with the replies of another `epoch` (`Gateway`); the rest is shared."""
-        if epoch == self.gateway.epoch:
+    def with_salt(self, salt: str) -> Runtime:
+        """Returns the same runtime with the replies of another `salt` (`Gateway`); the rest is shared."""
+        if salt == self.gateway.salt:
             return self
         other = copy.copy(self)
         other.gateway = copy.copy(self.gateway)
-        other.gateway.epoch = epoch
+        other.gateway.salt = salt
         return other
 
     def repeated(self, number: int = 1, *, judge: bool = False) -> Runtime:
-        """Returns the same runtime with replies drawn anew, for the `number`th time (`RepeatedTarget`).
+        """Returns the same runtime with replies drawn anew, for the `number`th time.
 
         With `judge` only those of the judge, else all others: a judge that is not repeated judges equal
         answers equally.
         """
-        from ragc.targets.repeated import RepeatedTarget
+        from ragc.targets.repeated import repeated
 
         other = copy.copy(self)
         other.targets = {
-            role: RepeatedTarget(target, number) if (role == "judge") == judge else target
+            role: repeated(target, number) if (role == "judge") == judge else target
             for role, target in self.targets.items()
         }
         other.gateway = copy.copy(self.gateway)
         other.gateway.fallbacks = fallback_chains(other.targets)
-        other.gateway.sent, other.gateway.replayed, other.gateway.used = 0, 0, {}
+        other.gateway.sent, other.gateway.cached, other.gateway.used = 0, 0, {}
         return other
 
     async def open(self, watch: Watch | None = None) -> None:

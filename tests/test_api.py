@@ -424,7 +424,7 @@ def test_programs_sources_and_targets_say_what_they_are() -> None:
     )
     assert repr(ragc.target("embedded")) == "EmbeddedTarget('SmolLM2-135M-Instruct', context=4096)"
     server = ragc.target("vllm", model="m", base_url="http://user:pass@127.0.0.1:8000/v1?key=k3y")
-    assert repr(server) == "VllmTarget('http://127.0.0.1:8000/v1', 'm')"
+    assert repr(server) == "ChatTarget('http://127.0.0.1:8000/v1', 'm')"
     assert repr(ragc.target("vllm", model="m", serve=True)) == "ServedTarget('m')"
     assert repr(ragc.source("given", corpus=PASSAGES)) == "GivenSource(3 passages, k1=0.9, b=0.4)"
     assert repr(ragc.source("bm25", corpus=["one"], chunk_size=100)) == (

@@ -1,8 +1,9 @@
 """Reads documents in a separate process, so that a bad file can only fail itself.
 
-The process reads one JSON object a line, `{"path", "reader"}`, and answers each with one line: `{"document"}`
-or `{"reason"}`. What readers print goes to stderr. Its memory is limited, and the caller ends it when a file
-takes too long (`ragc.corpora.documents.reading`).
+The process reads one JSON object a line, `{"path", "reader", "folder"}`, and answers each with one line:
+`{"document"}` or `{"reason"}`. It starts in a folder of ours and changes into that of the caller. What
+readers print goes to stderr. Its memory is limited, and the caller ends it when a file takes too long
+(`ragc.corpora.documents.reading`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         request = json.loads(line)
+        os.chdir(request["folder"])
         answers.write(json.dumps(answer(Path(request["path"]), request["reader"])) + "\n")
         answers.flush()
 

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
 from ragc.core.digest import file_digest
+from ragc.core.files import put_file, sha256
 from ragc.core.progress import Progress
 from ragc.corpora.documents import kind_of
 from ragc.corpora.documents.base import UnreadableDocument
@@ -159,7 +159,7 @@ def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> FileR
     else:
         part = _fresh(file, facts, reader)
     values = {name: value for name, value in _fields(part).items() if name != "fresh"}
-    outputs.put_file(where, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
+    put_file(where, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
     return part
 
 
@@ -191,4 +191,4 @@ def _stored(path: Path) -> FileReading | None:
 
 
 def _part_name(name: str) -> str:
-    return f"{outputs.sha256(name.encode('utf-8', 'surrogateescape'))[:32]}.json"
+    return f"{sha256(name.encode('utf-8', 'surrogateescape'))[:32]}.json"

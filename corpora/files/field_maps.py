@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import re
+from typing import Annotated
 
-from pydantic import Field
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, Field
 
-from ragc.core.validation import Checked, Model, Text, sentence, wrong
-from ragc.errors import UsageError
+from ragc.core.tables import Table, Words
 
 GROUP = "group"
 """The key of a map of fields that names the column of groups; "" turns groups off."""
@@ -26,67 +25,34 @@ encoding, if they cannot be detected.
 """
 
 
-class _Delimiter(Checked):
-    """The character between the columns of a table."""
-
-    expected = 'one character, or "tab"'
-
-    def schema(self) -> CoreSchema:
-        """Returns a text."""
-        return core_schema.str_schema(strict=True, pattern=r"^(.|\t|tab)$", regex_engine="python-re")
-
-    def accept(self, value: object) -> object:
-        """Normalises a tab to "tab"; refuses other blanks."""
-        if value != "\t" and not str(value).strip():
-            raise wrong("a text that is not empty")
-        return "tab" if value == "\t" else value
+def _check_delimiter(text: str) -> str:
+    if not re.fullmatch(r"\t|[^\s]|tab", text):
+        raise ValueError('must be one character, or "tab"')
+    return "tab" if text == "\t" else text
 
 
-class _FieldPath(Checked):
-    """The dotted path of a field other than an id."""
-
-    expected = "a text that is not empty"
-
-    def schema(self) -> CoreSchema:
-        """Returns a text."""
-        return core_schema.str_schema(strict=True, pattern=r"\S")
-
-    def accept(self, value: object) -> object:
-        """Refuses "#", the number of a row."""
-        if value == "#":
-            raise sentence(UsageError('only an id can be "#", the number of its row'))
-        return value
+def _check_path(text: str) -> str:
+    if text == "#":
+        raise ValueError('only an id can be "#", the number of its row')
+    return text
 
 
-class _GroupPath(_FieldPath):
-    """The dotted path of the group, "" for no groups."""
-
-    expected = 'a text; "" divides groups'
-
-    def schema(self) -> CoreSchema:
-        """Returns a text."""
-        return core_schema.str_schema(strict=True, pattern=r"^(.*\S.*)?$")
+FieldPath = Annotated[Words, AfterValidator(_check_path)]
+GroupPath = Annotated[str, Field(strict=True, pattern=r"^$|\S"), AfterValidator(_check_path)]
 
 
-FieldPath = Annotated[str, _FieldPath()]
-
-
-class PassageFields(Model):
+class PassageFields(Table):
     """Where a corpus file holds each field, as a dotted path. A field is else read by its name."""
 
-    id: Annotated[str, Text()] = Field(
-        default="", description='Path of the id; "#" makes one of the number of the row.'
-    )
+    id: Words = Field(default="", description='Path of the id; "#" makes one of the number of the row.')
     title: FieldPath = Field(default="", description="Path of the title.")
     text: FieldPath = Field(default="", description="Path of the text.")
     under: FieldPath = Field(default="", description="Key of a JSON file that holds the list of rows.")
-    delimiter: Annotated[str, _Delimiter()] = Field(
+    delimiter: Annotated[str, AfterValidator(_check_delimiter)] = Field(
         default="",
         description='Character between the columns of a table, or "tab". By default it is detected.',
     )
     encoding: FieldPath = Field(default="", description="Encoding of a table. By default it is detected.")
-
-    order: ClassVar[tuple[str, ...]] = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
 class QuestionFields(PassageFields):
@@ -100,7 +66,7 @@ class QuestionFields(PassageFields):
     context_ids: FieldPath = Field(default="", description="Path of the ids of the passages that come along.")
     split: FieldPath = Field(default="", description="Path of the name of the split.")
     query_time: FieldPath = Field(default="", description="Path of the time when the question was asked.")
-    group: Annotated[str, _GroupPath()] | None = Field(
+    group: GroupPath | None = Field(
         default=None,
         description="Path of the group: its questions stay in one split and count together. By default "
         'questions that share a gold passage, where splits are drawn; "" for no groups.',
@@ -111,5 +77,3 @@ class QuestionFields(PassageFields):
     split_ids: FieldPath = Field(
         default="", description='Text between ids in one cell; "json" where the cell spells a list.'
     )
-
-    order: ClassVar[tuple[str, ...]] = (*QUESTION_FIELDS, *QUESTION_OPTIONS)

@@ -21,7 +21,7 @@ from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Never, cast
 
-from ragc.core import inputs
+from ragc.core.files import open_regular
 from ragc.corpora.files.row import (
     BOM,
     DEEPEST,
@@ -90,7 +90,7 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
     """
     number = 0
     try:
-        with inputs.regular(path).open("rb") as plain:
+        with open_regular(path) as plain:
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
             if foreign := _foreign(plain.peek(8)[:8], suffix):
                 raise Stop(problem_row(f"is {foreign}; {_ROW_FILES}"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.plugins import Registry
 from ragc.core.progress import Progress
 from ragc.corpora.rerank.base import ANY_MODEL, Reranker, RerankerKind
 from ragc.errors import UnknownName

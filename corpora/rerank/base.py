@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.core.kinds.marks import Keys, Mark, RequestedAccess
+from ragc.core.marks import Keys, Mark, RequestedAccess
 from ragc.core.progress import Progress, watcher
 from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import SourceError, UsageError

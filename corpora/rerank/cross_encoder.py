@@ -17,7 +17,7 @@ import numpy as np
 
 from ragc.core.digest import digest, folder_digests
 from ragc.core.extras import require
-from ragc.core.kinds.marks import Resolve
+from ragc.core.marks import Resolve
 from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
@@ -148,7 +148,7 @@ class TransformersCrossEncoder:
     def __init__(
         self, model: str, *, revision: str = "", max_tokens: int | None = None, device: str = ""
     ) -> None:
-        require("sentence_transformers", f"The cross-encoder {model!r}", "sentence-transformers")
+        require("sentence_transformers", f"The cross-encoder {model!r}")
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         self.name = f"cross:{model}"
         folder = Path(model).expanduser()

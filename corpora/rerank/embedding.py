@@ -12,7 +12,7 @@ import numpy as np
 
 from ragc.core.digest import digest
 from ragc.core.extras import lacking
-from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.progress import Progress
 from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT, Embedder, Vectors, passage_text

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragc.core.display import describe
-from ragc.core.kinds import MEND
+from ragc.core.plugins import REPAIR
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, maker
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -28,12 +28,12 @@ def guard(record: SourceKind, subject: str) -> SourceKind:
             raise
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(
-                f"{subject} cannot be built: {type(error).__name__}: {error}; {MEND}."
+                f"{subject} cannot be built: {type(error).__name__}: {error}; {REPAIR}."
             ) from error
         if missing := [name for name in _MEMBERS if not hasattr(source, name)]:
             raise UsageError(
                 f"{subject} builds a {type(source).__name__} without {', '.join(missing)}, which every "
-                f"source has; {MEND}."
+                f"source has; {REPAIR}."
             )
         return GuardedSource(source, record.id, subject)
 
@@ -93,5 +93,5 @@ class GuardedSource:
     def _wrong_type(self, value: object, within: str = "") -> UsageError:
         return UsageError(
             f"{self._subject} must return a list of ragc.Hit, best first, and it returned {within}a "
-            f"{type(value).__name__}; {MEND}."
+            f"{type(value).__name__}; {REPAIR}."
         )

@@ -14,7 +14,7 @@ from ragc.records import Hit, Passage, Question
 if TYPE_CHECKING:
     from ragc.corpora.sources.options import SourceOptions
     from ragc.corpora.storage.corpus import Corpus
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
 """The question being answered in this context; None outside of one.
 

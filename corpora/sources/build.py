@@ -16,7 +16,7 @@ from ragc.corpora.sources.base import Source, SourceInputs, maker
 from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 
 Resolve = Callable[[str], Path]
 """Resolves a path written by the user."""

@@ -1,7 +1,7 @@
 """What the table `options` of a source may say: what several kinds share.
 
 Every field says its unit, range and default in one line: the documentation's reference and the JSON Schema of
-recipes are made from them. Its mark says what it has ragc do (`ragc.core.kinds.marks`). The options of one
+recipes are made from them. Its mark says what it has ragc do (`ragc.core.marks`). The options of one
 kind are in its file; a test holds the defaults to those of the sources.
 """
 
@@ -11,46 +11,32 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice, Key, Number, Options, Switch, Text, Whole, dotted, sentence, shown
+from ragc.core import tables
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice, Table
 from ragc.corpora.chunking.chunk import METHODS
 from ragc.corpora.rerank import RERANKER
-from ragc.errors import UsageError, nearest
 
-Positive = Annotated[int, Whole(1), HARMLESS]
-Above = Annotated[float, Number(above=0), HARMLESS]
-FromZero = Annotated[float, Number(low=0), HARMLESS]
-Share = Annotated[float, Number(low=0, high=1), HARMLESS]
-Overlap = Annotated[float, Number(low=0, below=1), HARMLESS]
-Flag = Annotated[bool, Switch(), HARMLESS]
-Words = Annotated[str, Text(), HARMLESS]
-CutBy = Annotated[str, Choice("way to cut passages", METHODS), HARMLESS]
+Positive = Annotated[tables.Positive, HARMLESS]
+Above = Annotated[tables.Above, HARMLESS]
+FromZero = Annotated[tables.FromZero, HARMLESS]
+Share = Annotated[tables.Share, HARMLESS]
+Overlap = Annotated[tables.FromZero, Field(lt=1), HARMLESS]
+Flag = Annotated[tables.Flag, HARMLESS]
+Words = Annotated[tables.Words, HARMLESS]
+CutBy = Annotated[str, Choice(METHODS), HARMLESS]
 
 
-class SourceOptions(Options):
-    """The options of a source; errors name it by `kind`."""
+class SourceOptions(Table):
+    """The options of a source of a `kind`."""
 
     kind: ClassVar[str] = ""
-
-    @classmethod
-    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """Returns an error that names the option."""
-        return UsageError(f"The option {dotted(key.own)!r} of a source is {expected}, found {shown(value)}.")
-
-    @classmethod
-    def unknown_key(cls, key: Key) -> UsageError:
-        """Returns an error that names the kind of source and its options."""
-        name, names = str(key.own[-1]), list(cls.model_fields)
-        return UsageError(
-            f"A source of kind {cls.kind!r} has no option {name!r}.{nearest(name, names)} "
-            f"Known: {', '.join(names)}."
-        )
 
 
 class ChunkOptions(SourceOptions):
     """How passages are cut into chunks."""
 
-    chunk_size: Annotated[int | None, Whole(1), HARMLESS] = Field(
+    chunk_size: Annotated[tables.Positive | None, HARMLESS] = Field(
         default=None, description="Tokens of a chunk at most. From 1; without it passages stay whole."
     )
     overlap: Overlap = Field(
@@ -67,7 +53,7 @@ class ChunkOptions(SourceOptions):
 class CorpusHalfOptions(SourceOptions):
     """Which passages of the corpus are searched."""
 
-    half: Annotated[str, Choice("half of a corpus", ("", "first", "second")), HARMLESS] = Field(
+    half: Annotated[str, Choice(("", "first", "second")), HARMLESS] = Field(
         default="",
         description="Half of the corpus that is searched: first or second, told apart by passage id, so that "
         "two sources of one corpus share no passage; empty for all of it.",
@@ -77,12 +63,12 @@ class CorpusHalfOptions(SourceOptions):
 class RerankOptions(SourceOptions):
     """A second model that reorders the first hits of a source."""
 
-    rerank: Annotated[str | None, Text(), RERANKER] = Field(
+    rerank: Annotated[tables.Words | None, RERANKER] = Field(
         default=None,
         description='Reranker: "bm25", "embed", "embed:MODEL" or "cross:MODEL"; MODEL is a folder or an id. '
         "Without it the order of the source stays.",
     )
-    rerank_pool: Annotated[int | None, Whole(1), HARMLESS] = Field(
+    rerank_pool: Annotated[tables.Positive | None, HARMLESS] = Field(
         default=None,
         description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank.",
     )
@@ -91,7 +77,7 @@ class RerankOptions(SourceOptions):
     @classmethod
     def _check_pool(cls, pool: int | None, info: ValidationInfo) -> int | None:
         if pool is not None and info.data.get("rerank", "wrong") is None:
-            raise sentence(UsageError("The option 'rerank_pool' of a source needs the option 'rerank'."))
+            raise ValueError("rerank_pool needs the option rerank")
         return pool
 
 

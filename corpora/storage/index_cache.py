@@ -28,16 +28,16 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
-from ragc.core.home import (
+from ragc.core.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
     cache_home,
     make_private,
     narrow,
     narrow_tree,
-    write_private,
+    put_file,
+    read_bytes,
 )
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
@@ -233,9 +233,7 @@ def _write_stamps(path: Path, stamps: Mapping[str, list[int]]) -> None:
     """Records that the files of `path` are verified; if that fails they are verified again next time."""
     note = Path(f"{path}{VERIFIED}")
     with contextlib.suppress(OSError):
-        fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        write_private(fresh, pretty(add_digest({"files": dict(stamps)})))
-        fresh.replace(note)
+        put_file(note, pretty(add_digest({"files": dict(stamps)})).encode(), private=True)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -258,7 +256,7 @@ def _is_own(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return False
     try:
-        about = json.loads(inputs.read_bytes(path / MANIFEST))
+        about = json.loads(read_bytes(path / MANIFEST))
         if about["format"] != FORMAT:
             return False
         listed = about.get("files")  # missing in an unfinished index

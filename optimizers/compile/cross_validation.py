@@ -5,33 +5,29 @@
     ...
 
 The verdict is therefore on programs that are chosen this way, from somewhat fewer questions, and not on the
-compiled program itself. The searches share store, ledger and seed: what the first asked is replayed. Each
+compiled program itself. The searches share store, budget and seed: what the first asked is replayed. Each
 keeps its study in a folder of its own, so that a resumed compile goes on in the fold where it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import state_of
-from ragc.compiled.evaluate import showing_of
 from ragc.core.progress import Progress
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Selected
 from ragc.optimizers.search.directory import fold_directory
 from ragc.optimizers.search.log import StudyLog
-from ragc.programs.base import RagProgram
 from ragc.records import Question
-from ragc.store.looks import Showing
 from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.folds import fold_tasks, held_calls, questions_of
 from ragc.task.run import MeasuredRun
-from ragc.task.spare import price_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ async def answer_folds(run: MeasuredRun, directory: Path) -> FoldAnswers:
             rows[name] += await run.answer(program, questions)
         facts.append(_facts_of(selected, questions))
         costs += selected.costs
-    task.ledger.hold(0)
+    task.budget.hold(0)
     order = {question.id: at for at, question in enumerate(questions_of(run.task))}
     ordered = {
         name: tuple(sorted(answered, key=lambda row: order[row.question.id]))
@@ -82,12 +78,12 @@ async def _choose(
     """Returns what the search of `task` chooses. The cost of later searches and of `fold` is held back."""
     async with open_search(task, directory, limit, progress) as search:
         first = await search.baseline()
-        each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
+        each = task.price_calls(round(first.lm_calls * len(first.scores)))
         later = held_calls(task, each)
         held = later + first.calls_on(len(fold))
-        task.ledger.hold(held)
+        task.budget.hold(held)
         selected = await search.select(await search.search(held))
-    task.ledger.hold(later)
+    task.budget.hold(later)
     return selected
 
 
@@ -97,15 +93,3 @@ def _facts_of(selected: Selected, questions: Sequence[Question]) -> dict[str, An
     }
     is_baseline = state_of(selected.best) == state_of(selected.baseline)
     return {"questions": len(questions), "baseline_kept": is_baseline, **facts}
-
-
-def showing_of_folds(
-    task: Task, answered: Iterable[tuple[RagProgram, Sequence[Row]]], home: Path | None, *, work: str
-) -> Showing:
-    """Returns the look at all questions of `task`, by programs in whose place those of the folds answered.
-
-    The same program may stand for others in the folds, so a look is the same again only by its replies.
-    """
-    tested = replace(task, splits={**task.splits, "test": questions_of(task)})
-    showing = showing_of(tested, answered, home, work=work)
-    return replace(showing, shown=tuple(replace(one, drawn=True) for one in showing.shown))

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-from ragc.compiled.base import RUN, CompiledProgram, is_compiled, refuse_foreign
+from ragc.compiled.base import FRONT, CompiledProgram
 from ragc.compiled.verdict import (
     FOR_TRYING,
     NOT_MEASURED,
@@ -26,7 +25,6 @@ from ragc.compiled.verdict import (
     intervals_to_json,
     trying_note,
 )
-from ragc.core import outputs
 from ragc.errors import BudgetExhausted
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
@@ -36,13 +34,10 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
 from ragc.recipe.selection_rule import SelectionRule
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.run import MeasuredRun
-
-FRONT = "front"
-"""The folder of the members in the directory of the compiled program."""
 
 ALPHA = 0.05
 """The probability of any false claim about members and limits."""
@@ -250,24 +245,6 @@ def limit_note(limits: Mapping[str, Mapping[str, float]]) -> str:
     return f"No program kept to the limits on dev, and the nearest was chosen: {shown}."
 
 
-def check_front(out: Path) -> None:
-    """Raises ArtefactError where a folder of an earlier front in `out` holds something else."""
-    for folder in _folders(out):
-        refuse_foreign(folder)
-
-
-def remove_earlier(out: Path, count: int) -> None:
-    """Removes the members of an earlier front in `out` beyond the first `count`; files of others stay."""
-    for folder in _folders(out):
-        if int(folder.name) > count and is_compiled(folder):
-            outputs.remove(folder, RUN)
-
-
-def _folders(out: Path) -> list[Path]:
-    home = out / FRONT
-    return [one for one in sorted(home.iterdir()) if one.name.isdecimal()] if home.is_dir() else []
-
-
 def of_front(
     front: Sequence[TestedMember],
     primary: Objective,
@@ -306,16 +283,15 @@ def front_json(task: Task, front: Sequence[TestedMember]) -> dict[str, Any]:
     return {"front": [one.to_json(task, number) for number, one in enumerate(front, start=1)]}
 
 
-def write_front(
-    out: Path, front: Sequence[TestedMember], winner: CompiledProgram, *, look: Look | None, primary: str
-) -> None:
-    """Writes each member of `front` as a compiled program to `front/` in `out`, the best first.
+def front_programs(
+    front: Sequence[TestedMember], winner: CompiledProgram, *, look: TestUse | None, primary: str
+) -> list[tuple[CompiledProgram, RagProgram]]:
+    """Returns each member of `front` as a compiled program, the best first.
 
     Each has the provenance of the `winner` with its own figures, and what they are after the looks before
-    `look` by the metric `primary`. Members of an earlier front that are left are removed. Raises OSError, and
-    ArtefactError if a folder was changed by another program meanwhile.
+    `look` by the metric `primary`.
     """
-    remove_earlier(out, len(front))
+    programs = []
     facts = winner.provenance
     run = {name: value for name, value in winner.run.items() if name != "after_looks"}
     for number, one in enumerate(front, start=1):
@@ -333,4 +309,5 @@ def write_front(
         program = one.member.program
         own = {**run, **after_looks_json(look, one.differences, one.verdict, primary)}
         compiled = CompiledProgram.of(program, provenance=provenance, recipe=winner.recipe, run=own)
-        compiled.save(out / FRONT / str(number), program)
+        programs.append((compiled, program))
+    return programs

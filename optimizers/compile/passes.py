@@ -20,7 +20,7 @@ import asyncio
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,17 +47,16 @@ from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
-from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds, showing_of_folds
+from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds
 from ragc.optimizers.compile.front import (
     TestedMember,
     answer_front,
-    check_front,
     front_json,
+    front_programs,
     limit_note,
     limits_of,
     of_front,
     qualified,
-    write_front,
 )
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
@@ -65,9 +64,9 @@ from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched,
 from ragc.optimizers.external.check import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
-    epoch_of,
     forget_earlier,
     open_directory,
+    salt_of,
     write_fold_number,
 )
 from ragc.optimizers.search.storage import (
@@ -78,17 +77,16 @@ from ragc.optimizers.search.storage import (
 )
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.store.call_store import CallStore
-from ragc.store.looks import Look
+from ragc.store.calls import CallStore
+from ragc.store.used_questions import TestUse
 from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger, Spent, all_charges, share_until
-from ragc.task.folds import held_calls
+from ragc.task.budget import BudgetFile, Spent
+from ragc.task.folds import held_calls, share_until
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, Measurement, measure, open_run
-from ragc.task.spare import price_calls
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
@@ -124,7 +122,7 @@ class Verified:
     failures: Mapping[str, Failures]
     verdict: str
     note: str = ""
-    look: Look | None = None
+    look: TestUse | None = None
     folds: FoldAnswers | None = None
     front: Sequence[TestedMember] = ()
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -154,8 +152,8 @@ class Cost:
             "tokens": self.tokens,
             "usd": self.usd,
             "seconds": self.seconds,
-            **{f"study_{name}": value for name, value in asdict(self.study).items()},
-            **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
+            **{f"study_{name}": value for name, value in self.study.to_json().items()},
+            **{f"stored_{name}": value for name, value in self.stored.to_json().items()},
         }
 
 
@@ -165,9 +163,9 @@ class Compiled:
 
     `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
-    "test") and program ("baseline", "winner"). Verdict and differences are adjusted for earlier looks at the
-    test questions; provenance has those of one look. `example` is one question of the test split as the
-    baseline and as the winner answered it. `look` says how often the test questions were looked at on this
+    "test") and program ("baseline", "winner"). Verdict and differences are adjusted for earlier uses of the
+    test questions; provenance has those of one use. `example` is one question of the test split as the
+    baseline and as the winner answered it. `look` says how often the test questions were used on this
     machine; None if they were not. `contamination` says which test questions were used before as train or
     dev, and whether they were left out. `replacement` is a sentence on another program that was at `path`
     before, with both scores where the questions are the same; "" for none.
@@ -183,7 +181,7 @@ class Compiled:
     counters: Mapping[str, float]
     example: tuple[Row, Row] | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
-    look: Look | None = field(default=None, compare=False)
+    look: TestUse | None = field(default=None, compare=False)
     contamination: Contamination = CLEAN
     replacement: str = field(default="", compare=False)
 
@@ -195,11 +193,6 @@ class Compiled:
         }
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
-
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
 
     @property
     def cross_validated(self) -> bool:
@@ -269,7 +262,7 @@ def compile(
 async def run_passes(prepared: Prepared) -> Compiled:
     """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
-    charged = all_charges(prepared.task.ledger)
+    charged = prepared.task.budget.spent
     with measure() as measured:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
@@ -278,15 +271,14 @@ async def run_passes(prepared: Prepared) -> Compiled:
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
         verified = await verify(prepared, selected)
-    return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
+    return write(prepared, selected, verified, _cost_since(charged, prepared.task.budget, measured))
 
 
-def _cost_since(before: Spent, ledger: FileLedger, measured: Measurement) -> Cost:
+def _cost_since(before: Spent, budget: BudgetFile, measured: Measurement) -> Cost:
     """Returns the cost of what was measured; `before` are the charges of the study until then."""
-    spent, study = measured.spent, all_charges(ledger)
+    spent, study = measured.spent, budget.spent
     tokens, usd = study.tokens - before.tokens, study.usd - before.usd
-    stored = replace(ledger.replayed)
-    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, study, stored)
+    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, study, budget.cached)
 
 
 def name_study(prepared: Prepared) -> None:
@@ -320,21 +312,20 @@ def prepare(
     Nothing is sent, and an earlier study of `out` comes back where `open_models` does not follow. Raises
     UsageError and its subclasses: for an `out` that holds something else, for missing libraries or keys, for
     files that cannot be read, on `resume` for a changed recipe, and where no test question is left. Raises
-    StoreError if the ledger of uses cannot be read or written.
+    StoreError if the record of used questions cannot be read or written.
     """
     refuse_foreign(Path(out))
-    check_front(Path(out))
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
         opened = open_run(
             recipe,
-            FileLedger(directory / "charges.jsonl", recipe.budget),
+            BudgetFile(directory / "charges.sqlite3", recipe.budget),
             store=store,
             targets=targets,
             progress=progress,
         )
         with opened as run:
-            run.task.runtime.gateway.epoch = epoch_of(directory)
+            run.task.runtime.gateway.salt = salt_of(directory)
             with translate_storage_errors(directory):
                 task, contamination = check_compile(run.task, directory, include_seen=include_seen)
                 task = replace(task, until=share_until(0, len(task.folds)))
@@ -378,9 +369,9 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     first = await dev_search.baseline()
     if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
-    each = await asyncio.to_thread(price_calls, task, round(first.lm_calls * len(first.scores)))
+    each = task.price_calls(round(first.lm_calls * len(first.scores)))
     held = held_calls(task, each) if task.folds else first.calls_on(len(task.test), task.tested)
-    task.ledger.hold(held)
+    task.budget.hold(held)
     await asyncio.to_thread(_report_budget, task, each, progress)
     return replace(first, held=held)
 
@@ -458,8 +449,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     limits = next((one.limits for one in front if one.member.is_winner), {})
     if measured and not folds and not front:
         limits = limits_of(task.rule, [rows["winner"]])[0]
-    shows = showing_of_folds if folds else showing_of
-    showing = shows(task, answered, prepared.out, work="compile") if measured else None
+    showing = showing_of(task, answered, prepared.out, work="compile") if measured else None
     look = await asyncio.to_thread(showing.count) if showing else None
     if look and look.warning:
         progress.note(look.warning)
@@ -500,8 +490,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     run |= after_looks_json(verified.look, verified.differences, verified.verdict, primary)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     replacement = replacement_note(prepared.out, compiled, primary)
-    compiled.save(prepared.out, selected.best)
-    write_front(prepared.out, verified.front, compiled, look=verified.look, primary=primary)
+    front = front_programs(verified.front, compiled, look=verified.look, primary=primary)
+    compiled.save(prepared.out, selected.best, front=front)
     write_results(prepared.directory, provenance, verified.rows)
     write_trials(prepared.directory, selected.trials)
     prepared.progress.close()
@@ -522,17 +512,17 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     )
 
 
-def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
+def _run_facts(task: Task, cost: Cost, look: TestUse | None) -> dict[str, Any]:
     """Returns the facts for `run.json`, which differ from run to run."""
     return {
         "sent": cost.sent,
         "replayed": cost.replayed,
         "seconds": round(cost.seconds, 3),
-        "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
+        "charged": {**cost.study.to_json(), "stored": cost.stored.to_json()},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
-        **({"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}),
+        **({"salt": task.runtime.gateway.salt} if task.runtime.gateway.salt else {}),
         **({"look": look.to_json()} if look else {}),
     }
 

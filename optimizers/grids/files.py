@@ -18,11 +18,19 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
+from ragc.core.files import (
+    Foreign,
+    check_folder,
+    doing,
+    put_folder,
+    read_bytes,
+    resolve_out,
+    sha256,
+    with_manifest,
+)
 from ragc.errors import ArtefactError
-from ragc.recipe.knobs import MAX_SETTINGS
+from ragc.recipe.rules import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
@@ -124,8 +132,8 @@ class GridFiles:
         files[SETTINGS] = pretty(settings).encode()
         try:
             with doing(f"Writing the grid to {out}", "free space there; the same command goes on"):
-                outputs.put_folder(out, outputs.with_manifest(PROVENANCE, self.provenance, files), PROVENANCE)
-        except outputs.Foreign as error:
+                put_folder(out, with_manifest(PROVENANCE, self.provenance, files), PROVENANCE)
+        except Foreign as error:
             raise ArtefactError(str(error)) from None
 
 
@@ -135,19 +143,18 @@ def check_out(out: str | Path) -> Path:
     Raises ArtefactError if it holds anything but a grid as ragc wrote it, and UsageError if it cannot be
     written.
     """
-    where = outputs.resolve_out(out)
+    where = resolve_out(out)
     try:
-        outputs.check_folder(where, PROVENANCE, what="a grid", ours=is_grid, names=_NAMES)
-    except outputs.Foreign as error:
+        check_folder(where, PROVENANCE, what="a grid", ours=is_grid, names=_NAMES.fullmatch)
+    except Foreign as error:
         raise ArtefactError(str(error)) from None
-    outputs.check_writable(where)
     return where
 
 
 def is_grid(folder: Path) -> bool:
     """Returns whether `folder` has the `provenance.json` of a grid."""
     try:
-        provenance = json.loads(inputs.read_bytes(folder / PROVENANCE))
+        provenance = json.loads(read_bytes(folder / PROVENANCE))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(provenance, dict) and provenance.get("format") == FORMAT
@@ -161,8 +168,6 @@ def read_files(path: str | Path) -> GridFiles:
     folder = Path(path)
     if not is_grid(folder):
         raise ArtefactError(f"{folder} is no grid: it has no {PROVENANCE} of `ragc grid`; check the path.")
-    if cut_off := outputs.unfinished(folder, f"`ragc grid` with --out {folder}"):
-        raise ArtefactError(cut_off)
     provenance = _parse(folder / PROVENANCE, _read(folder, PROVENANCE), _Provenance).model_dump()
     listed = provenance.pop("files")
     settings = _parse(folder / SETTINGS, _read(folder, SETTINGS, listed), _Settings)
@@ -211,10 +216,10 @@ def _read(folder: Path, name: str, listed: Mapping[str, str] | None = None) -> b
     """Returns the file `name`, whose digest must be `listed` where there is a list. Raises ArtefactError."""
     path = folder / name
     try:
-        content = inputs.read_bytes(path, within=folder)
+        content = read_bytes(path, within=folder)
     except OSError as error:
         raise ArtefactError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if listed is not None and outputs.sha256(content) != listed.get(name):
+    if listed is not None and sha256(content) != listed.get(name):
         raise damaged(path, f"its digest is not the one that {PROVENANCE} lists")
     return content
 

@@ -15,7 +15,7 @@ from ragc.optimizers.grids.settings import build_programs
 from ragc.optimizers.plan.call_bounds import REQUESTS, judge_calls, longest_chain
 from ragc.optimizers.plan.cost import cost_bounds
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import Task, prepare
 from ragc.task.prompt_size import prompt_tokens
 from ragc.task.requirements import require

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from ragc.core import inputs
 from ragc.core.digest import digest
+from ragc.core.files import read_text
 from ragc.corpora import datasets
 from ragc.corpora.datasets import BUILT_IN
 from ragc.corpora.files.records import is_address
@@ -49,7 +49,7 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
         "sources": {name: source["fingerprint"] for name, source in known["sources"].items()},
         "models": {role: target["identity"] for role, target in known["targets"].items()},
         "metrics": [metric.id for metric in task.metrics],
-        "graders": digest(dict(task.recipe.assessing))[:16],
+        "graders": digest(dict(task.recipe.metrics))[:16],
         "prompts": known.get("prompts", {}),
         "seed": task.seed,
         "baseline": mark(baseline),
@@ -96,7 +96,7 @@ def describe_model(target: Target) -> dict[str, Any]:
 def origin_of(dataset: str) -> dict[str, Any]:
     """Returns licence and address of a data set, if its record has them."""
     if dataset in BUILT_IN:
-        record = tomllib.loads(inputs.read_text(Path(str(datasets.__file__)).parent / f"{dataset}.toml"))
+        record = tomllib.loads(read_text(Path(str(datasets.__file__)).parent / f"{dataset}.toml"))
         return {"licence": record["licence"], "home": record["source"]["url"]}
     if dataset in datasets.FILES and not is_address(dataset):
         card = datasets.card(dataset)

@@ -37,11 +37,11 @@ from ragc.optimizers.grids.settings import build_programs, columns_of, settings_
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.recipe import Recipe
 from ragc.recipe.values import BALANCED, LABELLED
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.prompts import small_model_note
 from ragc.task.run import MeasuredRun, keeping_state, lock_state, measure, open_run, open_state, state_folder
 
@@ -73,8 +73,8 @@ def record(
     """
     where = check_out(out)
     with (
-        _open_ledger(where, recipe) as ledger,
-        open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run,
+        _open_budget(where, recipe) as budget,
+        open_run(recipe, budget, store=store, targets=targets, progress=progress) as run,
     ):
         recording = _Recording(run, where)
         recording.check()
@@ -116,17 +116,18 @@ def _union(task: Task, *columns: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _open_ledger(out: Path, recipe: Recipe) -> Iterator[FileLedger]:
-    """Locks the recording of `out` and opens its ledger.
+def _open_budget(out: Path, recipe: Recipe) -> Iterator[BudgetFile]:
+    """Locks the recording of `out` and opens its budget.
 
     What an earlier grid of that name spent does not count where that is gone.
     """
     with open_state(_KIND, out, _WORK) as folder:
-        charges = folder / "charges.jsonl"
+        charges = folder / "charges.sqlite3"
         if not is_grid(out):
             with keeping_state(out, folder):
-                charges.unlink(missing_ok=True)
-        yield FileLedger(charges, recipe.budget)
+                for path in folder.glob(f"{charges.name}*"):
+                    path.unlink()
+        yield BudgetFile(charges, recipe.budget)
 
 
 def locked(out: Path) -> AbstractContextManager[None]:

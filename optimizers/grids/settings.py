@@ -11,7 +11,7 @@ from ragc.errors import UsageError
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, ProgramSpace, search_space
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.knobs import MAX_SETTINGS
+from ragc.recipe.rules import MAX_SETTINGS
 from ragc.recipe.values import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
 from ragc.task.base import Task
 from ragc.task.prompts import give_prompts

@@ -30,7 +30,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -63,7 +62,7 @@ from ragc.optimizers.integrations.dspy_examples import (
     together,
 )
 from ragc.optimizers.integrations.without_recipe import open_call_store
-from ragc.optimizers.search.directory import epoch_of, forget_earlier, open_directory, run_of
+from ragc.optimizers.search.directory import forget_earlier, open_directory, run_of, salt_of
 from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
@@ -74,8 +73,8 @@ from ragc.recipe import Recipe, settings
 from ragc.recipe.values import CALLERS_METRIC
 from ragc.records import HISTORY
 from ragc.targets.dspy_lm import target_of
-from ragc.task.base import Task, facts_of, objective_of, scorer_of, with_prices
-from ragc.task.budget import FileLedger
+from ragc.task.base import Task, check_prices, facts_of, objective_of, scorer_of
+from ragc.task.budget import BudgetFile
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
@@ -171,8 +170,8 @@ class Compile(Teleprompter):
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
             gateway = task.runtime.gateway
-            epoch = uuid4().hex[:16] if self.again and self.out is None else epoch_of(directory)
-            gateway.epoch = epoch
+            salt = uuid4().hex[:16] if self.again and self.out is None else salt_of(directory)
+            gateway.salt = salt
             gateway.run = run_of(directory)
             if problem := contamination.record(task, "compile"):
                 progress.note(problem)
@@ -185,15 +184,15 @@ class Compile(Teleprompter):
                         self._search(task, recipe, directory, progress, getattr(program, _MARKS, None))
                     )
             finally:
-                task.ledger.close()
+                task.budget.close()
             if self.out is not None:
                 self.compiled.save(self.out, best)
                 write_results(directory, self.compiled.provenance, {})
                 write_trials(directory, trials)
             progress.close()
-        compiled = self.compiled.build(program.runtime.with_epoch(epoch))
+        compiled = self.compiled.build(program.runtime.with_salt(salt))
         compiled._compiled = True
-        setattr(compiled, _MARKS, contamination.marks_in(self.compiled.provenance))
+        setattr(compiled, _MARKS, contamination.digests_in(self.compiled.provenance))
         return compiled
 
     def _split(
@@ -222,14 +221,15 @@ class Compile(Teleprompter):
             pick = search_spec.pick
             pick = CALLERS_METRIC if isinstance(pick, str) else pick.replace(objective=CALLERS_METRIC)
             search_spec = search_spec.replace(objectives=(CALLERS_METRIC,), pick=pick)
-        return Recipe(
+        bare = Recipe(program="vanilla")  # what follows is known to be valid here, and not everywhere
+        return bare.replace(
             program=method.id,
             seed=self.seed,
             concurrency=self.concurrency,
             knobs=program.knobs.to_json(),
             search=search_spec,
             budget=budget,
-            report=(search_spec.pick_name.removeprefix("-"),),
+            metrics=bare.metrics.replace(report=(search_spec.pick_name.removeprefix("-"),)),
         )
 
     @contextmanager
@@ -247,12 +247,12 @@ class Compile(Teleprompter):
     ) -> Task:
         splits = {"train": train.questions, "dev": dev.questions}
         check_disjoint(splits)
-        own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
+        own, budget = program.runtime, BudgetFile(directory / "charges.sqlite3", recipe.budget)
         sources = dict(own.sources)
         if passages := distinct_passages(train, dev):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
-        runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
+        runtime = Runtime(own.targets, sources, store=store, budget=budget).with_targets(own.target_names)
         if isinstance(self.metric, str):
             objective = objective_of(self.metric)
             scorer = scorer_of([objective.metric], recipe, runtime, store)
@@ -263,14 +263,15 @@ class Compile(Teleprompter):
         task = Task(
             recipe,
             runtime,
-            ledger,
+            budget,
             splits,
             scorer,
             (objective,),
             facts=facts_of(recipe.seed, splits, sources, own.targets),
             instructions=_own_instructions(program),
         )
-        return with_prices(task)
+        check_prices(task)
+        return task
 
     async def _search(
         self,
@@ -278,7 +279,7 @@ class Compile(Teleprompter):
         recipe: Recipe,
         directory: Path,
         progress: Progress,
-        before: contamination.Marks | None,
+        before: contamination.UsedDigests | None,
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
         """Returns the best candidate's program, its compiled form and all trials; no test questions are
         answered.
@@ -304,7 +305,7 @@ class Compile(Teleprompter):
         progress.note(_outcome(task, dev, selected.facts))
         best = selected.best
         text = _without_starts(recipe).to_toml()
-        run = {"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}
+        run = {"salt": task.runtime.gateway.salt} if task.runtime.gateway.salt else {}
         compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run=run)
         return best, compiled, list(selected.trials)
 
@@ -330,7 +331,7 @@ def _without_starts(recipe: Recipe) -> Recipe:
     A file names a knob either in `[knobs]` or in `[search]`.
     """
     fixed = {name: value for name, value in recipe.knobs.items() if name not in recipe.search.knobs}
-    return replace(recipe, knobs=fixed)
+    return recipe.replace(knobs=fixed)
 
 
 def documents_of(program: RagProgram) -> Sequence[str]:

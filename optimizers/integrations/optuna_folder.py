@@ -5,7 +5,7 @@ $RAGC_HOME/studies/optuna-STEM-DIGEST/
     begun.toml       the identity of the recipe that the study began with
     recipe.toml      the recipe as it was last opened
     study.journal    Optuna's storage
-    charges.jsonl    what was charged to the recipe's budget
+    charges.sqlite3    what was charged to the recipe's budget
     at-work/         a locked file for each objective that is in use
 """
 
@@ -20,7 +20,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, replace_private
+from ragc.core.files import PRIVATE_FILE, cache_home, make_private, put_file
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.recipe import Recipe
 from ragc.task.study_address import read_address, write_address
@@ -79,8 +79,8 @@ class Folder:
                 f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
                 "give the study another name."
             )
-        replace_private(begun, text)
-        replace_private(self.path / RECIPE, recipe.to_toml())
+        put_file(begun, text.encode(), private=True)
+        put_file(self.path / RECIPE, recipe.to_toml().encode(), private=True)
         where = str(Path(file).resolve()) if str(file) else ""
         owner = {"name": self.name, "file": where} if where else {"name": self.name}
         if not owner.items() <= read_address(self.path).items():

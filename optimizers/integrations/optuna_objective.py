@@ -44,11 +44,11 @@ from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, evaluate, failures_of, groups_of
 from ragc.task.base import Task, inputs_of, prepare
-from ragc.task.budget import FileLedger, budget_error
+from ragc.task.budget import BudgetFile, Spent
 from ragc.task.prompts import check_prompts
 from ragc.task.study_address import facts_differ
 
@@ -143,8 +143,8 @@ class Objective:
         folder = Folder.of(recipe, name=name, file=file)
         folder.claim(recipe, file)
         self.path = folder.path
-        ledger = FileLedger(folder.path / "charges.jsonl", recipe.budget)
-        self.task: Task = prepare(recipe, store=store, ledger=ledger, targets=targets)
+        budget = BudgetFile(folder.path / "charges.sqlite3", recipe.budget)
+        self.task: Task = prepare(recipe, store=store, budget=budget, targets=targets)
         check_prompts(self.task)
         if problem := contamination.record(self.task, "objective"):
             log.warning(problem)
@@ -279,12 +279,7 @@ class Objective:
 
     def _amounts_spent(self) -> str:
         """Returns why no further request is allowed; "" if one is."""
-        ledger, limits = self.task.ledger, self.task.recipe.budget
-        for what in ("lm_calls", "tokens", "usd", "minutes"):
-            limit, amount = getattr(limits, what), getattr(ledger, what.removeprefix("lm_"))
-            if limit is not None and amount >= limit:
-                return str(budget_error(what, limits))
-        return ""
+        return str(self.task.budget.refusal(Spent(1, 1, 1), settled=True) or "")
 
     def _stop_and_prune(self, trial: optuna.Trial, reason: str) -> optuna.TrialPruned:
         """Stops the study because a budget is spent; returns the exception that ends `trial`."""

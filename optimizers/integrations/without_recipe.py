@@ -20,8 +20,7 @@ from typing import Any
 import dspy
 
 from ragc import corpora, targets
-from ragc.core.home import cache_home
-from ragc.core.inputs import missing_file
+from ragc.core.files import cache_home, missing_file
 from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
@@ -30,13 +29,14 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded.source import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UnknownName, UsageError, nearest
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Passage
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
@@ -160,7 +160,7 @@ def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any
     for name in options:
         if name not in record.options.model_fields and nearest(name, _OWN_ARGUMENTS):
             raise UnknownName("argument of ragc.target", name, _OWN_ARGUMENTS)
-    if model and record.model_file:
+    if model and record.model_file and not is_hub_file(model):
         model = str(_existing("model", model))
     spec = TargetSpec().replace(kind=kind, model=model, base_url=base_url, options=dict(options))
     return targets.build(spec)
@@ -213,7 +213,7 @@ def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mappin
         )
     if isinstance(corpus, str | Path):
         named = str(corpus) if is_address(str(corpus)) else str(_existing("corpus", corpus))
-        recipe = Recipe(program="no_retrieval", base=Path.cwd())
+        recipe = Recipe(program="no_retrieval").at(Path.cwd())
         return RecipeData(recipe).read_corpus(kind, named, dict(fields))
     if fields:
         raise UsageError("`fields` maps the columns of a file; a list of passages has none, so leave it out.")

@@ -34,7 +34,7 @@ def judge_calls(task: Task, questions: Iterable[Question], metrics: Sequence[Met
     if "judge" not in task.runtime.targets:
         return 0
     read = families(task.metrics if metrics is None else metrics)
-    return sum(most_judge_calls(read, task.recipe.assessing, question) for question in questions)
+    return sum(most_judge_calls(read, task.recipe.metrics, question) for question in questions)
 
 
 def longest_chain(task: Task) -> int:

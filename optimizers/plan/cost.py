@@ -7,10 +7,9 @@ from typing import Any
 
 from ragc.optimizers.harness.teacher import MAX_REPLY_TOKENS
 from ragc.targets.base import Target
-from ragc.targets.prices import RequestLimits, request_limits
-from ragc.targets.token_price import typed_price
-from ragc.task.base import Task
-from ragc.task.prices import reachable_targets
+from ragc.targets.prices import FREE, most_context, most_usd, price_of, typed_price
+from ragc.targets.reasoning import room_of
+from ragc.task.base import Task, reachable_targets
 from ragc.task.run import MeanCallCost
 
 
@@ -20,42 +19,33 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
     tokens; each target's tokens for thoughts are added. Unknown amounts are None.
     """
-    longest, targets, limits = _limits(task, reply)
-    tokens = _greatest([limit.tokens for limit in limits])
-    usd = _greatest([limit.usd(longest) for limit in limits])
+    longest = max(reply, MAX_REPLY_TOKENS if task.recipe.search.instructions else reply)
+    targets = _targets(task)
+    tokens = _greatest([most_context(target) for target in targets])
+    usd = _greatest([most_usd(one, most_context(one), longest + room_of(one)) for one in targets])
     each = likely_cost(task, prompt, reply)
     return {
         "tokens": _times(requests, tokens),
         "tokens_about": _times(about, each.tokens),
         "usd": _dollars(requests, usd),
         "usd_about": _dollars(about, each.usd),
-        "typed_prices": [t.name for t in targets if (typed := typed_price(t)) and not typed.is_free],
-        "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],
+        "typed_prices": [one.name for one in targets if typed_price(one) not in (None, FREE)],
+        "unpriced": [one.name for one in targets if price_of(one) is None],
     }
 
 
 def likely_cost(task: Task, prompt: int, reply: int) -> MeanCallCost:
     """Returns the cost of an LM call of `task` with `prompt` and `reply` tokens."""
-    _, _, limits = _limits(task, reply)
-    most = _greatest([limit.tokens for limit in limits])
-    tokens = prompt + reply + max((limit.thinking for limit in limits), default=0)
-    tokens = tokens if most is None else min(tokens, most)
-    return MeanCallCost(tokens, _greatest([_likely_usd(limit, prompt, reply) for limit in limits]))
+    targets = _targets(task)
+    most = _greatest([most_context(target) for target in targets])
+    tokens = prompt + reply + max(map(room_of, targets), default=0)
+    usd = _greatest([most_usd(target, prompt, reply + room_of(target)) for target in targets])
+    return MeanCallCost(tokens if most is None else min(tokens, most), usd)
 
 
-def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:
-    """Returns the longest reply of any request in tokens, the possible targets, and their limits."""
-    longest = max(reply, MAX_REPLY_TOKENS if task.recipe.search.instructions else reply)
+def _targets(task: Task) -> list[Target]:
     knobs = tuple(task.baseline_knobs.values())
-    targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
-    return longest, targets, [request_limits(target, longest) for target in targets]
-
-
-def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
-    """Returns dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
-    if limit.prompt_usd is None or limit.reply_usd is None:
-        return None
-    return prompt * limit.prompt_usd + (reply + limit.thinking) * limit.reply_usd
+    return list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
 
 
 def significant(amount: float) -> float:

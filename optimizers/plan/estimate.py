@@ -27,15 +27,14 @@ from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
 from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore
-from ragc.targets.thinking import rooms_of
+from ragc.store.calls import CallStore
+from ragc.targets.reasoning import rooms_of
 from ragc.task.base import Task, prepare
-from ragc.task.budget import NEW_ANSWERS
-from ragc.task.folds import fold_tasks
+from ragc.task.budget import SPARE_CALLS
+from ragc.task.folds import NEW_ANSWERS, fold_tasks
 from ragc.task.prompt_size import prompt_tokens
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
-from ragc.task.spare import AT_ONCE, spare_of
 
 UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 """External optimizers that decide themselves how many instructions they propose and evaluate."""
@@ -276,14 +275,8 @@ class _Plan:
         budget = self.recipe.budget
         if budget.tokens is None and budget.usd is None:
             return {}
-        spare = spare_of(self.task)
-        replies = {"tokens": spare.tokens, "usd": spare.usd}
-        held = AT_ONCE if self.task.test else 1
-        return {
-            what: held * (spare.calls * each[what] + reply)
-            for what, reply in replies.items()
-            if each.get(what)
-        }
+        ends = 2 if self.task.test else 1  # the last call of the search, and that on test
+        return {what: ends * SPARE_CALLS * amount for what, amount in each.items()}
 
     @property
     def open_ends(self) -> list[str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from ragc.compiled.base import RUN, CompiledProgram
 from ragc.compiled.verdict import NOT_MEASURED, intervals_to_json
-from ragc.core import outputs
 from ragc.core.digest import digest
+from ragc.core.files import remove
 from ragc.errors import ArtefactError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import dev_groups
@@ -57,7 +57,7 @@ class BestCheckpoint:
             program,
             provenance=_provenance(task, trials[0], leader, scores),
             recipe=task.recipe.to_toml(),
-            run={"base": base} | ({"epoch": epoch} if (epoch := task.runtime.gateway.epoch) else {}),
+            run={"base": base} | ({"salt": salt} if (salt := task.runtime.gateway.salt) else {}),
         )
         _put(self._directory, compiled, program)
         self._saved = leader.number, len(leader.scores)
@@ -101,4 +101,4 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     for other in home.iterdir():
         if other.name != folder.name and not other.is_symlink():
             with suppress(OSError):
-                outputs.remove(other, RUN)
+                remove(other, RUN)

@@ -8,9 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from ragc.compiled.base import RUN
-from ragc.core import inputs, outputs
 from ragc.core.digest import digest
-from ragc.core.home import make_private, narrow_tree, replace_private
+from ragc.core.files import APART, NEW, make_private, narrow_tree, put_file, read_text, remove
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
 from ragc.optimizers.search.storage import delete, difference, study_directory
@@ -29,7 +28,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{STUDY_FILE}*", "study.log",
-    "charges.jsonl", "trials.json", "best", f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "charges.sqlite3*", "trials.json", "best", f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
     "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
@@ -60,8 +59,9 @@ def fold_number(directory: Path) -> int:
 def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
     """Locks and yields the study's directory. On resume a recipe with another identity is refused.
 
-    With `again` the study begins a new epoch, in which every reply is requested again; a resumed one
-    continues the epoch with which it began, and so does a later study of the same `out`. `epoch_of` reads it.
+    With `again` the study begins a new run, in which every reply is requested again, under a salt of its own;
+    a resumed one keeps the salt with which it began, and so does a later study of the same `out`. `salt_of`
+    reads it.
 
     A new study sets an earlier one aside, and on exit this comes back, unless `forget_earlier` was called: a
     study that is refused for its data leaves the earlier one as it was.
@@ -88,12 +88,12 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
 def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
     """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
     text = recipe.to_toml()
-    written, epoch = directory / "recipe.toml", epoch_of(directory)
+    written, salt = directory / "recipe.toml", salt_of(directory)
     if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
         with keeping_state(out, directory, "study"):
             _set_aside(directory)
-        epoch = uuid4().hex[:16] if again else epoch
-    elif again and not epoch:
+        salt = uuid4().hex[:16] if again else salt
+    elif again and not salt:
         raise UsageError(
             f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
             "was begun without it; leave one out."
@@ -106,8 +106,8 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     with keeping_state(out, directory, "study"):
         make_private(directory)
         narrow_tree(directory)
-        write_address(directory, epoch=epoch)  # before the recipe: with that there is a study to resume
-        replace_private(written, text)
+        write_address(directory, salt=salt)  # before the recipe: with that there is a study to resume
+        put_file(written, text.encode(), private=True)
         write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
@@ -160,10 +160,10 @@ def _discard(earlier: Path) -> None:
         clear(earlier)
 
 
-def epoch_of(directory: Path) -> str:
-    """Returns the epoch of the study in `directory`; "" if replies were never requested again."""
+def salt_of(directory: Path) -> str:
+    """Returns the salt of the study in `directory`; "" if replies were never requested again."""
     with suppress(ArtefactError):
-        return read_address(directory).get("epoch", "")
+        return read_address(directory).get("salt", "")
     return ""
 
 
@@ -183,7 +183,7 @@ def _change(directory: Path, recipe: Recipe) -> str:
     if recipe.method.code != read_address(directory).get("code", ""):
         return f"the module of {recipe.program!r}"
     text = recipe.to_toml()
-    before = inputs.read_text(directory / "recipe.toml", errors="replace")
+    before = read_text(directory / "recipe.toml", errors="replace")
     if before == text or digest(text) == read_address(directory).get("recipe"):
         return ""
     try:
@@ -210,15 +210,17 @@ def clear(directory: Path) -> None:
     for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
-    for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
-        outputs.discard_file(left)
+    for left in directory.glob(f"{APART}*/"):  # of a killed process
+        with suppress(OSError):
+            (left / NEW).unlink()
+            left.rmdir()
     for fold in directory.glob(f"{FOLD}*"):
         if fold.is_dir() and not fold.is_symlink():
             clear(fold)
     with suppress(OSError):
         for held in (directory / PROGRAMS).iterdir():
             if not held.is_symlink():
-                outputs.remove(held, RUN)
+                remove(held, RUN)
         (directory / PROGRAMS).rmdir()
     with suppress(OSError):
         directory.rmdir()

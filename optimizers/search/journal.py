@@ -20,7 +20,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.storages.journal._file import get_lock_file
 
-from ragc.core.home import PRIVATE_FILE, create_private
+from ragc.core.files import PRIVATE_FILE
 
 FILE = "study.journal"
 """The name of the file in the study's directory."""
@@ -47,7 +47,7 @@ def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
     Raises OSError, DamagedJournal when the file is no journal or one of its lines is damaged.
     """
     if mend:
-        create_private(directory / FILE)
+        (directory / FILE).touch(PRIVATE_FILE)
     return JournalStorage(_Lines(directory / FILE, mend))
 
 

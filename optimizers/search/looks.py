@@ -33,7 +33,6 @@ from ragc.optimizers.search.allocation import (
 from ragc.optimizers.search.score_model import Posterior
 from ragc.optimizers.search.selection import FittedScores, leading, pareto_front, select
 from ragc.task.base import Task
-from ragc.task.budget import answers_left
 
 
 class NextLooks(NamedTuple):
@@ -80,7 +79,7 @@ class Looks:
         Returns the number and the limits that decided it.
         """
         task, base = self._task, self._trials[0]
-        left = answers_left(task.planned_budget, task.ledger, base) + len(base.scores)
+        left = task.answers_left(base.counters, len(base.scores)) + len(base.scores)
         left -= task.tested * len(task.test)
         self.questions = affordable_questions(len(task.dev), left, self._groups)
         return {"questions": self.questions, "limits": self._limits}

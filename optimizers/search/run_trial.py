@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
@@ -15,6 +15,9 @@ from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task
+
+if TYPE_CHECKING:
+    from ragc.optimizers.ray import Workers
 
 MAX_PROGRAMS = 32
 """The most programs kept for further looks; the one that answered longest ago goes."""
@@ -41,8 +44,9 @@ class TrialRunner(Protocol):
 
 
 class LocalRunner:
-    """Runs trials in this process and calls `step` after every question, `note` for failed searches of the
-    baseline.
+    """Runs trials in this process, or has `workers` answer their questions.
+
+    Calls `step` after every question, `note` for failed searches of the baseline.
     """
 
     def __init__(
@@ -50,8 +54,9 @@ class LocalRunner:
         builder: ProgramBuilder,
         step: Callable[[], None] = lambda: None,
         note: Callable[[str], None] = lambda text: None,
+        workers: Workers | None = None,
     ) -> None:
-        self._builder, self._step, self._note = builder, step, note
+        self._builder, self._step, self._note, self._workers = builder, step, note, workers
         self._programs: dict[str, RagProgram] = {}
 
     @property
@@ -80,7 +85,11 @@ class LocalRunner:
         better_rival = None
         for end in stopping_points(len(order), group_sizes(order)) if rivals else [len(order)]:
             block = order[len(rows) : end]
-            rows += await evaluate(program, block, task.scorer, limit=self._builder.limit, done=self._step)
+            if self._workers is not None:
+                rows += await self._workers.answer(program, block)
+            else:
+                limit = self._builder.limit
+                rows += await evaluate(program, block, task.scorer, limit=limit, done=self._step)
             better_rival = beaten_by(task, rows, rivals) if end < len(order) else None
             if better_rival is not None:
                 break

@@ -15,7 +15,7 @@ import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home, make_private
+from ragc.core.files import cache_home, make_private
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError, StoreError, UsageError

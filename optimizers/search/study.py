@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 
@@ -37,6 +38,9 @@ from ragc.optimizers.search.tell import finish, report
 from ragc.task.base import Task, inputs_of
 from ragc.task.study_address import facts_differ
 
+if TYPE_CHECKING:
+    from ragc.optimizers.ray import Workers
+
 _QUESTIONS = "dev questions"
 """The attribute with the number of dev questions that the study asks, and the budget that decided it."""
 
@@ -45,13 +49,20 @@ class Study:
     """One search for the best candidate of a task.
 
     `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
-    the questions in flight. `builder` builds the programs of candidates and `runner` runs trials.
-    `budget_message` is the message of the budget that ended the search, "" for none.
-    Raises UsageError when an existing study was started with other questions, sources or targets, and
-    StoreError when its storage cannot be opened or holds something else.
+    the questions in flight; `workers` answer those of trials where there are any. `builder` builds the
+    programs of candidates and `runner` runs trials. `budget_message` is the message of the budget that ended
+    the search, "" for none. Raises UsageError when an existing study was started with other questions,
+    sources or targets, and StoreError when its storage cannot be opened or holds something else.
     """
 
-    def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
+    def __init__(
+        self,
+        task: Task,
+        directory: Path,
+        limit: asyncio.Semaphore,
+        progress: Progress,
+        workers: Workers | None = None,
+    ) -> None:
         self.task, self.progress = task, progress
         self.trials: list[TrialResult] = []
         self._numbers: list[int] = []
@@ -67,7 +78,7 @@ class Study:
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.threshold_tuner = ThresholdTuner(self.builder, self._attributes, self._log.note)
         self._best = BestCheckpoint(directory, task, self.builder)
-        self.runner: TrialRunner = LocalRunner(self.builder, progress.step, progress.note)
+        self.runner: TrialRunner = LocalRunner(self.builder, progress.step, progress.note, workers)
         self._check_inputs()
         self._recover()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc.compiled.study_rows import TRIALS
-from ragc.core import inputs
+from ragc.core.files import read_bytes
 from ragc.core.redact import shorten
 from ragc.core.text import visible
 from ragc.errors import ArtefactError, Untrusted
@@ -30,7 +29,7 @@ from ragc.optimizers.status.record import CUT, FINISHED, LINES, OWN, RUNNING, St
 from ragc.recipe import Recipe
 from ragc.recipe.selection_rule import SelectionRule
 from ragc.task.base import objective_of
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.study_address import read_address, recipe_in, storage_address
 
 _NEXT = {
@@ -123,7 +122,7 @@ def study_trials(directory: Path) -> list[TrialResult]:
     if not path.exists():
         return []
     try:
-        trials = [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+        trials = [TrialResult.of(value) for value in json.loads(read_bytes(path))]
         names = [name.removeprefix("-") for name in recipe.search.objectives]
         if not all(_is_whole(trial, names) for trial in trials):
             raise ValueError
@@ -260,10 +259,11 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
 
 def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
     """Returns what the study spent of each limit, and what of it is for stored replies."""
-    limits, ledger = recipe.budget, FileLedger(directory / "charges.jsonl", recipe.budget)
-    spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
-    stored = asdict(ledger.replayed)
-    ledger.close()
+    path = directory / "charges.sqlite3"
+    limits, charges = recipe.budget, BudgetFile(path if path.exists() else None, recipe.budget)
+    total, stored = charges.spent, charges.cached.to_json()
+    spent = {"lm_calls": total.calls, "tokens": total.tokens, "usd": total.usd, "minutes": charges.minutes}
+    charges.close()
     budget = {
         name: {"spent": float(f"{amount:.9g}"), "limit": getattr(limits, name)}
         for name, amount in spent.items()

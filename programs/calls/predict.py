@@ -18,7 +18,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY, MAX_HISTORY_SIZE
 
 from ragc.core import counters, event_loop
-from ragc.errors import ParseFailure, TargetError
+from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
@@ -79,10 +79,10 @@ class RagPredict(TypedPrompt):
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
-        epoch = runtime.gateway.epoch_of(target)
+        salt = runtime.gateway.salt_of(target)
         printed = self.for_inputs(inputs).cached_fingerprint
         mark = prompt_digest(printed, self.template.wording, sampling, self.logprobs, target)
-        return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
+        return call_key(f"{mark} {salt}" if salt else mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
         """Returns whether a call with `inputs` and its longest reply fits the context of its target."""
@@ -172,7 +172,7 @@ class RagPredict(TypedPrompt):
         outcome = replay_cache_of(gateway.store).recall(invocation.key, self.template.fields)
         if outcome is None:
             return None
-        gateway.replay(outcome.recording.answers, invocation.target)
+        gateway.charge(outcome.recording.answers, invocation.target)
         return self._replay(invocation, outcome)
 
     async def _answer(self, invocation: Invocation) -> dspy.Prediction:
@@ -197,7 +197,7 @@ class RagPredict(TypedPrompt):
         memo = self._memo
         outcome = memo.recall(key, self.template.fields) or await memo.find(key, self._read)
         if outcome is not None:
-            self.runtime.gateway.replay(outcome.recording.answers, target)
+            self.runtime.gateway.charge(outcome.recording.answers, target)
         return outcome
 
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
@@ -219,7 +219,7 @@ class RagPredict(TypedPrompt):
         track_usage(target.model, answers)
         if shown is not None and reading is not None:
             shown.finish(reading.outputs)
-        replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
+        replayed_answers = tuple(answer._replace(cached=True) for answer in answers)
         return self._outcome(Recording(replayed_answers, error, cut, raised_limit), reading, failure)
 
     def _second_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest | None:
@@ -228,7 +228,7 @@ class RagPredict(TypedPrompt):
         None when another reply would not help: the model or a filter refuses, or reasoning used up all
         tokens.
         """
-        if reply.finish in ("refusal", "content_filter"):
+        if reply.finish == "refusal":
             return None
         if reply.finish == "length":
             roomier = self.roomier_request(request, reply)
@@ -260,12 +260,8 @@ class RagPredict(TypedPrompt):
             return None
         try:
             return await self.runtime.gateway.ask(target, request)
-        except TargetError as error:
-            from ragc.targets.openai_wire import is_context_error
-
-            if not is_context_error(
-                str(error)
-            ):  # the size is an estimate, and the server's tokenizer decides
+        except RequestRefused as error:
+            if error.kind != "too long":  # the size is a bound, and the server's tokenizer decides
                 raise
             return None
 
@@ -327,7 +323,7 @@ class RagPredict(TypedPrompt):
         return trace.Sent(
             lambda: prompt.messages(**inputs),
             (reply.text for reply in replies),
-            (reply.thoughts for reply in replies),
+            (reply.reasoning for reply in replies),
         )
 
     def _record_unreadable(
@@ -492,7 +488,7 @@ def track_usage(model: str, answers: Sequence[GatewayReply]) -> None:
     if tracker is None:
         return
     for answer in answers:
-        if not answer.replayed:
+        if not answer.cached:
             usage = answer.reply.usage
             spent = {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion}
             tracker.add_usage(f"ragc/{model}", {**spent, "total_tokens": usage.prompt + usage.completion})

@@ -18,7 +18,7 @@ from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 from ragc.core.digest import digest
 from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
-from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
+from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED
 from ragc.programs.calls.chosen_lm import call_lm, is_own, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
@@ -371,13 +371,11 @@ def why_unanswered(reply: Reply) -> str:
     begun = f"It began {json.dumps(repair_surrogates(reply.text[:80]), ensure_ascii=False)}."
     if reply.finish == "refusal":
         return f"{DECLINED}the request. {begun}"
-    if reply.finish == "content_filter":
-        return f"{FILTERED} of its server."
     if reply.finish == "tool_calls":
         return f"{CALLS_TOOLS}in place of an answer. {begun}"
     if reply.text.strip():
         return ""
-    tokens, thinks = reply.usage.completion, bool(reply.thoughts or reply.usage.thinking)
+    tokens, thinks = reply.usage.completion, bool(reply.reasoning or reply.usage.reasoning)
     if reply.finish == "length" and thinks:
         return f"{CUT}{tokens:,} tokens while thinking. {_MORE_THOUGHTS}"
     if reply.finish == "length":

@@ -28,7 +28,7 @@ import pydantic
 from ragc.core.digest import canonical, digest
 from ragc.core.extras import __version__
 from ragc.programs.calls.demos import plain
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Reply, Sampling, Target
 from ragc.targets.gateway import GatewayReply
 

@@ -29,7 +29,7 @@ from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
 from ragc.targets.gateway import GatewayReply
-from ragc.targets.thoughts import AnswerStream
+from ragc.targets.reasoning import AnswerParts
 
 _LEFT = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 """What a stream raises that nobody reads any more."""
@@ -103,8 +103,8 @@ class ReplyStream:
         self._call, self._stream, self._model, self._layout = call, stream, model, layout
         self._listeners, self._raw = listeners, ""
         self._shown: dict[int, str] = {}
-        outputs = {name.lower() for name in call.signature.output_fields} if layout == "xml" else set()
-        self._answer = AnswerStream(lambda name: name.lower() in outputs)
+        outputs = [f"<{name}>" for name in call.signature.output_fields] if layout == "xml" else []
+        self._answer = AnswerParts("".join(outputs))
 
     async def watch(self, reply: Awaitable[GatewayReply]) -> GatewayReply:
         """Awaits `reply` and takes its parts as they arrive."""

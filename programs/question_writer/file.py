@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragc.core import outputs
+from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
@@ -65,7 +65,7 @@ def _problem(values: Mapping[str, Any]) -> str:
 
 def write(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
     """Replaces the file `path` by one with these rows, as a whole."""
-    outputs.put_file(path, "".join(f"{json_text(item)}\n" for item in items).encode())
+    put_file(path, "".join(f"{json_text(item)}\n" for item in items).encode())
 
 
 def row_of(checked: CheckedQuestion, teacher: str) -> Row:

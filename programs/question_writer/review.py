@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
 from ragc.programs.question_writer import file

@@ -16,14 +16,14 @@ from ragc import targets
 from ragc.core import event_loop
 from ragc.core.display import quantity
 from ragc.core.extras import EXTRAS, is_installed, remedy
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
-from ragc.store import looks, uses
-from ragc.store.call_store import open_store
+from ragc.store import used_questions
+from ragc.store.calls import open_store
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, Target
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, room_of, with_room
+from ragc.targets.reasoning import check_rooms, room_of, with_room
 from ragc.task.requirements import lacking
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
@@ -86,10 +86,10 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
 
 
 def _kept() -> Check:
-    """Returns the cache folder, and the size of each of its parts, without the ledger of uses, which nothing
-    makes again.
+    """Returns the cache folder, and the size of each of its parts, without the record of used questions,
+    which nothing makes again.
     """
-    home, ledger = cache_home(), uses.ledger_file().parent
+    home, ledger = cache_home(), used_questions.database().parent
     found = sorted(home.iterdir()) if home.is_dir() else []
     parts = [path for path in found if path.is_dir() and path != ledger]
     sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts)
@@ -122,18 +122,13 @@ def _store() -> Check:
 
 def _uses() -> Check:
     """Returns how many questions were used on this machine, and whether that can be read."""
-    path = uses.ledger_file()
     try:
-        ledger = uses.read(path)
-    except OSError as error:
-        return Check("uses", False, str(uses.UnusableLedger(path, error)), needed=False)
-    if damage := uses.damage_text(ledger.damaged):
-        about = f"{path}: {damage}, so questions that were used may be scored as test questions"
-        return Check("uses", False, about, needed=False)
-    searched = len({(use.questions.digest, use.role) for use in ledger.searched})
-    shown = quantity(looks.of_ledger(ledger).count, "look")
-    sets = quantity(searched, "set")
-    return Check("uses", True, f"{shown} at test questions, {sets} of train and dev, in {path}", needed=False)
+        with used_questions.opened(write=False) as record:
+            tests, searched = record.counts()
+    except RagcError as error:
+        return Check("uses", False, str(error), needed=False)
+    what = f"{quantity(tests, 'use')} of test questions, {quantity(searched, 'set')} of train and dev"
+    return Check("uses", True, f"{what}, in {used_questions.database()}", needed=False)
 
 
 def examine_recipe(recipe: Recipe) -> Check:

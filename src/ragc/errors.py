@@ -3,7 +3,7 @@
     RagcError                      exit 1: the run failed
     ├── UsageError                 exit 2: the request is invalid
     │   ├── UnknownName            an unknown name, with the nearest known one
-    │   ├── RecipeError            all problems of one recipe, each with its line
+    │   ├── RecipeError            all problems of one recipe, each with its key
     │   └── DataError              all problems of one data file, each with its line
     ├── TargetError                a language model could not answer
     │   ├── RequestRefused         this request is refused; others may be answered

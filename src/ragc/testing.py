@@ -11,7 +11,7 @@ from typing import Any
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
-from ragc.targets.thoughts import take_off
+from ragc.targets.reasoning import take_off
 
 Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ragc.cli.screen import grid, records
-from ragc.core.progress.console import wrap
+from ragc.cli.screen import grid, records, wrap
 
 WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=30)
 INTERVAL = "0.123 [-0.456, +0.789]"

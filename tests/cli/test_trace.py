@@ -11,7 +11,7 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
 from ragc.records import Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Reply, Usage
 from ragc.task.answering import Row, answer
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
@@ -106,7 +106,7 @@ def test_an_answer_keeps_each_field_on_its_line_and_shows_each_passage_once(
 
 
 def test_more_room_and_thoughts_are_said() -> None:
-    cut = Reply("", finish="length", usage=Usage(5, 64), thoughts="Let me see, hm")
+    cut = Reply("", finish="length", usage=Usage(5, 64), reasoning="Let me see, hm")
     text = shown("no_retrieval", ScriptedTarget([cut, {"answer": "Paris"}]), {})
     assert "asked again with room for 2," in text[0]
     assert text[0].endswith("14 characters of thoughts)")

@@ -16,7 +16,7 @@ from ragc.cli import console
 from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
-from ragc.compiled.contamination import FORMAT, NO_MARKS_NOTE
+from ragc.compiled.contamination import FORMAT, UNCHECKED
 from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.core.progress import Silent
@@ -25,13 +25,13 @@ from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
-from ragc.store.call_store import CallStore
-from ragc.store.question_marks import mark
-from ragc.store.uses import ledger_file, read, split_marks
+from ragc.store.calls import CallStore
+from ragc.store.used_questions import database, question_digest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
 from tests.support.rows import read_rows, write_rows
+from tests.support.used import recorded, searched_questions
 
 DRAWN = RECIPE + "[budget]\nlm_calls = 400\n"
 SIZES = (
@@ -134,11 +134,12 @@ def test_seen_questions_are_scored_and_marked_on_demand(
 def test_a_program_is_not_tested_on_what_chose_it_after_a_new_split(run: Run, folder: Path) -> None:
     compiled = run("out")
     marks = provenance(compiled)["questions"]
-    chosen = {*split_marks(marks["train"]), *split_marks(marks["dev"])}
+    joined = marks["train"] + marks["dev"]
+    chosen = {joined[at : at + 16] for at in range(0, len(joined), 16)}
     assert len(chosen) == 20
     new = evaluated(folder, "out", "seed=2")
     assert new.contamination.used
-    assert not [row for row in new.rows if mark(row.question.question) in chosen]
+    assert not [row for row in new.rows if question_digest(row.question.question) in chosen]
     assert len(new.rows) == 30 - len(new.contamination.used)
     every = evaluated(folder, "out", "seed=2", include_seen=True)
     assert len(every.rows) == 30
@@ -187,10 +188,10 @@ def test_a_split_that_is_left_empty_is_refused_with_the_way_out(
 
 
 def leaving_only_seen(folder: Path) -> tuple[str, ...]:
-    """Overrides that make the test split of questions that the ledger knows as dev."""
-    known = {m for use in read(ledger_file()).searched for m in split_marks(use.questions.marks)}
+    """Overrides that make the test split of questions that the record knows as dev."""
+    known = searched_questions()
     rows = read_rows(folder / "questions.jsonl")
-    seen = [row for row in rows if mark(row["question"]) in known]
+    seen = [row for row in rows if question_digest(row["question"]) in known]
     other = [row for row in rows if row not in seen]
     write_rows(folder / "seen.jsonl", seen)
     write_rows(folder / "other.jsonl", other)
@@ -223,20 +224,11 @@ def test_a_damaged_record_of_a_study_is_refused(run: Run, folder: Path) -> None:
         run("cut", resume=True)
 
 
-def test_damaged_lines_of_the_ledger_are_named_in_the_result(run: Run, folder: Path) -> None:
-    run("one")
-    content = ledger_file().read_bytes()
-    ledger_file().write_bytes(content.replace(b'"role": "dev"', b'"role": "Dev"'))
-    second = run("two", sets=("seed=4",))
-    assert second.contamination.unchecked == "1 line of the ledger of uses cannot be read"
-    assert "1 line of the ledger of uses cannot be read" in " ".join(provenance(second)["remarks"])
-
-
-def test_an_unreadable_ledger_refuses_a_compile_and_a_dry_run(run: Run, folder: Path) -> None:
-    ledger_file().mkdir(parents=True)
-    with pytest.raises(StoreError, match="The ledger of uses"):
+def test_an_unreadable_record_refuses_a_compile_and_a_dry_run(run: Run, folder: Path) -> None:
+    database().mkdir(parents=True)
+    with pytest.raises(StoreError, match="The record of used questions"):
         run()
-    with pytest.raises(StoreError, match="The ledger of uses"):
+    with pytest.raises(StoreError, match="The record of used questions"):
         ragc.compile(folder / "recipe.toml", sets=SIZES, dry_run=True)
 
 
@@ -248,7 +240,7 @@ def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, 
     path.write_text(json.dumps(facts), "utf-8")
     result = evaluated_elsewhere(folder)
     assert len(result.rows) == 30
-    assert NO_MARKS_NOTE in result.remark
+    assert UNCHECKED in result.remark
     facts["questions"] = {"marks": FORMAT, "dev": "12345"}
     path.write_text(json.dumps(facts), "utf-8")
     with pytest.raises(ArtefactError, match=r"digests of questions in provenance\.json are damaged"):
@@ -305,7 +297,7 @@ def test_other_work_on_dev_and_train_questions_is_recorded(run: Run, folder: Pat
     from ragc.optimizers.plan.headroom import probe
 
     probe.headroom(recipe, calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)})
-    assert [(use.role, use.work) for use in read(ledger_file()).searched] == [("dev", "headroom")]
+    assert recorded() == [("dev", "headroom", 12)]
     assert not run("out").contamination
     assert run("two", sets=("seed=4",)).contamination.used
 
@@ -340,7 +332,7 @@ def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> N
         return (f"data.questions={name}", "data.train=0", "data.dev=10", "data.test=5", "search.demos=0")
 
     run("one", sets=with_splits("first.jsonl", slice(10), slice(10, 15)))
-    before = ledger_file().read_bytes()
+    before = recorded()
     with pytest.raises(UsageError, match="were used as train or dev before"):
         run("two", sets=with_splits("second.jsonl", slice(15, 25), slice(5)))
-    assert ledger_file().read_bytes() == before
+    assert recorded() == before

@@ -14,7 +14,7 @@ from ragc.cli.main import main
 from ragc.compiled import gate_report
 from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
 from tests.support.rows import write_rows

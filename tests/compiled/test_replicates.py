@@ -18,7 +18,7 @@ from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
 from ragc.errors import UsageError
 from ragc.metrics.stats.replicates import variance_shares
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, colour_of, written

@@ -12,7 +12,7 @@ from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.metrics.reports import compare_runs, runs
 from ragc.reports.verdicts import compiled_verdict
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
 from tests.support.rows import write_rows

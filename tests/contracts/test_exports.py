@@ -39,12 +39,12 @@ from tests.support.kinds import (
     Method,
     NotExpressible,
     RagProgram,
+    body_of,
     build_variables,
     derive_export,
     find_method,
     folders,
     format_of,
-    request_body,
 )
 
 pytestmark = readers.QUIET
@@ -112,7 +112,7 @@ def prove_python(written: Written) -> None:
         assert [(m["role"], m["content"]) for m in messages] == [tuple(m) for m in written.sent[name]]
         if written.program:
             call = dict(written.program.named_predictors())[name]
-            assert module.request(name, **inputs) == request_body(call.request(**inputs), "model")
+            assert module.request(name, **inputs) == body_of(call.request(**inputs), "model")
 
 
 def prove_prompty(written: Written) -> None:

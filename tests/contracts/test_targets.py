@@ -22,14 +22,15 @@ from tests.support.kinds import (
     Gateway,
     Message,
     Reply,
+    RequestRefused,
     Runtime,
     Sampling,
     Target,
     TargetError,
     TargetSpec,
+    TargetStopped,
     TargetUnavailable,
     TokenLogprob,
-    UnknownName,
     Usage,
     UsageError,
     build,
@@ -206,24 +207,28 @@ def test_a_body_that_is_no_completion_is_said_to_be_none_and_an_error_page_keeps
 
 
 FINAL = [
-    (400, "bad top_p"),
-    (400, "This model's maximum context length is 512 tokens"),
-    (500, "This model's maximum context length is 512 tokens"),
-    (401, f"Incorrect API key provided: {KEY}"),
-    (403, "not yours"),
-    (404, "The model does not exist"),
+    (400, "bad top_p", "failed"),
+    (422, "bad top_p", "failed"),
+    (400, "This model's maximum context length is 512 tokens", "too long"),
+    (500, "This model's maximum context length is 512 tokens", "too long"),
+    (400, "The prompt was flagged by our content policy", "filtered"),
+    (401, f"Incorrect API key provided: {KEY}", "stopped"),
+    (403, "not yours", "stopped"),
+    (404, "The model does not exist", "stopped"),
+    (429, "You exceeded your current quota, check your plan", "stopped"),
 ]
 
 
 @kinds
-@pytest.mark.parametrize(("status", "message"), FINAL)
+@pytest.mark.parametrize(("status", "message", "outcome"), FINAL)
 def test_what_another_try_cannot_cure_is_said_at_once_and_without_the_key(
-    kind: str, status: int, message: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, status: int, message: str, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_CRED", f" {KEY}\n")
     with serving(in_order(failing(status, message, x_request_id="req-9"))) as server:
         error = refused(kind, server, api_key_env="LAB_CRED")
-        assert not isinstance(error, TargetUnavailable)
+        assert (error.kind if isinstance(error, RequestRefused) else "stopped") == outcome
+        assert isinstance(error, RequestRefused | TargetStopped)
         assert f"answered {status} to request req-9: {message[:9]}" in str(error)
         assert server.url in error.endpoint
         assert error.request_id == "req-9"
@@ -254,7 +259,9 @@ def test_opening_looks_for_the_model_once_and_sends_no_completion(kind: str) -> 
     with serving(in_order(LIMA)) as server:
         assert opened().context_tokens > 5
         assert opened(context_tokens=5).context_tokens == 5
-        assert server.paths == ["/v1/models"] * 2
+        assert server.paths == ["/v1/models"] * (2 if kind == "vllm" else 0)
+        if kind == "hosted":  # whose first request says what is wrong
+            return
         server.pages["/v1/models"] = models("gpt-4o-mimi")
         with pytest.raises(UsageError, match=r"gpt-4o-mini.*Did you mean 'gpt-4o-mimi'\?"):
             opened()
@@ -445,15 +452,16 @@ def test_a_fallback_answers_while_a_server_fails_under_its_own_name(kind: str) -
 @kinds
 @pytest.mark.parametrize("way", WAYS)
 def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any) -> None:
+    if way == "parts" and kind == "hosted":
+        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
     with serving(Thinker(lambda request: JSON, way, tokens=50)) as server:
         (reply,), spent = in_gateway(kind, server, ASK)
         scored_reply = ask(kind, server, ChatRequest(ASK.messages, logprobs=True))
-    assert (reply.text, reply.finish, reply.thoughts) == (JSON, "stop", thoughts_of(50))
+    assert (reply.text, reply.finish, reply.reasoning) == (JSON, "stop", thoughts_of(50))
     assert SECRET not in reply.text
-    assert 0 < reply.usage.thinking == spent.thinking_tokens <= reply.usage.completion == 52
-    if way != "parts" or kind == "vllm":
-        assert "".join(token.token for token in scored_reply.logprobs) == JSON
-        assert {token.logprob for token in scored_reply.logprobs} == {-0.01}
+    assert 0 < reply.usage.reasoning == spent.thinking_tokens <= reply.usage.completion == 52
+    assert "".join(token.token for token in scored_reply.logprobs) == JSON
+    assert {token.logprob for token in scored_reply.logprobs} == {-0.01}
 
 
 Options = dict[str, Any]
@@ -481,14 +489,14 @@ def test_a_target_is_shared_and_its_identity_says_what_answers(kind: str) -> Non
 @pytest.mark.parametrize(
     ("options", "error", "expected"),
     [
-        ({"tris": 2}, UnknownName, "Did you mean 'tries'"),
+        ({"tris": 2}, UsageError, "Did you mean 'tries'"),
         ({"tries": "2"}, UsageError, "whole number"),
-        ({"tries": 0}, UsageError, "above 0"),
+        ({"tries": 0}, UsageError, "at least 1"),
         ({"timeout_s": 0}, UsageError, "above 0"),
         ({"body": {"api_key": "x"}}, UsageError, "api_key"),
-        ({"lacks": ["shema"]}, UnknownName, "capability"),
-        ({"reasoning_effort": "hgh"}, UnknownName, "high"),
-        ({"price": {"input": 1}}, UsageError, "price of a .* target must be a table of dollars per mill"),
+        ({"lacks": ["shema"]}, UsageError, "Did you mean 'schema'"),
+        ({"reasoning_effort": "hgh"}, UsageError, "Did you mean 'high'"),
+        ({"price": {"input": 1}}, UsageError, "price must be a table of dollars per mill"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

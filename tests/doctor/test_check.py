@@ -16,7 +16,7 @@ from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.doctor import TargetCheck, examine_targets
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import begun, written
@@ -65,8 +65,8 @@ def test_what_is_stored_is_listed_and_nothing_is_changed(
     kept = checks["kept"][0]["found"]
     assert all(f"{name} " in kept for name in ("store", "studies", "indexes"))
     assert kept.endswith("; any of these may be deleted while no ragc runs")
-    assert "uses" not in kept, "nothing makes the ledger of uses again"
-    assert checks["uses"][0]["found"].startswith("1 look at test questions, 2 sets of train and dev, in ")
+    assert "uses" not in kept, "nothing makes the record of used questions again"
+    assert checks["uses"][0]["found"].startswith("1 use of test questions, 2 sets of train and dev, in ")
 
 
 @pytest.mark.parametrize("harm", ["a page of zeros", "no database", "half of it"])
@@ -89,7 +89,7 @@ def test_a_store_that_cannot_be_used_fails(
     code, checks = doctor(capsys)
     assert code == 1
     assert f"{other / 'store'} is damaged" in checks["store"][0]["found"]
-    assert "move the folder away" in checks["store"][0]["found"]
+    assert "delete that folder" in checks["store"][0]["found"]
 
 
 RECIPE = """program = "no_retrieval"

@@ -12,7 +12,7 @@ from ragc.optimizers.grids.settings import settings_of
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.task.base import prepare
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget

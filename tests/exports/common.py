@@ -15,7 +15,7 @@ from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt, Input
 from ragc.records import Hit, Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Message
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 

@@ -20,7 +20,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.exports.common import build_program, built
 
@@ -77,7 +77,7 @@ def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> 
     calls = dict(program.named_predictors())
     for prompt in derive_export(program):
         inputs = {one.name: [] if one.many else {"text": "", "integer": 1}[one.kind] for one in prompt.inputs}
-        body = request_body(calls[prompt.name].request(**inputs), "m")
+        body = body_of(calls[prompt.name].request(**inputs), "m")
         assert prompt.parameters() == {k: v for k, v in body.items() if k not in ("model", "messages")}
         assert ("response_format" in body) == prompt.enforced == (layout == "minimal")
 

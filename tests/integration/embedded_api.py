@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.targets.embedded import server as llama
-from ragc.targets.embedded.schema import prepare
+from ragc.targets.embedded.options import EmbeddedOptions
+from ragc.targets.embedded.schema import grammar
+from ragc.targets.embedded.server import load
 
 MODEL = "smollm2"
 _TAKEN = ("temperature", "top_p", "max_tokens", "seed", "stop")
@@ -21,8 +22,8 @@ class Api:
     """A model that answers over HTTP and enforces schemas; `bodies` are the requests, in order."""
 
     def __init__(self, weights: Path) -> None:
-        self.settings = llama.ModelSettings(weights.resolve(), 4096, 4, 2, quiet=True)
-        self.model = llama.acquire(self.settings)
+        options = EmbeddedOptions.of({"threads": 2})
+        self.model = load(weights.resolve(), options, "")
         self.bodies: list[dict[str, Any]] = []
         self.port = 0
 
@@ -38,17 +39,17 @@ class Api:
         request |= {"top_k": 0, "min_p": 0.0, "cache_prompt": True}
         request["messages"] = [{"role": m["role"], "content": _plain(m["content"])} for m in body["messages"]]
         if form := body.get("response_format"):
-            request["grammar"] = prepare(json.dumps(form["json_schema"]["schema"]), body["max_tokens"])[1]
-        completion = self.model.ask(request, lambda: False)
-        message = {"role": "assistant", "content": "".join(completion.text)}
+            request["grammar"] = grammar(form["json_schema"]["schema"], body["max_tokens"])
+        completion = self.model.ask(request, lambda: False, None)
+        choice = completion["choices"][0]
         return {
             "id": f"chatcmpl-{len(self.bodies)}",
             "object": "chat.completion",
             "created": 1,
             "model": MODEL,
-            "choices": [{"index": 0, "finish_reason": completion.finish or "stop", "message": message}],
+            "choices": [{"index": 0, **{name: choice[name] for name in ("finish_reason", "message")}}],
             "usage": {
-                name: int(completion.usage.get(name, 0))
+                name: int(completion["usage"].get(name, 0))
                 for name in ("prompt_tokens", "completion_tokens", "total_tokens")
             },
         }
@@ -79,13 +80,10 @@ def embedded_api(weights: Path) -> Iterator[Api]:
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    try:
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            api.port = server.server_address[1]
-            thread = threading.Thread(target=server.serve_forever, daemon=True)
-            thread.start()
-            yield api
-            server.shutdown()
-            thread.join(30)
-    finally:
-        llama.release(api.settings)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        api.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield api
+        server.shutdown()
+        thread.join(30)

@@ -58,7 +58,7 @@ PROMPTS = (
 def target() -> EmbeddedTarget:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
     fetch_default_weights()
-    embedded_target = EmbeddedTarget(keep_prefixes=False)
+    embedded_target = EmbeddedTarget()
     event_loop.run(embedded_target.open())
     return embedded_target
 

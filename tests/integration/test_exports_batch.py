@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from ragc.core.digest import canonical
@@ -17,8 +16,8 @@ from ragc.programs import method
 from ragc.programs.calls.replies import read_json
 from ragc.prompts.model import Case
 from ragc.targets.base import Reply
-from ragc.targets.openai_wire import read_reply
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
+from ragc.targets.wire import read_reply
 from tests.exports.common import build_program
 from tests.integration.vllm_server import LIMITS, address, model, python, ran
 
@@ -48,27 +47,25 @@ CASES = tuple(
 )
 
 
-class RecordingTransport(httpx.AsyncBaseTransport):
+class RecordingChat(ChatTarget):
     """Sends requests on, and keeps the body of each."""
 
     def __init__(self) -> None:
-        self.inner, self.bodies = httpx.AsyncHTTPTransport(), list[Any]()
+        super().__init__(address(), "model")
+        self.bodies: list[Any] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.bodies.append(json.loads(await request.aread()))
-        return await self.inner.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+    async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
+        if content is not None:
+            self.bodies.append(json.loads(content))
+        return await super()._send(method, url, content)
 
 
 async def complete_cases(call: Any) -> tuple[list[Reply], list[Any]]:
     """What our target gets for every case, and the bodies that it sends, in no order."""
-    wire = RecordingTransport()
-    target = VllmTarget(address(), "model", transport=wire)
+    target = RecordingChat()
     replies = await asyncio.gather(*(target.complete(call.request(**case.inputs)) for case in CASES))
     await target.aclose()
-    return list(replies), wire.bodies
+    return list(replies), target.bodies
 
 
 def test_run_batch_runs_it_and_answers_as_our_target_is_answered(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ragc.exports.formats.promptfoo.format import folders
 from ragc.exports.write import export
 from ragc.programs import method
 from ragc.prompts.model import Case, ExportedProgram
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from tests.exports.common import build_program, draw_program, inputs_for
 from tests.exports.formats.baml_runs import draw_values, wired
 
@@ -141,5 +141,5 @@ def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
         (result,) = evaluate(at, "openai", OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
         server.shutdown()
     call = dict(program.named_predictors())["answer"]
-    assert bodies == [request_body(call.request(**inputs), "model")]
+    assert bodies == [body_of(call.request(**inputs), "model")]
     assert result["namedScores"] == {metric: pytest.approx(metrics.score(metric, "the man", golds))}

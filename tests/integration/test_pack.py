@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ragc
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from tests.integration.fetched import default_weights
 from tests.security.foreign import QUESTION, compiled_directory
 

@@ -14,7 +14,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.optimizers.external.optimize import ExternalResult, optimize
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.task.base import Task, prepare
 from tests.integration.fetched import default_weights
@@ -36,7 +36,7 @@ RECIPE = recipe_toml(
 @pytest.fixture(scope="module")
 def target() -> Iterator[EmbeddedTarget]:
     """The default weights in the user's own cache; another process may fetch them, a test may not."""
-    embedded_target = EmbeddedTarget(default_weights(), context=1024, keep_prefixes=False)
+    embedded_target = EmbeddedTarget(default_weights(), context=1024)
     event_loop.run(embedded_target.open())
     yield embedded_target
     event_loop.run(embedded_target.aclose())
@@ -61,7 +61,7 @@ def test_a_peer_searches_on_the_real_model_and_can_be_saved(
     with counting(Counters()) as spent:
         outcome, repeated = event_loop.run(twice(name, task))
     assert repeated == outcome
-    assert spent.sent == task.ledger.calls
+    assert spent.sent == task.budget.spent.calls
     assert len(outcome.trials) >= 3
     assert max(outcome.trials) >= outcome.trials[0]
     assert all(0.0 <= score <= 1.0 for score in outcome.trials)

@@ -23,7 +23,7 @@ import pytest
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.errors import TargetError, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.weights import default_weights

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragc.core.home import cache_home
-from ragc.store.call_store import CallStore
+from ragc.core.files import cache_home
+from ragc.store.calls import CallStore
 from tests.optimizers.colours import write_data
 from tests.serving.load import Load, counted, memory, open_files, serving
 from tests.serving.server import until

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.training.data.card import llamafactory_entry
 from tests.paths import ROOT
 from tests.support.rows import read_rows

@@ -13,15 +13,14 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.progress import listening
-from ragc.errors import TargetError, UnknownName
+from ragc.errors import RequestRefused, TargetError, UnknownName
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
-from ragc.targets.openai_wire import is_context_error
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
 from ragc.testing import ListSource
 from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
 
@@ -40,25 +39,23 @@ CITIES = ListSource(
 )
 
 
-class RecordingTransport(httpx.AsyncBaseTransport):
-    """Sends requests on, and keeps what was asked and answered."""
+class RecordingChat(ChatTarget):
+    """Sends requests on, and keeps the body of each."""
 
     def __init__(self) -> None:
-        self.inner, self.bodies = httpx.AsyncHTTPTransport(), list[Any]()
+        super().__init__(address(), "model")
+        self.bodies: list[Any] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "POST":
-            self.bodies.append(json.loads(await request.aread()))
-        return await self.inner.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+    async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
+        if content is not None:
+            self.bodies.append(json.loads(content))
+        return await super()._send(method, url, content)
 
 
 class RecordingTarget:
     """A target that keeps what it was asked and what it said."""
 
-    def __init__(self, target: VllmTarget) -> None:
+    def __init__(self, target: ChatTarget) -> None:
         self.target, self.exchanges = target, list[tuple[ChatRequest, Reply]]()
 
     def __getattr__(self, name: str) -> Any:
@@ -77,25 +74,25 @@ class RecordingTarget:
 
 
 @pytest.fixture(scope="module")
-def wire() -> RecordingTransport:
-    return RecordingTransport()
+def wire() -> RecordingChat:
+    return RecordingChat()
 
 
 @pytest.fixture(scope="module")
-def target(wire: RecordingTransport) -> Iterator[VllmTarget]:
-    vllm_target = VllmTarget(address(), "model", transport=wire)
+def target(wire: RecordingChat) -> Iterator[ChatTarget]:
+    vllm_target = wire
     event_loop.run(vllm_target.open())
     yield vllm_target
     event_loop.run(vllm_target.aclose())
 
 
-def complete_draws(target: VllmTarget, *numbers: int, **sampling: Any) -> list[str]:
+def complete_draws(target: ChatTarget, *numbers: int, **sampling: Any) -> list[str]:
     """The texts of these draws, each asked for by itself."""
     request = replace(ASK, sampling=replace(ASK.sampling, **sampling))
     return [event_loop.run(target.complete(replace(request, sample=number))).text for number in numbers]
 
 
-def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
+def test_what_it_can_do_is_found_when_it_is_opened(target: ChatTarget) -> None:
     assert target.capabilities >= {"schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache"}
     assert target.context_tokens >= CONTEXT
 
@@ -105,7 +102,7 @@ def test_what_it_can_do_is_found_when_it_is_opened(target: VllmTarget) -> None:
     [("vanilla", {}), ("rqrag", {"mode": "tree", "max_depth": 1, "select": "vote", "n_conf_samples": 3})],
 )
 def test_every_reply_of_a_program_fits_its_schema(
-    target: VllmTarget, name: str, knobs: dict[str, Any]
+    target: ChatTarget, name: str, knobs: dict[str, Any]
 ) -> None:
     heard = RecordingTarget(target)
     entry = method(name)
@@ -120,14 +117,14 @@ def test_every_reply_of_a_program_fits_its_schema(
         jsonschema.validate(json.loads(reply.text), dict(request.schema or {}))
 
 
-def test_logprobs_are_those_of_the_replys_tokens(target: VllmTarget) -> None:
+def test_logprobs_are_those_of_the_replys_tokens(target: ChatTarget) -> None:
     reply = event_loop.run(target.complete(replace(ASK, logprobs=True, sampling=Sampling(max_tokens=8))))
     assert "".join(t.token for t in reply.logprobs) == reply.text
     assert len(reply.logprobs) == reply.usage.completion == 8
     assert all(t.logprob <= 0 for t in reply.logprobs)
 
 
-def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> None:
+def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: ChatTarget) -> None:
     likely = ChatRequest(
         (Message("user", "one two three four five six seven eight nine ten"),),
         sampling=Sampling(max_tokens=1), prompt_logprobs=True,
@@ -144,7 +141,7 @@ def test_prompt_logprobs_are_those_of_the_prompts_tokens(target: VllmTarget) -> 
     assert scores[0] > scores[1]
 
 
-def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:
+def test_what_narrows_the_draw_narrows_it(target: ChatTarget) -> None:
     """A narrow draw is one text, however it is seeded; a free one is not, and the same seed repeats it."""
     assert len(set(complete_draws(target, 0, 1, 2, 3, top_k=1))) == 1
     assert len(set(complete_draws(target, 0, 1, 2, 3, min_p=1.0))) == 1
@@ -154,21 +151,22 @@ def test_what_narrows_the_draw_narrows_it(target: VllmTarget) -> None:
 
 
 def test_a_model_that_is_not_served_is_named_with_the_nearest_one() -> None:
-    wrong = VllmTarget(address(), "modle")
+    wrong = ChatTarget(address(), "modle")
     with pytest.raises(UnknownName, match=r"'modle'.*Did you mean 'model'"):
         event_loop.run(wrong.open())
     event_loop.run(wrong.aclose())
 
 
 def test_too_long_a_prompt_and_too_long_a_reply_are_clear_errors(
-    target: VllmTarget, wire: RecordingTransport
+    target: ChatTarget, wire: RecordingChat
 ) -> None:
     long = ChatRequest((Message("user", "word " * target.context_tokens),))
     with pytest.raises(TargetError) as caught:
         event_loop.run(target.complete(long))
-    assert is_context_error(str(caught.value)), str(caught.value)
+    assert isinstance(caught.value, RequestRefused)
+    assert caught.value.kind == "too long"
     before = len(wire.bodies)
-    with pytest.raises(TargetError, match="context window"):
+    with pytest.raises(TargetError, match="does not fit"):
         event_loop.run(target.complete(replace(ASK, sampling=Sampling(max_tokens=target.context_tokens))))
     assert len(wire.bodies) == before
 

@@ -10,7 +10,7 @@ from typing import Any
 from ragc import recipe as recipes
 from ragc.compiled.trust_record import DIGESTED
 from ragc.optimizers import compile as compiling
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.support.colours import COLOURS, colour_passages, colour_questions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, Unbroken, begun, needs_demos, written
 

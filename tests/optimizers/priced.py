@@ -9,9 +9,9 @@ from typing import Any
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
-from ragc.targets.token_price import Price
+from ragc.targets.prices import Price
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos

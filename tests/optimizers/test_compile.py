@@ -16,7 +16,7 @@ from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import open_study, status
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos

@@ -26,7 +26,7 @@ from ragc.recipe import Budget
 from ragc.records import Question
 from ragc.targets.base import ChatRequest
 from ragc.task.answering import NOTHING, answer, evaluate, means
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of
 
@@ -115,8 +115,8 @@ def test_another_error_ends_the_branches_at_once() -> None:
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: Path) -> None:
-    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
-    ledger.replay("another", 5, 0.0)
+    budget = BudgetFile(tmp_path / "charges.sqlite3", Budget())
+    budget.charge_cached("another", 5, 0.0)
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(ScriptedTarget):
@@ -125,7 +125,7 @@ def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: 
             await goes_on.wait()
             return await super().complete(request)
 
-    runtime = Runtime({"main": Slow([{"answer": "x"}])}, ledger=ledger)
+    runtime = Runtime({"main": Slow([{"answer": "x"}])}, budget=budget)
     program = method("no_retrieval").build(runtime, {})
 
     async def go() -> None:
@@ -133,35 +133,35 @@ def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: 
         await begun.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        assert ledger.calls == 1  # it is reserved, and not charged yet
+        assert budget.spent.calls == 1  # it is reserved, and not charged yet
         if closed:
-            ledger.close()
+            budget.close()
         goes_on.set()
         await runtime.gateway.store.settle()
         assert (await answer(program, ASKED, NOTHING)).counters["replayed"] == 1
 
     event_loop.run(go())
-    assert ledger.calls == 2
-    assert ledger.tokens > 5
-    ledger.close()
-    again = FileLedger(tmp_path / "charges.jsonl", Budget())
-    assert again.calls == 2
-    # What the request cost is not known to a closed ledger: it stays charged at what it reserved.
-    assert (again.tokens > ledger.tokens) is closed
+    assert budget.spent.calls == 2
+    assert budget.spent.tokens > 5
+    budget.close()
+    again = BudgetFile(tmp_path / "charges.sqlite3", Budget())
+    assert again.spent.calls == 2
+    # What the request cost is not known to a closed budget: it stays charged at what it reserved.
+    assert (again.spent.tokens > budget.spent.tokens) is closed
 
 
 def test_a_ledger_that_nobody_closes_closes_its_file(tmp_path: Path) -> None:
     gc.freeze()  # what other tests left need not be looked through
-    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
-    ledger.replay("a", 5, 0.0)
-    circle: list[Any] = [ledger]
+    budget = BudgetFile(tmp_path / "charges.sqlite3", Budget())
+    budget.charge_cached("a", 5, 0.0)
+    circle: list[Any] = [budget]
     circle.append(circle)
-    del ledger, circle
+    del budget, circle
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gc.collect()
     gc.unfreeze()
-    assert [str(warning.message) for warning in caught if "charges.jsonl" in str(warning.message)] == []
+    assert [str(warning.message) for warning in caught if "charges.sqlite3" in str(warning.message)] == []
 
 
 @pytest.mark.parametrize("id", ["tokens", "usd", "latency", "lm_calls@proxy", "crag_halluc"])

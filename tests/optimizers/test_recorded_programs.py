@@ -14,7 +14,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import written

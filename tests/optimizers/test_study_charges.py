@@ -12,7 +12,9 @@ from ragc.cli import console
 from ragc.core.display import dollars
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
+from ragc.recipe import Budget
+from ragc.store.calls import CallStore
+from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import identical
 from tests.optimizers.priced import PRICE, compiled, replied
@@ -20,14 +22,10 @@ from tests.optimizers.priced import PRICE, compiled, replied
 
 def sums(folder: Path, out: str) -> dict[str, Any]:
     """The sums in the charges of the study of `out`: of all, and of stored replies."""
-    lines = (study_directory(folder / out) / "charges.jsonl").read_text("utf-8").splitlines()
-    rows = [row for line in lines if "usd" in (row := json.loads(line)) and "reserve" not in row]
-    stored = [row for row in rows if "try" not in row]
-    return {
-        f"{name}_{what}": sum(row[what] for row in part)
-        for name, part in (("study", rows), ("stored", stored))
-        for what in ("tokens", "usd")
-    } | {"study_calls": len(rows), "stored_calls": len(stored)}
+    charges = BudgetFile(study_directory(folder / out) / "charges.sqlite3", Budget())
+    parts = {"study": charges.spent.to_json(), "stored": charges.cached.to_json()}
+    charges.close()
+    return {f"{name}_{what}": amount for name, part in parts.items() for what, amount in part.items()}
 
 
 def test_what_a_run_says_that_it_was_charged_is_what_its_study_was_charged(

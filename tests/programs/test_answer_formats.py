@@ -17,7 +17,7 @@ from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 FOUND = ListSource([Passage(f"p{i}", f"Title {i}", f"Thing {i} is red.") for i in range(9)])

@@ -14,7 +14,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH

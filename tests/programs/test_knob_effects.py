@@ -22,7 +22,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import INVALID
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.support.knob_values import ends

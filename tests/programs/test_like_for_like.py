@@ -18,7 +18,7 @@ from ragc.programs.knobs import ReadingKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 

@@ -18,7 +18,7 @@ from ragc.programs.calls.prompt import TypedPrompt
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.testing import ListSource, SchemaReplies
 from tests.contracts.test_programs import FOUND, QUESTION

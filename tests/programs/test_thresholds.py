@@ -18,7 +18,7 @@ from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Gate, Search
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import thorough
 

@@ -1,4 +1,4 @@
-"""Recipes: what they mean, and that everything wrong with one is said at once, with its line."""
+"""Recipes: what they mean, and that everything wrong with one is said at once, with its key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragc.compiled import trust
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
-from ragc.recipe.base import narrowed
+from ragc.recipe.models import MetricsTable, narrowed
+from ragc.recipe.rules import named_files
+from ragc.targets import TARGETS, build
 from ragc.targets.base import ROLES, Role
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import ServerOptions, TargetSpec, variables, with_variables
 from tests.paths import SRC
 
 WHOLE = """\
@@ -129,14 +132,19 @@ def test_every_table_arrives_in_its_record(folder: Path) -> None:
             ),
             "judge": TargetSpec(kind="hosted", model="openai/gpt-4o-mini"),
         },
-        report=("em", "f1", "recall@5"),
+        metrics=MetricsTable(report=("em", "f1", "recall@5")),
         budget=Budget(lm_calls=20000, usd=5.0, minutes=60.0),
     )
 
 
 def test_what_is_left_out_has_the_declared_default() -> None:
     recipe = read(LEAST)
-    assert (recipe.seed, recipe.concurrency, recipe.knobs, recipe.report) == (0, None, {}, ("em", "f1"))
+    assert (recipe.seed, recipe.concurrency, recipe.knobs, recipe.metrics.report) == (
+        0,
+        None,
+        {},
+        ("em", "f1"),
+    )
     assert recipe.search == Search(objectives=("em",), pick="em")
     assert (recipe.data, recipe.budget) == (Data(), Budget())
     assert recipe.method is method("vanilla")
@@ -158,13 +166,10 @@ def test_the_default_objective_is_the_first_metric_reported() -> None:
     assert (recipe.search.objectives, recipe.search.pick) == (("-tokens",), "-tokens")
 
 
-def test_the_risk_of_a_search_is_written_where_it_is_no_default() -> None:
+def test_the_risk_of_a_search_is_a_share() -> None:
     assert read(LEAST).search.risk == 0.15
-    assert "risk" not in read(LEAST).to_toml()
-    recipe = read(LEAST + "[search]\nrisk = 0.4")
-    assert recipe.search.risk == 0.4
-    assert "\nrisk = 0.4\n" in recipe.to_toml()
-    with pytest.raises(RecipeError, match="risk"):
+    assert read(LEAST + "[search]\nrisk = 0.4").search.risk == 0.4
+    with pytest.raises(RecipeError, match=r"search\.risk must be at most 1"):
         read(LEAST + "[search]\nrisk = 1.5")
 
 
@@ -178,7 +183,11 @@ def test_options_are_written_back_as_they_were_written() -> None:
     options = "[sources.local.options]\nk1 = 1\n[targets.main.options]\ntimeout_s = 3\nhas = ['seed']\n"
     written = read(LEAST + options).to_toml()
     assert "k1 = 1\n" in written
-    assert 'has = ["seed"]\ntimeout_s = 3\n' in written
+    assert "timeout_s = 3\n" in written
+    assert parse(written, files=False, stored=True).targets["main"].options == {
+        "timeout_s": 3,
+        "has": ["seed"],
+    }
 
 
 def test_own_ranges_stand_over_the_declared_ones() -> None:
@@ -224,7 +233,7 @@ def test_a_file_of_a_windows_editor_is_read(folder: Path) -> None:
 
 def test_files_that_cannot_be_read(folder: Path) -> None:
     (folder / "recipe.toml").write_bytes(b'program = "vanilla"\n# caf\xe9\n')
-    with pytest.raises(RecipeError, match="line 2: this is not UTF-8 text"):
+    with pytest.raises(RecipeError, match="this is not UTF-8 text"):
         load(folder / "recipe.toml")
     with pytest.raises(UsageError, match=r"there is no such file\. Did you mean .*recipe\.toml"):
         load(folder / "recipes.toml")
@@ -365,8 +374,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
             role: TargetSpec(kind="hosted", model=draw(texts), options={"body": draw(bodies)})
             for role in roles
         },
-        report=draw(
-            st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
+        metrics=MetricsTable(
+            report=tuple(
+                draw(st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True))
+            )
         ),
         budget=Budget().replace(
             lm_calls=draw(counts),
@@ -384,3 +395,118 @@ def test_a_recipe_written_and_read_is_the_same_recipe(recipe: Recipe) -> None:
     again = parse(text, files=False)
     assert again == recipe
     assert again.to_toml() == text
+
+
+OWN_TARGET = """
+from ragc.testing import ScriptedTarget
+
+
+class Parrot(ScriptedTarget):
+    def __init__(self, word="red", model=""):
+        super().__init__(lambda request: {"answer": word})
+        self.word = word
+
+
+def broken(**options):
+    raise SystemExit(3)
+
+
+def nothing(**options):
+    return object()
+"""
+
+
+def own(kind: str, options: str = "") -> str:
+    """A recipe whose target is `kind` of a module beside it."""
+    return LEAST.replace('kind = "hosted"\nmodel = "openai/gpt-4o-mini"', f'kind = "{kind}"\n{options}')
+
+
+def test_a_target_may_be_a_class_in_a_module_beside_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "recipes_own_target.py").write_text(OWN_TARGET, "utf-8")
+    (tmp_path / "recipe.toml").write_text(own("recipes_own_target:Parrot", "options.word = 'blue'"), "utf-8")
+    recipe = load(tmp_path / "recipe.toml", files=False)
+    target: Any = build(recipe.target_specs()["main"])
+    assert target.word == "blue"
+    runs = [access for access in trust.list_accesses(recipe) if access.kind == "runs"]
+    assert [access.name for access in runs] == ["targets.main.kind", "targets.main.options.word"]
+    assert parse(recipe.to_toml(), base=tmp_path, files=False, stored=True) == recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Parot", "Did you mean 'Parrot'"),
+        ("broken", "cannot be built: SystemExit: 3"),
+        ("nothing", "makes a object without name, model"),
+    ],
+)
+def test_what_is_wrong_with_a_target_of_the_users_own_is_said(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "recipes_own_target.py").write_text(OWN_TARGET, "utf-8")
+    (tmp_path / "recipe.toml").write_text(own(f"recipes_own_target:{name}"), "utf-8")
+    with pytest.raises(UsageError, match=message):
+        build(load(tmp_path / "recipe.toml", files=False).target_specs()["main"])
+
+
+def test_without_code_a_target_of_the_users_own_is_only_named(tmp_path: Path) -> None:
+    recipe = parse(own("no_such_module:Target"), base=tmp_path, files=False)
+    assert recipe.targets["main"].kind == "no_such_module:Target"
+
+
+def test_a_file_of_the_hub_is_the_model_of_an_embedded_target(tmp_path: Path) -> None:
+    model = "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q4_k_m.gguf"
+    recipe = parse(own("embedded", f'model = "{model}"'), base=tmp_path, files=False)
+    assert recipe.target_specs()["main"].model == model
+    assert ("targets", "main", "model") not in dict(named_files(recipe))
+
+
+SENT = """[targets.main]
+kind = "vllm"
+model = "m"
+base_url = "http://127.0.0.1:9/v1"
+options.headers = {headers}
+options.query = {{ "api-version" = "1", "key" = "$OWN_KEY" }}
+options.omit = ["temperature", "max_tokens"]
+"""
+
+
+def sending(headers: str) -> str:
+    """A recipe whose target sends `headers`."""
+    return LEAST.partition("[targets.main]")[0] + SENT.format(headers=headers)
+
+
+def test_headers_and_parameters_name_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = '{ "X-Api-Key" = "$OWN_KEY", Authorization = "Bearer ${OWN_TOKEN}", "X-Team" = "green" }'
+    spec = read(sending(headers)).targets["main"]
+    options = TARGETS.get("vllm").options.of(spec.options)
+    assert isinstance(options, ServerOptions)
+    assert options.omit == ("temperature", "max_tokens")
+    assert variables({**options.headers, **options.query}) == {"OWN_KEY", "OWN_TOKEN"}
+    with pytest.raises(UsageError, match="OWN_KEY is not set"):
+        with_variables(options.headers)
+    monkeypatch.setenv("OWN_KEY", "a-key-of-ours")
+    monkeypatch.setenv("OWN_TOKEN", "a-token-of-ours")
+    assert with_variables(options.headers) == {
+        "X-Api-Key": "a-key-of-ours",
+        "Authorization": "Bearer a-token-of-ours",
+        "X-Team": "green",
+    }
+
+
+@pytest.mark.parametrize(
+    "headers", ['{ "X-Api-Key" = "a-literal-key" }', '{ "X-Team" = "sk-proj-0123456789abcdef0123" }']
+)
+def test_a_secret_in_a_header_is_refused(headers: str) -> None:
+    with pytest.raises(RecipeError, match=r'environment variable and write "\$NAME"') as error:
+        read(sending(headers))
+    assert "literal" not in str(error.value)
+    assert "0123" not in str(error.value)
+
+
+def test_a_field_that_is_omitted_is_not_sent_as_well() -> None:
+    text = sending("{}") + "options.body = { temperature = 1 }\n"
+    with pytest.raises(RecipeError, match="temperature in body and in omit"):
+        read(text)
+    with pytest.raises(RecipeError, match="Did you mean 'temperature'"):
+        read(sending("{}").replace('"temperature"', '"temprature"'))

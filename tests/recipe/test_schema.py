@@ -15,9 +15,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from ragc.cli.main import main
 from ragc.errors import RecipeError
-from ragc.programs import METHODS
 from ragc.recipe import parse
-from ragc.recipe.models import RecipeTables
+from ragc.recipe.models import Recipe
 from ragc.recipe.schema import json_schema
 from tests.recipe.test_recipe import LEAST, WHOLE
 
@@ -104,13 +103,9 @@ def test_the_schema_accepts_every_recipe_that_is_read() -> None:
         (LEAST + "[search]\ntrials = true", "search.trials"),
         (LEAST + "[search]\ntrials = '3'", "search.trials"),
         (LEAST + "[search]\nknobs = 'some'", "search.knobs"),
-        (LEAST + "[search]\nknobs = ['topk']", "search.knobs"),
         (LEAST + "[search]\nobjectives = ['tokens']", "search.objectives.0"),
         (LEAST + "[search]\noptimizer = 'mirpo'", "search.optimizer"),
-        (LEAST + "[search.ranges]\ntop_k = [1, 2, 3]", "search.ranges.top_k"),
         (LEAST + "[search.targets]\nboss = ['main']", "search.targets"),
-        (LEAST + "[knobs]\ntop_k = 99", "knobs.top_k"),
-        (LEAST + "[knobs]\ntopk = 9", "knobs"),
         (LEAST + "[data]\ndataset = 'pydoc'", "data.dataset"),
         (LEAST + "[data]\ndev = -1", "data.dev"),
         (LEAST + "[data]\nfields.questions = 'q'", "data.fields"),
@@ -158,13 +153,7 @@ def test_sources_and_targets_are_told_apart_by_kind() -> None:
         assert len(union["oneOf"]) == len(union["discriminator"]["mapping"])
 
 
-def test_knobs_of_all_programs_are_described() -> None:
-    names = {knob.name for method in METHODS for knob in method.knobs.list_knobs()}
-    assert set(SCHEMA["properties"]["knobs"]["properties"]) == names
-    assert set(SCHEMA["$defs"]["Search"]["properties"]["ranges"]["properties"]) == names
-
-
 def test_whole_recipes_are_accepted() -> None:
     assert not refused(WHOLE)
     assert not refused(OPTIONED)
-    assert set(SCHEMA["properties"]) == set(RecipeTables.model_fields)
+    assert set(SCHEMA["properties"]) == set(Recipe.model_fields)

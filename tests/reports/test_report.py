@@ -361,9 +361,11 @@ def test_rows_without_texts_say_what_is_missing(tmp_path: Path) -> None:
 
 def test_the_first_look_at_test_questions_is_said_in_plain_words() -> None:
     first = {"look": {"number": 1, "questions": 40, "seen": 0}}
-    assert compiled.look_in(first) == "Nobody had looked at the scores of these test questions before."
+    assert compiled.look_in(first) == "Nobody had used these test questions before."
     third = {"look": {"number": 3, "questions": 40, "seen": 40}}
-    assert compiled.look_in(third) == "Look 3 at these questions; p is multiplied by 5 for the looks before."
+    assert (
+        compiled.look_in(third) == "Test use 3 of these questions; p is multiplied by 5 for the uses before."
+    )
     assert compiled.look_in({}) == ""
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from ragc.compiled.base import CompiledProgram
 from ragc.compiled.opened import open_program
-from ragc.recipe.write import value as value_text
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests import processes
+from tests.support.recipes import value as value_text
 from tests.support.recipes import write_files
 
 SECRET = "a-secret-that-must-stay-here"

@@ -14,7 +14,7 @@ import pytest
 from ragc.core import event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import StoreError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.examples import THOROUGH
 
 SEED = 20_261_122
@@ -90,15 +90,16 @@ def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> 
     pick, seen = random.Random(SEED), Counter[str]()
     folder = fresh(whole, copies)
     with closing(sqlite3.connect(folder / "cache.db")) as rows:
-        for column in ("value", "value", "value", "tag", "key"):
-            for _ in range(FLIPS // 5):
+        for column in ("value", "value", "value", "key"):
+            for _ in range(FLIPS // 4):
                 key, text = pick.choice(sorted(REPLIES.items()))
                 (held,) = rows.execute(
                     f"SELECT CAST({column} AS BLOB) FROM Cache WHERE key = ?", (key,)
                 ).fetchone()
                 bad = bytearray(held)
                 bad[pick.randrange(len(bad))] ^= 1 << pick.randrange(8)
-                change = f"UPDATE Cache SET {column} = CAST(? AS TEXT) WHERE key = CAST(? AS TEXT)"
+                kind = {"value": "BLOB", "key": "TEXT"}[column]
+                change = f"UPDATE Cache SET {column} = CAST(? AS {kind}) WHERE key = CAST(? AS TEXT)"
                 with rows:
                     rows.execute(change, (bytes(bad), key))
                 store = CallStore(folder)
@@ -113,15 +114,15 @@ def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> 
                         rows.execute("DELETE FROM Cache WHERE key = CAST(? AS TEXT)", (bytes(bad),))
                 seen[column] += 1
     print(dict(seen))
-    assert seen.total() == FLIPS
+    assert seen.total() == FLIPS // 4 * 4
 
 
 def test_a_row_copied_under_another_key_is_asked_again(whole: Path, copies: Path) -> None:
     folder = fresh(whole, copies)
     one, other = sorted(REPLIES)[:2]
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        (text, tag) = rows.execute("SELECT value, tag FROM Cache WHERE key = ?", (one,)).fetchone()
-        rows.execute("UPDATE Cache SET value = ?, tag = ? WHERE key = ?", (text, tag, other))
+        (row,) = rows.execute("SELECT value FROM Cache WHERE key = ?", (one,)).fetchone()
+        rows.execute("UPDATE Cache SET value = ? WHERE key = ?", (row, other))
     store = CallStore(folder)
     assert (store.get(other), store.get(one)) == (None, REPLIES[one])
 
@@ -146,7 +147,7 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
     store = CallStore(folder)
     (folder / "cache.db").write_bytes(before[:4096] + bytes(4096) + before[8192:])
     broken = (folder / "cache.db").read_bytes()
-    with pytest.raises(StoreError, match=r"is damaged .* move the folder away"):
+    with pytest.raises(StoreError, match=r"is damaged .* delete that folder"):
         store.check()
     assert (folder / "cache.db").read_bytes() == broken
 
@@ -154,11 +155,11 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
 @pytest.mark.parametrize(
     "change",
     [
-        "mode = 4",
         "mode = 3, filename = 'x.val'",
         "raw = 0",
-        "value = CAST(value AS BLOB)",
-        "tag = CAST(tag AS BLOB)",
+        "value = CAST(value AS TEXT)",
+        "value = NULL",
+        "value = 1",
         "key = CAST(key AS BLOB)",
         "expire_time = 1",
     ],
@@ -166,6 +167,6 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
 def test_what_the_store_does_not_read_counts_as_absent(whole: Path, copies: Path, change: str) -> None:
     folder = fresh(whole, copies)
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute(f"UPDATE Cache SET {change}")
+        rows.execute(f"UPDATE Cache SET {change} WHERE key <> 'version'")
     store = CallStore(folder)
     assert not any(store.get(key) for key in REPLIES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ragc.errors import StoreError
 from ragc.recipe import Budget
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from tests.examples import THOROUGH
 
 SEED = 20_261_122
@@ -27,24 +27,24 @@ def flipped(content: bytes, pick: random.Random) -> bytes:
 
 
 def charged(path: Path, n: int = 20) -> None:
-    ledger = FileLedger(path, Budget())
+    budget = BudgetFile(path, Budget())
     for number in range(n):
-        ledger.replay(f"key{number}", 10, 0.5)
-    ledger.close()
+        budget.charge_cached(f"key{number}", 10, 0.5)
+    budget.close()
 
 
 def test_a_flipped_bit_never_lowers_what_was_spent(tmp_path: Path) -> None:
-    path, pick, seen = tmp_path / "charges.jsonl", random.Random(SEED), Counter[str]()
+    path, pick, seen = tmp_path / "charges.sqlite3", random.Random(SEED), Counter[str]()
     charged(path)
     whole = path.read_bytes()
     for _ in range(400):
         path.write_bytes(flipped(whole, pick))
         try:
-            ledger = FileLedger(path, Budget())
+            budget = BudgetFile(path, Budget())
         except StoreError as error:
-            seen["refused" if re.search(r"damaged in line \d+.*--resume", str(error)) else "said else"] += 1
+            seen["refused" if re.search(r"cannot be kept in .*--resume", str(error)) else "said else"] += 1
             continue
-        assert (ledger.calls, ledger.tokens, ledger.usd) == (20, 200, 10.0)
+        assert (budget.spent.calls, budget.spent.tokens, budget.spent.usd) == (20, 200, 10.0)
         seen["right"] += 1
     print(dict(seen))
     assert seen["refused"] + seen["right"] == 400

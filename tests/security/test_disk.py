@@ -102,6 +102,18 @@ def test_a_full_disk_for_the_result_is_noticed_before_the_first_request(
         assert "cannot be written: No space left on device" in ended.err
 
 
+def test_a_mount_point_as_a_folder_for_the_result_is_refused_before_the_first_request(
+    server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    with disk(tmp_path / "mounted", "4m"):
+        sent = server.log.requests
+        ended = ragc(tmp_path, "compile", "recipe.toml", "--out", "mounted")
+        assert (ended.status, server.log.requests) == (2, sent)
+        assert "a mount point, the current folder or one without the right to write cannot be" in ended.err
+        assert ragc(tmp_path, "compile", "recipe.toml", "--out", "mounted/out").status == 0
+
+
 @unprivileged
 @pytest.mark.parametrize("arguments", [("compile",), ("eval", "--split", "dev")])
 def test_an_out_without_permission_is_noticed_before_the_first_request(

@@ -13,7 +13,7 @@ from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.programs import method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import begun, needs_demos, written
@@ -68,7 +68,7 @@ def test_a_knob_takes_finite_numbers_in_its_range_only(value: object) -> None:
 def test_an_option_of_a_target_takes_no_endless_number(value: object) -> None:
     for name in ("timeout_s", "total_s"):
         options = {name: value}
-        with pytest.raises(UsageError, match=f"Option {name} of a vllm target"):
+        with pytest.raises(UsageError, match=f"{name} must be"):
             build(
                 TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:9/v1").replace(options=options)
             )

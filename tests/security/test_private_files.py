@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ragc.compiled import trust_record
-from ragc.core.home import narrow, narrow_tree
+from ragc.core.files import narrow, narrow_tree
 from ragc.corpora.storage.index_cache import index_path, open_or_build
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.security.command_line import prepared, ragc
 from tests.support.loopback import Loopback
 

@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import parser
-from ragc.core import outputs
-from ragc.core.digest import pretty
+from ragc.core.files import sha256
 from tests import processes
 from tests.examples import cases
 from tests.security import traced
@@ -72,19 +71,6 @@ def listening() -> Iterator[Listening]:
         thread.join()
 
 
-def plan(folder: Path, manifest: str, victim: str) -> None:
-    """A write plan that deletes `victim` and installs a program, with right digests."""
-    write = folder / ".ragc-planned"
-    (write / "new" / "hooks").mkdir(parents=True)
-    script = b"#!/bin/sh\n"
-    (write / "new" / "hooks" / "run.sh").write_bytes(script)
-    new = {"hooks/run.sh": outputs.sha256(script)}
-    old = {victim: outputs.sha256((folder / victim).read_bytes())}
-    content = {"format": outputs.FORMAT, "write": write.name, "manifest": manifest, "new": new, "old": old}
-    for state in ("begun.json", "ready.json"):
-        (write / state).write_text(pretty(content))
-
-
 def laid_everywhere(folder: Path, marker: Path) -> None:
     """Modules, bytecode, hooks, settings and programs in `folder` that only wait for somebody to use them."""
     evil = EVIL.format(marker=str(marker))
@@ -109,7 +95,7 @@ Make = Callable[[Path, Path, Listening], str]
 """Changes the recipe of a directory: from its folder, a file outside and the server to its text."""
 
 RECIPES: dict[str, Make] = {
-    "with write plans": lambda at, canary, server: RECIPE + served(server),
+    "with a manifest that claims more": lambda at, canary, server: RECIPE + served(server),
     "with modules": lambda at, canary, server: (
         RECIPE.replace('report = ["em"]', 'report = ["em", "evil:score"]') + served(server)
     ),
@@ -150,9 +136,11 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     if kind == "with a program of its own":
         state = json.loads((folder / "program.json").read_text())
         (folder / "program.json").write_text(json.dumps(state | {"method": "evil:Program"}))
-    if kind == "with write plans":
+    if kind == "with a manifest that claims more":
         (folder / "notes.txt").write_text("notes")
-        plan(folder, "run.json", "notes.txt")
+        manifest = json.loads((folder / "run.json").read_text())
+        manifest["files"] = {"notes.txt": sha256(b"notes"), "../canary.jsonl": "0" * 64}
+        (folder / "run.json").write_text(json.dumps(manifest))
     return folder
 
 

@@ -24,7 +24,7 @@ from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.answering import answer
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import examples

@@ -18,8 +18,8 @@ from ragc.compiled import trust, trust_record
 from ragc.compiled.base import load
 from ragc.compiled.opened import open_compiled, open_program
 from ragc.compiled.resolve import Opening
-from ragc.core.kinds.marks import HARMLESS, marked
-from ragc.core.validation import Options
+from ragc.core.marks import HARMLESS, marked
+from ragc.core.tables import Table
 from ragc.corpora import SOURCES
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
@@ -257,7 +257,7 @@ def test_what_lies_or_listens_elsewhere_is_refused(
 
 def test_an_option_that_is_not_classified_is_not_harmless() -> None:
     recipe = Recipe(
-        "vanilla",
+        program="vanilla",
         sources={"local": SourceSpec(kind="bm25", corpus="corpus.jsonl", options={"home": "/"})},
         targets={"main": TargetSpec(kind="embedded", options={"library": "/x.so"})},
     )
@@ -599,22 +599,25 @@ REVIEWED_TARGET_OPTIONS = {
     "embedded": {"price", "chat_template_kwargs"},
     "vllm": {
         *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
-        *("serve", "python", "flags"),
+        *("serve", "python", "flags", "headers", "query"),
     },
-    "hosted": {"price", "chat_template_kwargs", "api_key_env", "identity", "body"},
+    "hosted": {
+        *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
+        *("headers", "query"),
+    },
 }
 
 
-def every_option(model: type[Options]) -> dict[str, Any]:
+def every_option(model: type[Table]) -> dict[str, Any]:
     """All options of `model`, those of its parts in tables."""
     parts = {name: field.annotation for name, field in model.model_fields.items()}
     return {
-        name: every_option(part) if isinstance(part, type) and issubclass(part, Options) else "x"
+        name: every_option(part) if isinstance(part, type) and issubclass(part, Table) else "x"
         for name, part in parts.items()
     }
 
 
-def reviewed(model: type[Options]) -> set[str]:
+def reviewed(model: type[Table]) -> set[str]:
     """The options of `model` that are not marked as harmless. Every option has a mark."""
     marks = {".".join(map(str, keys)): mark for keys, _, mark in marked(model, every_option(model))}
     assert None not in marks.values(), marks

@@ -157,7 +157,9 @@ def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
 STUDY = RECIPE + '[targets.main]\nkind = "embedded"\n'
 
 
-@pytest.mark.parametrize("name", ["study.log", "recipe.toml", "study.json", "study.journal", "charges.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["study.log", "recipe.toml", "study.json", "study.journal", "charges.sqlite3"]
+)
 def test_a_study_from_elsewhere_shows_no_file_that_it_links_to(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

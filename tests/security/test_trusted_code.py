@@ -83,6 +83,10 @@ def library(directory: Path) -> None:
     (directory / "strange_package" / "helper.abi3.so").write_bytes(b"\x7fELF")
 
 
+def compiled_module(directory: Path) -> None:
+    (directory / "strange_package" / "helper.pyc").write_bytes(b"")
+
+
 def nested(directory: Path) -> None:
     (directory / "deep" / "er").mkdir(parents=True)
     (directory / "deep" / "er" / "x.py").write_text("")
@@ -101,6 +105,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a module less": lambda at: (at / "strange_package" / "__init__.py").unlink(),
     "a module that shadows another": shadowing,
     "a library": library,
+    "a compiled module": compiled_module,
     "a module far below": nested,
     "a link to a folder of modules": linked,
 }
@@ -139,7 +144,6 @@ def test_bytecode_that_a_stranger_laid_is_not_run_and_none_is_written(strange: P
     py_compile.compile(
         str(evil), cfile=str(planted), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )
-    (strange / "strange_package" / "helper.pyc").write_bytes(planted.read_bytes())
     assert run(strange) == 0.5
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ragc.targets.token_price import Price
+from ragc.targets.prices import Price
 from tests.support.loopback_world import write_data
 from tests.support.priced_provider import MODEL, Account, PricedProvider
 
@@ -115,18 +115,17 @@ def compile_in(folder: str) -> None:
     from ragc.optimizers import compile as compiling
     from ragc.task import budget
 
-    class Watched(budget.FileLedger):
+    class Watched(budget.BudgetFile):
         """Notes what it refuses, with what it knew then."""
 
-        async def reserve(self, needs: Any, wanted: Any = lambda: True) -> list[str]:
+        async def reserve(self, key: str, tokens: int, usd: float) -> int:
             try:
-                return await super().reserve(needs, wanted)
+                return await super().reserve(key, tokens, usd)
             except BudgetExhausted as error:
-                tokens, usd = self.held_back(self._held)
                 row = {
-                    "lm_calls": self.calls + self._held + len(needs),
-                    "tokens": self.tokens + tokens + sum(need.tokens for need in needs),
-                    "usd": self.usd + usd + sum(need.usd for need in needs),
+                    "lm_calls": self.spent.calls + self.held.calls + 1,
+                    "tokens": self.spent.tokens + self.held.tokens + tokens,
+                    "usd": self.spent.usd + self.held.usd + usd,
                     "message": str(error),
                 }
                 note(Path(folder, _REFUSALS), row)
@@ -135,7 +134,7 @@ def compile_in(folder: str) -> None:
     from ragc.optimizers.compile import passes
 
     try:
-        with mock.patch.object(passes, "FileLedger", Watched):
+        with mock.patch.object(passes, "BudgetFile", Watched):
             compiling.compile(recipes.load(Path(folder) / "recipe.toml"), Path(folder) / "out", resume=True)
     except RagcError as error:
         if type(error).__name__ == "TargetUnavailable":

@@ -33,8 +33,10 @@ from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import (
     DataError,
     ParseFailure,
+    RequestRefused,
     SourceError,
     TargetError,
+    TargetStopped,
     TargetUnavailable,
     UnknownName,
     UsageError,
@@ -58,11 +60,11 @@ from ragc.recipe import parse
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS as ANSWER_FORMATS
 from ragc.signatures.answer import UNCITED
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import TARGETS, TargetSpec, build
 from ragc.targets.base import Capability, ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from ragc.task.base import prepare
 from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget
 
@@ -117,6 +119,7 @@ __all__ = [
     "RecordedSource",
     "Recorder",
     "Reply",
+    "RequestRefused",
     "RerankedSource",
     "Reranker",
     "Runtime",
@@ -130,6 +133,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetSpec",
+    "TargetStopped",
     "TargetUnavailable",
     "TitleSource",
     "TokenLogprob",
@@ -138,6 +142,7 @@ __all__ = [
     "UsageError",
     "WebResult",
     "WebSource",
+    "body_of",
     "build",
     "build_variables",
     "content_fingerprint",
@@ -157,7 +162,6 @@ __all__ = [
     "read_corpus",
     "read_questions",
     "reply_schema",
-    "request_body",
 ]
 
 

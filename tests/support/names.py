@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,7 @@ def main(words: Sequence[str]) -> int:
 
 def price(**dollars: float) -> Any:
     """The price of a model, in dollars per million tokens: `input`, `output`."""
-    from ragc.targets.token_price import Price
+    from ragc.targets.prices import Price
 
     return Price.of(dollars)
 
@@ -119,6 +121,12 @@ def list_programs() -> list[dict[str, Any]]:
     ]
 
 
+def call_store(folder: Path | None) -> Any:
+    """The store of replies in `folder`, in memory without one; also that of an earlier version."""
+    name = next(name for name in ("ragc.store.calls", "ragc.store.call_store") if find_spec(name))
+    return import_module(name).CallStore(folder)
+
+
 def typed_call(target: Any, demos: list[dict[str, Any]], store: Path | None) -> Any:
     """A predictor of a short answer from passages on `target`; its `acall` is awaited on ragc's loop.
 
@@ -127,9 +135,8 @@ def typed_call(target: Any, demos: list[dict[str, Any]], store: Path | None) -> 
     from ragc.programs.calls.predict import RagPredict
     from ragc.programs.runtime import Runtime
     from ragc.signatures.answer import ShortAnswer
-    from ragc.store.call_store import CallStore
 
-    call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(store)))
+    call = RagPredict(ShortAnswer, Runtime({"main": target}, store=call_store(store)))
     call.demos = demos
     return call
 
@@ -145,9 +152,8 @@ def compile_on(target: ScriptedTarget, recipe: Path, out: Path, store: Path) -> 
     """Compiles a recipe file with `target` as its main model and the folder `store` for replies."""
     from ragc import recipe as recipes
     from ragc.optimizers import compile as compiling
-    from ragc.store.call_store import CallStore
 
-    return compiling.compile(recipes.load(recipe), out, store=CallStore(store), targets={"main": target})
+    return compiling.compile(recipes.load(recipe), out, store=call_store(store), targets={"main": target})
 
 
 def answer_with(
@@ -160,12 +166,11 @@ def answer_with(
     from ragc import recipe as recipes
     from ragc.metrics import get
     from ragc.metrics.base import Scorer
-    from ragc.store.call_store import CallStore
     from ragc.task.answering import answer
     from ragc.task.base import prepare
 
     targets = {"main": target} if target else None
-    task = prepare(recipes.load(recipe), store=CallStore(None), targets=targets)
+    task = prepare(recipes.load(recipe), store=call_store(None), targets=targets)
     program: Any = task.method.build(task.runtime, task.baseline_knobs)
     program.answer.demos = list(demos)
     scorer = Scorer.of(*map(get, metrics))

@@ -23,7 +23,7 @@ import orjson
 from aiohttp import web
 
 from ragc.targets.base import Usage
-from ragc.targets.token_price import Price
+from ragc.targets.prices import Price
 from tests.support.loopback_world import reply
 
 MODEL = "loopback"

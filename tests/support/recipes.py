@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.recipe.write import value
 from tests.support.rows import write_rows
 
 FILES = {"questions": "questions.jsonl", "corpus": "corpus.jsonl"}
@@ -73,3 +73,13 @@ def _toml(table: Mapping[str, Any], path: str = "") -> str:
         if isinstance(item, Mapping)
     ]
     return "\n".join([*lines, ""]) + "".join(inner) if lines else "".join(inner)
+
+
+def value(item: object) -> str:
+    """Returns `item` as TOML on one line."""
+    if isinstance(item, Mapping):
+        pairs = [
+            f"{name if name.isidentifier() else json.dumps(name)} = {value(item[name])}" for name in item
+        ]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    return f"[{', '.join(map(value, item))}]" if isinstance(item, list | tuple) else json.dumps(item)

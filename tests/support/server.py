@@ -85,6 +85,16 @@ def fitting(request: Asked, **fields: Any) -> Answer:
     return build_answer(json.dumps(SchemaReplies().example(schema) | fields))
 
 
+def streaming(*choices: Mapping[str, Any], **usage: Any) -> Answer:
+    """A completion in parts, one for each of `choices`, and its usage."""
+    counts = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23, **usage}
+    head = {"id": "cmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL}
+    chunks = [{**head, "choices": [{"index": 0, **choice}]} for choice in choices]
+    lines = [json.dumps(chunk) for chunk in [*chunks, {**head, "choices": [], "usage": counts}]]
+    body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    return Answer(body.encode(), content_type="text/event-stream")
+
+
 def failing(status: int, message: str = "out of order", **headers: str) -> Answer:
     """An error in OpenAI's words; `retry_after` becomes the header of that name."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())

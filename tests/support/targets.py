@@ -14,10 +14,10 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.targets.base import Target
-from ragc.targets.hosted.options import HostedOptions
-from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.vllm.options import VllmOptions
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.vllm_options import VllmOptions
 from ragc.task.answering import Row, evaluate
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, fitting
 
@@ -41,9 +41,13 @@ class Waits:
 
 def target_of(kind: str, url: str, waits: Callable[[float], Awaitable[None]], **options: Any) -> Target:
     """A target of `kind` at the server `url`."""
+    target: ChatTarget | HostedTarget
     if kind == "vllm":
-        return VllmTarget(url, MODEL, VllmOptions(**options), sleep=waits)
-    return HostedTarget(f"openai/{MODEL}", url, HostedOptions(**options), sleep=waits)
+        target = ChatTarget(url, MODEL, VllmOptions(**options))
+    else:
+        target = HostedTarget(f"openai/{MODEL}", url, HostedOptions(**options))
+    target.sleep = waits
+    return target
 
 
 def finished(target: Target, work: Coroutine[Any, Any, T]) -> T:

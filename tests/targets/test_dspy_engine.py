@@ -12,7 +12,7 @@ import pytest
 from dspy import lm15
 
 from ragc.core import event_loop
-from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable
+from ragc.errors import BudgetExhausted, RequestRefused, TargetError, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, TokenLogprob, Usage
 from ragc.targets.dspy_engine import as_lm, cause
 
@@ -194,7 +194,7 @@ def test_blocking_calls_on_the_process_loop_are_refused() -> None:
     [
         (TargetUnavailable("down"), dspy.LMTransportError),
         (TargetError("bad request"), dspy.LMInvalidRequestError),
-        (TargetError("maximum context length is 512"), dspy.ContextWindowExceededError),
+        (RequestRefused("maximum context length is 512", "too long"), dspy.ContextWindowExceededError),
         (BudgetExhausted("spent"), dspy.LMBillingError),
     ],
 )

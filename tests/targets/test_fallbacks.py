@@ -14,10 +14,10 @@ from ragc.errors import CapabilityMissing, RecipeError, TargetUnavailable, Usage
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.gateway import request_key
-from ragc.targets.vllm.options import VllmOptions
+from ragc.targets.vllm_options import VllmOptions
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, vllm
 

@@ -33,7 +33,7 @@ from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.data import RecipeData
 from ragc.task.passages import CorpusIds

@@ -1,8 +1,9 @@
-"""The ledger: what fits, what waits, and what failed, killed and replayed requests are charged."""
+"""The budget: what fits, what waits, and what failed, killed and replayed requests are charged."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,15 @@ from typing import Any
 import pytest
 
 from ragc.core import event_loop
-from ragc.core.retry import Retry, RetryableError, with_retries
-from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable, UsageError
+from ragc.errors import BudgetExhausted, StoreError, TargetError, TargetUnavailable, UsageError
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
-from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway
-from ragc.targets.token_price import Price, prompt_bound, reply_bound
-from ragc.targets.vllm.options import VllmOptions
-from ragc.task.budget import FileLedger, Spare
+from ragc.targets.prices import Price, most_tokens
+from ragc.targets.retry import Again, with_tries
+from ragc.targets.vllm_options import VllmOptions
+from ragc.task.budget import SPARE_CALLS, BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 
 PRICE = Price(2.0, 1.0, 10.0)
@@ -40,13 +40,13 @@ def request(number: int = 0) -> ChatRequest:
 
 def most(of: ChatRequest) -> tuple[int, float]:
     """Tokens and dollars that one try reserves."""
-    prompt, reply = prompt_bound(of), reply_bound(Priced([]), of)
-    return prompt + reply, PRICE.most(prompt, reply)
+    bound = most_tokens(Priced([]), of)
+    return bound.prompt + bound.completion, PRICE.most(bound.prompt, bound.completion)
 
 
-def ask(ledger: FileLedger, target: ScriptedTarget, numbers: range = range(1), **gateway: Any) -> list[Any]:
+def ask(budget: BudgetFile, target: ScriptedTarget, numbers: range = range(1), **gateway: Any) -> list[Any]:
     """What becomes of the requests with these numbers, all in flight at once."""
-    asked_of = Gateway(gateway.get("store") or CallStore(None), ledger)
+    asked_of = Gateway(gateway.get("store") or CallStore(None), budget)
 
     async def go() -> list[Any]:
         work = [asked_of.complete(target, request(number)) for number in numbers]
@@ -64,9 +64,9 @@ COST = PRICE.usd(Usage(10, 2, 4))
 
 def test_dollars_are_those_of_the_typed_price_with_the_cached_part_apart() -> None:
     assert pytest.approx((6 * 2.0 + 4 * 1.0 + 2 * 10.0) / MILLION) == COST
-    ledger = FileLedger(None, Budget())
-    (answer,) = ask(ledger, Priced(reply))
-    assert (answer.usd, ledger.usd, ledger.tokens, ledger.calls) == (COST, COST, 12, 1)
+    budget = BudgetFile(None, Budget())
+    (answer,) = ask(budget, Priced(reply))
+    assert (answer.usd, budget.spent.usd, budget.spent.tokens, budget.spent.calls) == (COST, COST, 12, 1)
 
 
 @pytest.mark.parametrize("flying", [1, 64])
@@ -74,17 +74,17 @@ def test_dollars_are_those_of_the_typed_price_with_the_cached_part_apart() -> No
 def test_a_first_wave_does_not_pass_and_nothing_that_fits_is_refused(what: str, flying: int) -> None:
     tokens, usd = most(request())
     limit = {"usd": Budget(usd=usd + 6.5 * COST), "tokens": Budget(tokens=tokens + 6 * 12)}[what]
-    ledger, target = FileLedger(None, limit), Priced(reply, concurrency=flying)
-    answers = ask(ledger, target, range(64))
+    budget, target = BudgetFile(None, limit), Priced(reply, concurrency=flying)
+    answers = ask(budget, target, range(64))
     assert len(target.requests) == 7
     assert sum(isinstance(answer, BudgetExhausted) for answer in answers) == 57
-    assert ledger.usd == pytest.approx(7 * COST)
+    assert budget.spent.usd == pytest.approx(7 * COST)
 
 
 @pytest.mark.parametrize("usd", [1e-9, 0.0001])
 def test_a_budget_that_is_too_small_for_one_request_sends_none(usd: float) -> None:
     target = Priced(reply)
-    (error,) = ask(FileLedger(None, Budget(usd=usd)), target)
+    (error,) = ask(BudgetFile(None, Budget(usd=usd)), target)
     assert isinstance(error, BudgetExhausted)
     assert f"The budget of {usd:g} dollars is spent; raise budget.usd to go on." in str(error)
     assert target.requests == []
@@ -106,15 +106,14 @@ class Failing(Priced):
         async def skip(_: float) -> None:
             return None
 
-        return await with_retries(attempt, Retry(tries=3), endpoint="here", sleep=skip)
+        return await with_tries(attempt, "here", tries=3, sleep=skip)
 
 
 FAILURES: dict[str, tuple[Callable[[], Exception], str]] = {
-    "broke off": (lambda: RetryableError("broke the connection off"), "reserve"),
-    "500": (lambda: RetryableError("answered 500"), "reserve"),
-    "429": (lambda: RetryableError("answered 429", refused=True), "nothing"),
-    "not there": (lambda: RetryableError("does not answer", refused=True), "nothing"),
-    "says what it cost": (lambda: RetryableError("unreadable", usage=(30, 4)), "usage"),
+    "broke off": (lambda: Again("broke the connection off"), "reserve"),
+    "500": (lambda: Again("answered 500"), "reserve"),
+    "429": (lambda: Again("answered 429", refused=True), "nothing"),
+    "not there": (lambda: Again("does not answer", refused=True), "nothing"),
     "400": (lambda: TargetError("answered 400", refused=True), "nothing"),
     "no logprobs": (lambda: TargetError("sent no logprobs"), "reserve"),
 }
@@ -124,67 +123,115 @@ FAILURES: dict[str, tuple[Callable[[], Exception], str]] = {
 def test_a_failed_try_stays_charged_unless_the_provider_says_otherwise(name: str, tmp_path: Path) -> None:
     make, charged = FAILURES[name]
     tokens, usd = most(request())
-    path = tmp_path / "charges.jsonl"
-    ledger, target = FileLedger(path, Budget()), Failing(make())
-    (answer,) = ask(ledger, target)
+    path = tmp_path / "charges.sqlite3"
+    budget, target = BudgetFile(path, Budget()), Failing(make())
+    (answer,) = ask(budget, target)
     sent = not isinstance(make(), TargetError)
     assert isinstance(answer, Reply if sent else TargetError)
-    calls, more_tokens, more_usd = {
-        "reserve": (1, tokens, usd),
-        "nothing": (0, 0, 0.0),
-        "usage": (1, 34, PRICE.most(30, 4)),
-    }[charged]
-    assert ledger.calls == calls + sent
-    assert ledger.tokens == more_tokens + 12 * sent
-    assert ledger.usd == pytest.approx(more_usd + COST * sent)
-    ledger.close()
-    again = FileLedger(path, Budget())
-    assert (again.calls, again.tokens) == (ledger.calls, ledger.tokens)
-    assert again.usd == pytest.approx(ledger.usd)
+    calls, more_tokens, more_usd = {"reserve": (1, tokens, usd), "nothing": (0, 0, 0.0)}[charged]
+    assert budget.spent.calls == calls + sent
+    assert budget.spent.tokens == more_tokens + 12 * sent
+    assert budget.spent.usd == pytest.approx(more_usd + COST * sent)
+    budget.close()
+    again = BudgetFile(path, Budget())
+    assert (again.spent.calls, again.spent.tokens) == (budget.spent.calls, budget.spent.tokens)
+    assert again.spent.usd == pytest.approx(budget.spent.usd)
 
 
 def test_a_retry_that_does_not_fit_is_not_sent() -> None:
     tokens, _ = most(request())
-    target = Failing(RetryableError("answered 500"))
-    (error,) = ask(FileLedger(None, Budget(tokens=tokens + 50)), target)
+    target = Failing(Again("answered 500"))
+    (error,) = ask(BudgetFile(None, Budget(tokens=tokens + 50)), target)
     assert isinstance(error, BudgetExhausted)
     assert target.requests == []
 
 
+def reserve(budget: BudgetFile, key: str, tokens: int, usd: float) -> int:
+    return event_loop.run(budget.reserve(key, tokens, usd))
+
+
 def test_what_was_in_flight_when_the_process_was_killed_stays_charged(tmp_path: Path) -> None:
-    path = tmp_path / "charges.jsonl"
-    ledger = FileLedger(path, Budget())
-    event_loop.run(_reserve(ledger, Need("a", 50, 0.5), Need("b", 60, 0.25)))
-    (first,) = event_loop.run(_reserve(ledger, Need("c", 70, 1.0)))
-    ledger.settle(first, 7, 0.125)
-    del ledger  # nothing is written at the end, as when it is killed
-    again = FileLedger(path, Budget(usd=1.0))
-    assert (again.calls, again.tokens, again.usd) == (3, 117, 0.875)
+    path = tmp_path / "charges.sqlite3"
+    budget = BudgetFile(path, Budget())
+    reserve(budget, "a", 50, 0.5)
+    reserve(budget, "b", 60, 0.25)
+    budget.settle(reserve(budget, "c", 70, 1.0), 7, 0.125)
+    assert budget.spent == Spent(1, 7, 125 * 10**9)
+    del budget  # nothing is written at the end, as when it is killed
+    again = BudgetFile(path, Budget(usd=1.0))
+    assert (again.spent.calls, again.spent.tokens, again.spent.usd) == (3, 117, 0.875)
     with pytest.raises(BudgetExhausted):
-        event_loop.run(_reserve(again, Need("a", 50, 0.5)))
-    event_loop.run(_reserve(again, Need("a", 5, 0.0625)))
+        reserve(again, "a", 50, 0.5)
+    reserve(again, "a", 5, 0.0625)
+
+
+def test_processes_that_use_one_file_at_a_time_do_not_exceed_it_together(tmp_path: Path) -> None:
+    path, limits = tmp_path / "charges.sqlite3", Budget(lm_calls=3)
+    one, other = BudgetFile(path, limits), BudgetFile(path, limits)
+    tries = [reserve(budget, str(n), 1, 0.0) for n, budget in enumerate((one, other, one))]
+    for budget, number in zip((one, other, one), tries, strict=True):
+        budget.settle(number, 1, 0.0)
+    for budget in (one, other):
+        assert budget.spent.calls == 3
+        with pytest.raises(BudgetExhausted):
+            reserve(budget, "more", 1, 0.0)
+
+
+def test_dollars_do_not_depend_on_the_order_of_charges() -> None:
+    amounts = [0.1, 0.2, 0.3, 1e-9, 7e-7, 0.7, 1 / 3]
+    one, other = BudgetFile(None, Budget()), BudgetFile(None, Budget())
+    for n, usd in enumerate(amounts):
+        one.charge_cached(str(n), 1, usd)
+    for n, usd in reversed(list(enumerate(amounts))):
+        other.charge_cached(str(n), 1, usd)
+    assert one.spent.usd == other.spent.usd == pytest.approx(sum(amounts))
+
+
+@pytest.mark.parametrize("content", [b"not a database", b"{}\n" * 500, b"SQLite format 3\0" + b"x" * 5000])
+def test_a_damaged_file_is_refused_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "charges.sqlite3"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"cannot be kept in .*charges\.sqlite3 .*leave --resume out"):
+        BudgetFile(path, Budget())
+    assert path.read_bytes() == content
+
+
+def test_charges_of_an_earlier_version_are_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "charges.jsonl").write_text("{}")
+    with pytest.raises(StoreError, match=r"an earlier version.*leave --resume out"):
+        BudgetFile(tmp_path / "charges.sqlite3", Budget())
+
+
+def test_a_disk_that_takes_no_charge_is_said_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "charges.sqlite3"
+    BudgetFile(path, Budget()).close()
+    budget = BudgetFile(path, Budget())
+    with sqlite3.connect(path) as other:
+        other.execute("drop table charges")
+    with pytest.raises(StoreError, match=r"cannot be kept in .*no such table"):
+        reserve(budget, "a", 1, 0.0)
 
 
 def test_a_stored_reply_is_charged_once_and_a_request_that_is_sent_again_twice(tmp_path: Path) -> None:
-    ledger, store = FileLedger(None, Budget()), CallStore(None)
+    budget, store = BudgetFile(None, Budget()), CallStore(None)
     target = Priced(reply)
     for _ in range(2):
-        ask(ledger, target, store=store)
-    assert (ledger.calls, len(target.requests)) == (1, 1)
-    ask(ledger, target)  # its store was lost, as by a kill between the reply and the store
-    assert (ledger.calls, len(target.requests)) == (2, 2)
+        ask(budget, target, store=store)
+    assert (budget.spent.calls, len(target.requests)) == (1, 1)
+    ask(budget, target)  # its store was lost, as by a kill between the reply and the store
+    assert (budget.spent.calls, len(target.requests)) == (2, 2)
 
 
 def test_a_waiting_request_that_nobody_wants_any_more_is_not_sent() -> None:
     tokens, _ = most(request())
-    ledger, goes_on = FileLedger(None, Budget(tokens=tokens + 50)), asyncio.Event()
+    budget, goes_on = BudgetFile(None, Budget(tokens=tokens + 50)), asyncio.Event()
 
     class Slow(Priced):
         async def complete(self, request: ChatRequest) -> Reply:
             await goes_on.wait()
             return await super().complete(request)
 
-    target, gateway = Slow(reply), Gateway(CallStore(None), ledger)
+    target, gateway = Slow(reply), Gateway(CallStore(None), budget)
 
     async def go() -> None:
         first = asyncio.ensure_future(gateway.complete(target, request(0)))
@@ -197,27 +244,30 @@ def test_a_waiting_request_that_nobody_wants_any_more_is_not_sent() -> None:
         await asyncio.wait_for(gateway.store.settle(), 5)
 
     event_loop.run(go())
-    assert (len(target.requests), ledger.calls) == (1, 1)
+    assert (len(target.requests), budget.spent.calls) == (1, 1)
 
 
 def test_what_is_held_back_is_spent_for_everybody_else() -> None:
-    ledger = FileLedger(None, Budget(usd=10.0))
+    budget = BudgetFile(None, Budget(usd=100.0))
     for number in range(4):
-        ledger.replay(str(number), 10, 1.0)
-    ledger.price_held(4, 1.0, Spare(calls=1, usd=0.5))
-    ledger.hold(3)  # four calls at a dollar and half a dollar are held back
+        budget.charge_cached(str(number), 10, 1.0)
+    budget.charge_cached("later", 10, 50.0)  # the mean is that of the first four
+    assert budget.price_held(4, 1.5) == {"tokens": 15.0, "usd": 1.5}
+    budget.hold(3)
+    free = 100 - 54 - (3 + SPARE_CALLS) * 1.5
     with pytest.raises(BudgetExhausted):
-        event_loop.run(_reserve(ledger, Need("a", 1, 1.6)))
-    event_loop.run(_reserve(ledger, Need("a", 1, 1.5)))
-    ledger.hold(0)
-    event_loop.run(_reserve(ledger, Need("b", 1, 4.5)))
+        reserve(budget, "a", 1, free + 0.01)
+    reserve(budget, "a", 1, free)
+    budget.hold(0)
+    reserve(budget, "b", 1, 46 - free)
 
 
-def test_requests_that_travel_together_are_reserved_all_at_once_or_not() -> None:
-    ledger = FileLedger(None, Budget(usd=1.0))
-    with pytest.raises(BudgetExhausted):
-        event_loop.run(_reserve(ledger, Need("a", 1, 0.6), Need("b", 1, 0.6)))
-    assert len(event_loop.run(_reserve(ledger, Need("a", 1, 0.6), Need("b", 1, 0.4)))) == 2
+def test_the_most_that_a_call_reserved_is_held_back_too() -> None:
+    budget = BudgetFile(None, Budget(tokens=1000))
+    budget.settle(reserve(budget, "a", 300, 0.0), 10, 0.0)
+    budget.price_held(1, 1.0)
+    budget.hold(2)
+    assert budget.held.tokens == 2 * 10 + 2 * 300
 
 
 def test_a_target_that_is_not_there_costs_nothing() -> None:
@@ -225,9 +275,9 @@ def test_a_target_that_is_not_there_costs_nothing() -> None:
         async def complete(self, request: ChatRequest) -> Reply:
             raise TargetUnavailable("nothing listens there", refused=True)
 
-    ledger = FileLedger(None, Budget())
-    ask(ledger, Gone(reply), range(3))
-    assert (ledger.calls, ledger.usd) == (0, 0.0)
+    budget = BudgetFile(None, Budget())
+    ask(budget, Gone(reply), range(3))
+    assert (budget.spent.calls, budget.spent.usd) == (0, 0.0)
 
 
 def test_requests_to_a_server_that_is_not_there_cost_nothing() -> None:
@@ -238,48 +288,44 @@ def test_requests_to_a_server_that_is_not_there_cost_nothing() -> None:
         async def complete(self, request: ChatRequest) -> Reply:
             raise TargetUnavailable("nothing listens there", refused=True)
 
-    ledger = FileLedger(None, Budget(usd=1.0))
+    budget = BudgetFile(None, Budget(usd=1.0))
     for number in range(5):
-        (error,) = ask(ledger, Down(reply), range(number, number + 1))
+        (error,) = ask(budget, Down(reply), range(number, number + 1))
         assert isinstance(error, TargetUnavailable)
-    assert (ledger.calls, ledger.usd) == (0, 0.0)
+    assert (budget.spent.calls, budget.spent.usd) == (0, 0.0)
 
 
 def test_a_reply_that_was_stored_after_the_ledger_closed_is_charged_once(tmp_path: Path) -> None:
-    path, budget = tmp_path / "charges.jsonl", Budget(usd=1.0)
-    ledger = FileLedger(path, budget)
-    (number,) = event_loop.run(_reserve(ledger, Need("a", 100, 0.9)))
-    ledger.close()  # as by Ctrl-C; the store keeps the reply that is on its way
-    ledger.settle(number, 10, 0.2)
-    again = FileLedger(path, budget)
-    again.replay("a", 10, 0.2)
-    assert (again.calls, again.usd) == (1, 0.9)
+    path, limits = tmp_path / "charges.sqlite3", Budget(usd=1.0)
+    budget = BudgetFile(path, limits)
+    number = reserve(budget, "a", 100, 0.9)
+    budget.close()  # as by Ctrl-C; the store keeps the reply that is on its way
+    budget.settle(number, 10, 0.2)
+    again = BudgetFile(path, limits)
+    again.charge_cached("a", 10, 0.2)
+    assert (again.spent.calls, again.spent.usd) == (1, 0.9)
 
 
 def test_a_request_without_a_price_is_not_sent_where_dollars_are_limited() -> None:
     target = ScriptedTarget(reply)
-    (error,) = ask(FileLedger(None, Budget(usd=1.0)), target)
+    (error,) = ask(BudgetFile(None, Budget(usd=1.0)), target)
     assert isinstance(error, UsageError)
-    assert "whose price is not known" in str(error)
+    assert "the price of" in str(error)
+    assert "is not known" in str(error)
     assert target.requests == []
-    assert ask(FileLedger(None, Budget(lm_calls=1)), target)
-
-
-async def _reserve(ledger: FileLedger, *needs: Need) -> list[str]:
-    return await ledger.reserve(needs)
+    assert ask(BudgetFile(None, Budget(lm_calls=1)), target)
 
 
 def test_stored_replies_are_never_refused_and_leave_less_for_requests(tmp_path: Path) -> None:
-    path, budget = tmp_path / "charges.jsonl", Budget(usd=1.0)
-    ledger = FileLedger(path, budget)
-    (number,) = event_loop.run(_reserve(ledger, Need("sent", 9, 0.3)))
-    ledger.settle(number, 9, 0.3)
+    path, limits = tmp_path / "charges.sqlite3", Budget(usd=1.0)
+    budget = BudgetFile(path, limits)
+    budget.settle(reserve(budget, "sent", 9, 0.3), 9, 0.3)
     for key in ("a", "b", "a"):
-        ledger.replay(key, 10, 0.6)
-    assert (ledger.calls, ledger.tokens, round(ledger.usd, 9)) == (3, 29, 1.5)
-    assert (ledger.replayed.calls, ledger.replayed.tokens, ledger.replayed.usd) == (2, 20, 1.2)
+        budget.charge_cached(key, 10, 0.6)
+    assert (budget.spent.calls, budget.spent.tokens, round(budget.spent.usd, 9)) == (3, 29, 1.5)
+    assert budget.cached.to_json() == {"calls": 2, "tokens": 20, "usd": 1.2}
     with pytest.raises(BudgetExhausted):
-        event_loop.run(_reserve(ledger, Need("c", 1, 0.01)))
-    ledger.close()
-    again = FileLedger(path, budget)
-    assert (again.calls, again.usd, again.replayed) == (3, ledger.usd, ledger.replayed)
+        reserve(budget, "c", 1, 0.01)
+    budget.close()
+    again = BudgetFile(path, limits)
+    assert (again.spent, again.cached) == (budget.spent, budget.cached)

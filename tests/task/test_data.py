@@ -10,7 +10,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import DataError, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import Task, prepare
 from ragc.testing import ScriptedTarget
 

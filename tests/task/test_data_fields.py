@@ -107,7 +107,7 @@ def test_a_folder_in_the_format_of_the_hub_is_a_data_set(here: Path) -> None:
     ("data", "expected"),
     [
         ('questions = "own.jsonl"\n[data.fields]\nqestion = "q"', "Did you mean 'question'?"),
-        ('questions = "own.jsonl"\n[data.fields]\nquestion = 3', "must be a text that is not empty"),
+        ('questions = "own.jsonl"\n[data.fields]\nquestion = 3', "must be a text, found 3"),
         ('questions = "own.jsonl"\n[data.fields]\nquestion = "#"', 'only an id can be "#"'),
         (
             'questions = "own.jsonl"\n[data.where]\nlevel = []',

@@ -33,7 +33,7 @@ from ragc.optimizers.search.racing import win_probability
 from ragc.optimizers.search.selection import FittedScores
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import Task, prepare
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, needs_demos

@@ -10,10 +10,10 @@ import pytest
 import ragc
 from ragc import recipe as recipes
 from ragc.core import event_loop
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.corpora.storage import corpus as corpora
 from ragc.programs import METHODS, Method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import prepare
 from ragc.task.indexing import index
 from ragc.testing import SchemaReplies, ScriptedTarget

@@ -12,7 +12,7 @@ from ragc.cli.main import main
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.errors import RecipeError, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, write_files

@@ -10,7 +10,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import UsageError
 from ragc.optimizers.plan.estimate import estimate
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
@@ -74,9 +74,7 @@ def test_a_wide_range_of_passages_stays_within_the_cap(run: Run) -> None:
     assert longest(target) <= 450
 
 
-def test_without_a_cap_the_recipe_reads_as_before(folder: Path) -> None:
-    text = recipes.load(folder / "recipe.toml").to_toml()
-    assert "prompt_tokens" not in text
-    assert "instruction_rounds" not in text
+def test_a_recipe_says_its_cap(folder: Path) -> None:
+    assert "prompt_tokens = 0\n" in recipes.load(folder / "recipe.toml").to_toml()
     capped = recipes.load(folder / "recipe.toml", ("search.prompt_tokens=400",)).to_toml()
     assert "prompt_tokens = 400" in capped

@@ -1,4 +1,4 @@
-"""A measured run: its state and ledger, and what it counts."""
+"""A measured run: its state and budget, and what it counts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ragc.core import event_loop
 from ragc.core.counters import current
 from ragc.errors import UsageError
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.run import MeasuredRun, Measurement, measure, open_run, open_state, state_folder
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos, written
@@ -32,8 +32,8 @@ def answering(folder: Path) -> Recipe:
 
 def opened(folder: Path, target: Target) -> AbstractContextManager[MeasuredRun]:
     recipe = answering(folder)
-    ledger = FileLedger(None, recipe.budget)
-    return open_run(recipe, ledger, store=CallStore(None), targets={"main": target})
+    budget = BudgetFile(None, recipe.budget)
+    return open_run(recipe, budget, store=CallStore(None), targets={"main": target})
 
 
 async def answered(run: MeasuredRun) -> Measurement:
@@ -67,7 +67,7 @@ def test_a_run_that_fails_leaves_all_as_it_was() -> None:
     assert gc.get_freeze_count() == 0
 
 
-class ClosedLedger(FileLedger):
+class ClosedBudget(BudgetFile):
     """Knows whether it was closed."""
 
     closed = False
@@ -78,12 +78,12 @@ class ClosedLedger(FileLedger):
 
 
 @pytest.mark.parametrize("targets", [{}, {"proxy": ScriptedTarget([])}, {"main": ScriptedTarget([])}])
-def test_the_ledger_is_closed_however_the_run_ends(folder: Path, targets: dict[str, Target]) -> None:
+def test_the_budget_is_closed_however_the_run_ends(folder: Path, targets: dict[str, Target]) -> None:
     recipe = answering(folder)
-    ledger = ClosedLedger(folder / "charges.jsonl", recipe.budget)
-    with suppress(UsageError, ZeroDivisionError), open_run(recipe, ledger, targets=targets):
+    budget = ClosedBudget(folder / "charges.sqlite3", recipe.budget)
+    with suppress(UsageError, ZeroDivisionError), open_run(recipe, budget, targets=targets):
         raise ZeroDivisionError
-    assert ledger.closed
+    assert budget.closed
 
 
 def test_the_state_of_an_output_is_locked_until_the_block_ends(home: Path) -> None:

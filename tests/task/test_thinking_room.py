@@ -24,10 +24,10 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import DEFAULT_THINKING_TOKENS, THINKING_TOKENS_BY_EFFORT
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT
 from tests.support.rows import write_rows
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 
@@ -100,7 +100,7 @@ def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: 
     assert limits(server) == {limit}
     assert result.test["em"].mean == 1
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
-    assert facts["thinking_tokens"] == DEFAULT_THINKING_TOKENS
+    assert facts["thinking_tokens"] == DEFAULT
     sent_before = len(server.prompts)
     evaluate.score(open_program(folder / "out"), include_seen=True)
     assert len(server.prompts) == sent_before
@@ -128,7 +128,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
-    assert f"has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts" in capsys.readouterr().out
+    assert f"has room for {DEFAULT:,} tokens of thoughts" in capsys.readouterr().out
 
 
 def test_prompts_leave_the_room_free(folder: Path) -> None:
@@ -151,13 +151,13 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     (prompt,) = program.prompts
     (limit,) = limits(server)
     assert prompt.parameters()["max_tokens"] == limit
-    assert limit == prompt.sampling.max_tokens + DEFAULT_THINKING_TOKENS
+    assert limit == prompt.sampling.max_tokens + DEFAULT
     ragc.export(folder / "out", "openai-json", folder / "export")
     text = (folder / "export").read_text()
     assert json.loads(text)["request"]["max_tokens"] == limit
     assert "reasoning" not in text
     graph = graph_json(format_of("openai-json"), program)
-    assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT_THINKING_TOKENS
+    assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT
 
 
 def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: ScriptedServer) -> None:
@@ -170,10 +170,7 @@ def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: Script
     compiled(folder)
     efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
     assert efforts.keys() == {"low", "high"}
-    assert (
-        efforts["high"] - efforts["low"]
-        == THINKING_TOKENS_BY_EFFORT["high"] - THINKING_TOKENS_BY_EFFORT["low"]
-    )
+    assert efforts["high"] - efforts["low"] == BY_EFFORT["high"] - BY_EFFORT["low"]
 
 
 def test_effort_is_set_from_the_command_line(folder: Path) -> None:
@@ -186,9 +183,7 @@ def test_effort_is_set_from_the_command_line(folder: Path) -> None:
     assert spec.options["chat_template_kwargs"] == {"deep": True}
     with pytest.raises(UsageError, match=r"reasoning_effort.*hgh"):
         recipes.load(folder / "recipe.toml", ("targets.main.options.reasoning_effort=hgh",))
-    with pytest.raises(
-        UsageError, match=r'thinking_tokens .* must be a whole number of at least 0, or "auto"'
-    ):
+    with pytest.raises(UsageError, match=r'thinking_tokens must be a whole number of at least 0, or "auto"'):
         recipes.load(folder / "recipe.toml", ("targets.main.options.thinking_tokens=-5",))
 
 
@@ -238,10 +233,7 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
         targets='[targets.main]\nkind = "hosted"\nmodel = "openai/o3-mini"\n',
     )
     note = estimate(parse(text, base=folder))["note"]
-    assert (
-        f"main (hosted openai/o3-mini) has room for {DEFAULT_THINKING_TOKENS:,} tokens of thoughts "
-        "in every call." in note
-    )
+    assert f"main (hosted openai/o3-mini) has room for {DEFAULT:,} tokens of thoughts in every call." in note
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
 
 
@@ -254,13 +246,10 @@ def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server:
     compiled(folder, *low)
     efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
     assert efforts.keys() == {"low", "high"}
-    assert (
-        efforts["high"] - efforts["low"]
-        == THINKING_TOKENS_BY_EFFORT["high"] - THINKING_TOKENS_BY_EFFORT["low"]
-    )
+    assert efforts["high"] - efforts["low"] == BY_EFFORT["high"] - BY_EFFORT["low"]
     assert estimate(recipe)["thinking_tokens"] == {
-        "main": THINKING_TOKENS_BY_EFFORT["low"],
-        "main-high": THINKING_TOKENS_BY_EFFORT["high"],
+        "main": BY_EFFORT["low"],
+        "main-high": BY_EFFORT["high"],
     }
     for wrong, sentence in (
         ('search.efforts.main=["hgh"]', r"hgh.*high"),

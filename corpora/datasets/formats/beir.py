@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
+from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.corpora.datasets.base import Card, Dataset
 from ragc.corpora.files.records import data_error
@@ -182,7 +182,7 @@ def write(out: Path, splits: Mapping[str, Iterable[Question]], passages: Iterabl
     files[CORPUS] = "".join(f"{line}\n" for line in corpus).encode()
     files[QUERIES] = "".join(f"{line}\n" for line in queries).encode()
     for name, content in files.items():
-        outputs.put_file(out / name, content)
+        put_file(out / name, content)
     return len(queries)
 
 

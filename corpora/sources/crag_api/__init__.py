@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.extras import EXTRAS
-from ragc.core.kinds.marks import Speaks
-from ragc.core.validation import Key, Text
+from ragc.core.marks import Does
+from ragc.core.tables import Words
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.options import Above, Positive, RerankOptions
-from ragc.errors import UsageError
 
 
 class ApiOptions(RerankOptions):
@@ -19,21 +18,13 @@ class ApiOptions(RerankOptions):
 
     kind = "api"
 
-    base_url: Annotated[str, Text(), Speaks("searches this API")] = Field(
+    base_url: Annotated[Words, Does("speaks", "searches this API")] = Field(
         description="Address of the CRAG mock API.", examples=["http://127.0.0.1:8000"]
     )
     timeout_s: Above = Field(default=10.0, description="Seconds to wait for one reply. Above 0.")
     connect_timeout_s: Above = Field(default=5.0, description="Seconds to wait for a connection. Above 0.")
     tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
     concurrency: Positive = Field(default=8, description="Requests in flight at once. From 1.")
-
-    @classmethod
-    def missing_key(cls, key: Key) -> UsageError:
-        """Returns an error that says what a source of this kind needs."""
-        return UsageError(
-            "A source of kind 'api' needs the address of the mock API: options.base_url = "
-            '"http://127.0.0.1:8000".'
-        )
 
 
 def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,9 @@ from typing import Any
 import httpx
 
 from ragc.core.event_loop import closes
-from ragc.core.retry import PASSING_STATUS, RetriesExhausted, Retry, RetryableError, retry_after, with_retries
 from ragc.errors import SourceError, UsageError
+from ragc.targets.retry import Again, with_tries
+from ragc.targets.wire import wait_asked
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """Bytes of one reply."""
@@ -73,13 +73,6 @@ class ApiClient:
         plain = self._url.copy_with(username="", password="", query=None, fragment=None)
         self.endpoint = str(plain).rstrip("/")
         self.limits, self._transport, self._sleep = limits, transport, sleep
-        self._policy = Retry(
-            limits.tries,
-            math.inf,
-            first_wait_s=FIRST_WAIT_S,
-            longest_wait_s=LONGEST_WAIT_S,
-            longest_asked_s=LONGEST_WAIT_S,
-        )
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -93,11 +86,14 @@ class ApiClient:
         async def attempt() -> Any:
             return _result(await self._post(path, body), where)
 
-        def given_up(last: RetriesExhausted) -> SourceError:
-            tries = "1 try" if last.tries == 1 else f"{last.tries} tries"
-            return SourceError(f"{where} {last.failure.reason} after {tries}; see that the API is up.")
+        def given_up(endpoint: str, last: Again, tries: int) -> SourceError:
+            times = "1 try" if tries == 1 else f"{tries} tries"
+            return SourceError(f"{endpoint} {last} after {times}; see that the API is up.")
 
-        return await with_retries(attempt, self._policy, endpoint=where, sleep=self._sleep, error=given_up)
+        return await with_tries(
+            attempt, where, tries=self.limits.tries, first_wait_s=FIRST_WAIT_S, longest_wait_s=LONGEST_WAIT_S,
+            sleep=self._sleep, error=given_up,
+        )  # fmt: skip
 
     async def aclose(self) -> None:
         """Closes the pooled connections; a later call opens new ones."""
@@ -124,14 +120,13 @@ class ApiClient:
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:
-        """Returns the body of a 200; RetryableError or SourceError otherwise."""
+        """Returns the body of a 200; Again or SourceError otherwise."""
         try:
             async with self._http().stream("POST", self.endpoint + path, json=body) as response:
-                if response.status_code in PASSING_STATUS:
-                    raise RetryableError(
-                        f"answers with status {response.status_code}",
-                        retry_after(response.headers.get("retry-after")),
-                    )
+                if response.status_code in (408, 429) or response.status_code >= 500:
+                    wait = wait_asked(response.headers)
+                    wait = None if wait is None else min(wait, LONGEST_WAIT_S)
+                    raise Again(f"answers with status {response.status_code}", wait)
                 if response.status_code != 200:
                     raise SourceError(
                         f"{self.endpoint}{path} answers with status {response.status_code}; "
@@ -144,11 +139,11 @@ class ApiClient:
                         raise SourceError(f"{self.endpoint}{path} sent over {MAX_REPLY_BYTES} bytes.")
                 return bytes(read)
         except httpx.TimeoutException:
-            raise RetryableError(f"does not answer within {self.limits.timeout_s:g} s") from None
+            raise Again(f"does not answer within {self.limits.timeout_s:g} s") from None
         except httpx.DecodingError:
             raise SourceError(f"{self.endpoint}{path} sent a body that cannot be unpacked.") from None
         except httpx.HTTPError as error:
-            raise RetryableError(f"does not answer ({type(error).__name__})") from None
+            raise Again(f"does not answer ({type(error).__name__})") from None
 
 
 def _result(body: bytes, where: str) -> Any:

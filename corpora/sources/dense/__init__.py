@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.extras import EXTRAS
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice, Text, Whole
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice, Words
 from ragc.corpora import embed
 from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
@@ -20,15 +20,15 @@ class VectorOptions(ChunkOptions):
 
     kind = "dense"
 
-    model: Annotated[str, Text(), embed.EMBEDDER] = Field(
+    model: Annotated[Words, embed.EMBEDDER] = Field(
         default=DEFAULT,
         description="Embedding model: the folder of an ONNX model, a folder or an id.",
     )
-    index: Annotated[str, Choice("index of vectors", ("flat", "hnsw")), HARMLESS] = Field(
+    index: Annotated[str, Choice(("flat", "hnsw")), HARMLESS] = Field(
         default="flat",
         description="How vectors are searched: flat compares all, hnsw walks a graph and may miss some.",
     )
-    m: Annotated[int, Whole(2), HARMLESS] = Field(
+    m: Annotated[int, Field(strict=True, ge=2), HARMLESS] = Field(
         default=32, description="Neighbours of a node in an hnsw graph. From 2."
     )
     ef_construction: Positive = Field(

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
 from ragc.corpora.sources import bm25
 from ragc.corpora.sources import dense as vectors
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
@@ -19,7 +19,7 @@ class HybridOptions(RerankOptions, CorpusHalfOptions):
 
     kind = "hybrid"
 
-    fusion: Annotated[str, Choice("way to fuse hits", ("share", "rrf")), HARMLESS] = Field(
+    fusion: Annotated[str, Choice(("share", "rrf")), HARMLESS] = Field(
         default="rrf",
         description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
     )

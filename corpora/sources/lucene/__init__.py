@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.extras import EXTRAS
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.lucene.index import ANALYZERS
 from ragc.corpora.sources.options import (
@@ -28,7 +28,7 @@ class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, CorpusHalfOptio
     title_boost: FromZero = Field(
         default=0.0, description="Weight of a match in the title beside one in the text. From 0."
     )
-    analyzer: Annotated[str, Choice("analyzer", ANALYZERS), HARMLESS] = Field(
+    analyzer: Annotated[str, Choice(ANALYZERS), HARMLESS] = Field(
         default="ragc",
         description="How texts become terms: ragc (as bm25 does), english or standard (Lucene's own).",
     )

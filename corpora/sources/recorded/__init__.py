@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.options import ChunkOptions, RerankOptions
 from ragc.errors import UsageError
@@ -18,9 +18,7 @@ class RecordedOptions(ChunkOptions, RerankOptions):
 
     kind = "recorded"
 
-    unknown: Annotated[
-        str, Choice("way to treat unknown queries", ("nearest", "nothing", "error")), HARMLESS
-    ] = Field(
+    unknown: Annotated[str, Choice(("nearest", "nothing", "error")), HARMLESS] = Field(
         default="nearest",
         description="What a query that was not recorded gets: the hits of the nearest, nothing, or an error.",
     )

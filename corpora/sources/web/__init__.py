@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.extras import EXTRAS
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Choice
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.options import (
     Above,
@@ -47,7 +47,7 @@ class WebOptions(RerankOptions):
         default="auto", description="Search engines of ddgs, separated by commas; auto chooses."
     )
     region: Words = Field(default="us-en", description="Region of the search, as ddgs names it.")
-    window: Annotated[str, Choice("span of time", ("", "d", "w", "m", "y")), HARMLESS] = Field(
+    window: Annotated[str, Choice(("", "d", "w", "m", "y")), HARMLESS] = Field(
         default="",
         description="Age of results at most: d, w, m or y for a day, week, month or year; empty for any.",
     )

@@ -16,9 +16,9 @@ import json
 import logging
 import re
 import subprocess
-import sys
 from typing import Any
 
+from ragc.core import children
 from ragc.errors import UsageError
 
 MAX_CHARS = 4_000_000
@@ -151,7 +151,8 @@ def _extract_in_process(html: str, url: str) -> str:
     request = json.dumps({"filecontent": html, "url": url or None, **_OPTIONS})
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _CHILD],
+            children.command("-c", _CHILD),
+            **children.surroundings(),
             input=request.encode(),
             capture_output=True,
             timeout=SECONDS,
@@ -159,7 +160,7 @@ def _extract_in_process(html: str, url: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.decode()
+    return str(done.stdout.decode())
 
 
 def _is_hidden(element: Any) -> bool:

@@ -15,12 +15,11 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import astuple
+from threading import Lock
 from typing import Any
 
 from ragc.core.digest import canonical, digest
 from ragc.core.display import describe
-from ragc.core.rate_limit import Spacing
-from ragc.core.retry import RetriesExhausted, Retry, RetryableError, with_retries
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.recorded.source import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
@@ -29,7 +28,8 @@ from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, SearchEngine, WebResult
 from ragc.errors import SourceError, StoreError, UsageError
 from ragc.records import Hit, Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
+from ragc.targets.retry import Again, with_tries
 
 log = logging.getLogger("ragc.corpora")
 
@@ -41,6 +41,22 @@ MAX_TITLE_CHARS, MAX_SNIPPET_CHARS = 300, 4000
 
 MAX_QUERY_CHARS = 400
 """The most characters of a query sent to the engine; engines refuse longer ones."""
+
+
+class Spacing:
+    """At most `per_second` requests a second, evenly spaced, first come first served. Thread-safe."""
+
+    def __init__(self, per_second: float) -> None:
+        self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
+
+    async def take(self) -> None:
+        """Waits until the next request may be sent."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._free)
+            self._free = at + self._gap
+        if at > now:
+            await asyncio.sleep(at - now)
 
 
 class WebSource:
@@ -171,18 +187,24 @@ class WebSource:
             try:
                 return await asyncio.to_thread(self.engine.search, query, self.results)
             except EngineBusy as error:
-                raise RetryableError(str(error)) from error
+                raise Again(str(error)) from error
             except SourceError as error:
                 raise SourceError(f"The web search for {query!r} failed: {error}.") from error
 
-        def refused(last: RetriesExhausted) -> SourceError:
+        def refused(endpoint: str, last: Again, tries: int) -> SourceError:
             return SourceError(
-                f"The web search for {query!r} failed {last.tries} times, at last because "
-                f"{last.failure.reason}; try again later, lower `per_second`, or name other engines."
+                f"The web search for {query!r} failed {tries} times, at last because "
+                f"{last}; try again later, lower `per_second`, or name other engines."
             )
 
-        policy = Retry(self.tries, math.inf, first_wait_s=self.backoff, longest_wait_s=math.inf)
-        results = await with_retries(attempt, policy, endpoint="the web", sleep=asyncio.sleep, error=refused)
+        results = await with_tries(
+            attempt,
+            "the web",
+            tries=self.tries,
+            first_wait_s=self.backoff,
+            longest_wait_s=math.inf,
+            error=refused,
+        )
         return _drop_duplicates(results)[: self.results]
 
     async def _fetch_pages(self, results: Sequence[WebResult], until: float) -> list[str]:

@@ -25,7 +25,7 @@ from ragc import recipe as recipes
 from ragc.core import event_loop
 from ragc.metrics import score
 from ragc.optimizers import compile as compiling
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.base import prepare
 from tests.support.loopback import MODEL, TABLES, Loopback
 from tests.support.loopback_world import write_data

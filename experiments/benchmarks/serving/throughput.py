@@ -136,11 +136,11 @@ def ours(url: str) -> Call:
     from ragc.programs.calls.predict import RagPredict
     from ragc.programs.runtime import Runtime
     from ragc.signatures.answer import ShortAnswer
-    from ragc.store.call_store import CallStore
-    from ragc.targets.vllm.options import VllmOptions
-    from ragc.targets.vllm.target import VllmTarget
+    from ragc.store.calls import CallStore
+    from ragc.targets.chat import ChatTarget
+    from ragc.targets.vllm_options import VllmOptions
 
-    target = VllmTarget(url, MODEL, VllmOptions(concurrency=256))
+    target = ChatTarget(url, MODEL, VllmOptions(concurrency=256))
     call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(None)))
     call.demos = DEMOS
 

@@ -48,7 +48,6 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.harness.base import Harness
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row
-from ragc.task.budget import answers_left
 
 STEPS = 3
 """The most reflections on one child before its trial; each reads new failures, after the first its own.
@@ -162,7 +161,7 @@ class InstructionRounds:
         The answers of the baseline `base` say what one costs.
         """
         task, dev = self._task, len(base.scores)
-        left = answers_left(task.planned_budget, task.ledger, base)
+        left = task.answers_left(base.counters, len(base.scores))
         return left - task.tested * len(task.test) - min(task.batch, self._trials) * dev
 
     async def _evolve(

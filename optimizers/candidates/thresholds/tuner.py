@@ -269,13 +269,14 @@ class ThresholdTuner:
         name = f"calibrating:{program}"
         if (saved := self._attributes.get(name)) is not None:
             return int(saved)
-        task, ledger = self._task, self._task.ledger
+        task, minutes = self._task, self._task.budget.minutes
+        spent = task.budget.spent
         limits, cost = task.recipe.budget, lead.counters
         shares = [
-            (limits.lm_calls, ledger.calls + held, cost.get("lm_calls", 0)),
-            (limits.tokens, ledger.tokens, lead.tokens),
-            (limits.usd, ledger.usd, cost.get("usd", 0)),
-            (limits.minutes, ledger.minutes, ledger.minutes / (lead.number + 1)),
+            (limits.lm_calls, spent.calls + held, cost.get("lm_calls", 0)),
+            (limits.tokens, spent.tokens, lead.tokens),
+            (limits.usd, spent.usd, cost.get("usd", 0)),
+            (limits.minutes, minutes, minutes / (lead.number + 1)),
         ]
         rooms = [
             SHARE * (limit - spent) / each for limit, spent, each in shares if limit is not None and each

@@ -27,4 +27,10 @@ async def open_search(
     if task.recipe.search.optimizer != OWN_OPTIMIZER:
         yield ExternalSearch(task, limit, progress)
         return
-    yield StudySearch(Study(task, directory, limit, progress))
+    if not task.recipe.study.workers:
+        yield StudySearch(Study(task, directory, limit, progress))
+        return
+    from ragc.optimizers.ray import workers
+
+    async with workers(task, progress) as at_work:
+        yield StudySearch(Study(task, directory, limit, progress, at_work))

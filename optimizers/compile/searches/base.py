@@ -125,7 +125,7 @@ def _replies_and_way_out(task: Task) -> tuple[str, str]:
             ", which asks all anew unless it resumes this study.",
         )
     way_out = ". Where the model was at fault, --again (in Python again=True) asks it anew."
-    if gateway.replayed and not gateway.sent:
+    if gateway.cached and not gateway.sent:
         return "Every reply was replayed from an earlier run", way_out
     if forgetful:
         names = " and ".join(forgetful)

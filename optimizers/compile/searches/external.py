@@ -71,7 +71,7 @@ class ExternalSearch:
             dev["winner"], failures["winner"] = scores, failed
         except BudgetExhausted as error:
             budget = str(error)
-        self.task.ledger.hold(0)
+        self.task.budget.hold(0)
         facts = {
             "optimizer": external.name,
             "trials": max(0, len(external.trials) - 1),

@@ -32,7 +32,7 @@ class StudySearch:
     async def search(self, reserved: int) -> Searched:
         """Runs trials until the trials or the budget are spent."""
         await self._study.search(reserved)
-        self.task.ledger.hold(0)
+        self.task.budget.hold(0)
         return Searched(tuple(self._study.trials), self._study.budget_message)
 
     async def select(self, searched: Searched) -> Selected:

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
+from ragc.core.files import doing, put_file, read_bytes
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 from ragc.metrics.reports import runs
@@ -41,7 +40,7 @@ class CellRows:
 
     def _read(self) -> None:
         try:
-            content = inputs.read_bytes(self.path)
+            content = read_bytes(self.path)
         except OSError as error:
             raise UsageError(
                 f"{self.path} cannot be read: {error.strerror or error}; move it away or choose "
@@ -100,7 +99,7 @@ class CellRows:
         content = b"".join(_line(self.rows[id]) for id in names)
         if not self.path.exists() or self.path.read_bytes() != content:
             with doing(f"Writing the rows to {self.path}", _AGAIN):
-                outputs.put_file(self.path, content)
+                put_file(self.path, content)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

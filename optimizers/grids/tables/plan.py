@@ -13,7 +13,7 @@ from ragc.optimizers.grids.tables.data_files import Located, absent_error, entri
 from ragc.optimizers.grids.tables.demonstrations import TableDemonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.recipe import Recipe
-from ragc.recipe.write import data_values, spec_values
+from ragc.recipe.models import plain
 from ragc.task.requirements import lacking, require
 
 
@@ -36,10 +36,10 @@ class Planned:
         """Equal for cells that may share a task: the same data, sources and metrics."""
         recipe = self.recipe
         named = [
-            data_values(recipe.data),
-            [spec_values(recipe.sources[name]) for name in sorted(recipe.sources)],
+            plain(recipe.data),
+            [plain(recipe.sources[name]) for name in sorted(recipe.sources)],
         ]
-        return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
+        return digest([self.use.id, sorted(recipe.sources), named, recipe.metrics.report])
 
 
 class TablePlan:

@@ -7,16 +7,18 @@ does not configure use the main target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.tables.data_files import Located
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.programs import Method, method
-from ragc.recipe import Recipe, write
+from ragc.recipe import Recipe
 from ragc.recipe.load import parse, set_keys
+from ragc.recipe.models import plain
 from ragc.task.requirements import lacking
 
 SEED = 1
@@ -59,7 +61,7 @@ def row_recipe(
     own_roles = {keys[1] for keys in set_keys(own) if keys[0] == "targets" and len(keys) > 1}
     main = recipe.targets["main"]
     targets = {role: spec if role in own_roles else main for role, spec in recipe.targets.items()}
-    return replace(recipe, targets=targets)
+    return recipe.replace(targets=targets)
 
 
 def stand_ins(table: Table, sets: Sequence[str] = ()) -> dict[str, str]:
@@ -87,7 +89,7 @@ def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
     reasons = {}
     for name in metrics:
         search = recipe.search.replace(objectives=(name,), pick=name)
-        alone = replace(recipe, report=(name,), search=search)
+        alone = recipe.replace(metrics=recipe.metrics.replace(report=(name,)), search=search)
         problems = [text for text in lacking(alone, targets=False, study=False) if text not in rest]
         if problems:
             reasons[name] = problems[0]
@@ -102,16 +104,14 @@ def _is_foreign_knob(text: str, entry: Method) -> bool:
 def _parse(
     table: Table, row: TableRow, use: DataUse, located: Located, sets: Sequence[str], metrics: Sequence[str]
 ) -> Recipe:
-    tables = _tables(table, row, use, located, metrics) | {
-        ("sources", name): values for name, values in _sources(table, row, sets).items()
-    }
+    tables = _tables(table, row, use, located, metrics) | {"sources": _sources(table, row, sets)}
     where = f"Row {row.id} of {table.id} on {use.id}"
-    return parse(write.document(tables), sets, where=where, base=Path.cwd(), code=True)
+    return parse(tomli_w.dumps(plain(tables)), sets, where=where, base=Path.cwd(), code=True)
 
 
 def _tables(
     table: Table, row: TableRow, use: DataUse, located: Located, metrics: Sequence[str]
-) -> dict[tuple[str, ...], Mapping[str, Any]]:
+) -> dict[str, Any]:
     entry = method(row.program)
     names = knob_names(entry)
     shared = {name: value for name, value in {**table.knobs, **use.knobs}.items() if name in names}
@@ -119,20 +119,21 @@ def _tables(
     paths = {part: str(path.absolute()) for part, path in located.paths.items()}
     draws = takes_train(table, row)
     return {
-        (): {"program": row.program, "seed": SEED},
-        ("knobs",): {**shared, **row.knobs},
-        ("search",): {"knobs": [], "trials": 1},
-        ("data",): {
+        "program": row.program,
+        "seed": SEED,
+        "knobs": {**shared, **row.knobs},
+        "search": {"knobs": [], "trials": 1},
+        "data": {
             "dataset": located.form.dataset,
             "questions": paths["questions"],
             "dev": paths["questions"],
             "train": paths["train"] if draws and "train" in paths else 0,
             "test": 0,
-            "corpus": paths.get("corpus"),
-            "where": dict(located.form.where) or None,
+            "where": dict(located.form.where),
+            **({"corpus": paths["corpus"]} if "corpus" in paths else {}),
         },
-        **{("targets", role): {"kind": "embedded"} for role in roles},
-        ("metrics",): {"report": list(metrics)},
+        "targets": {role: {"kind": "embedded"} for role in roles},
+        "metrics": {"report": list(metrics)},
     }
 
 

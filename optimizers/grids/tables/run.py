@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
+from ragc.core.files import check_writable, resolve_out
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.record import locked
@@ -22,7 +22,7 @@ from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.runner import RESULT, TableRun
 from ragc.optimizers.grids.tables.table import Table, load
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 
 
@@ -108,7 +108,7 @@ def _planned(
     named_uses = [table.use(id) for id in dict.fromkeys(data_sets)]
     if limit is not None and limit < 1:
         raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
-    folder = outputs.resolve_out(out if out is not None else Path("reproduced") / table.id)
+    folder = resolve_out(out if out is not None else Path("reproduced") / table.id)
     _check_folder(folder, table)
     plan = TablePlan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
     return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
@@ -125,7 +125,7 @@ def _with_model(table: str | Table, beside: str) -> tuple[Table, str]:
 
 def _check_folder(folder: Path, table: Table) -> None:
     """Raises UsageError unless `folder` may hold the results of `table`."""
-    outputs.check_writable(folder)
+    check_writable(folder)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; choose another --out.")
     result = folder / RESULT

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragc.core import event_loop, outputs
-from ragc.core.activity import doing
+from ragc.core import event_loop
 from ragc.core.digest import digest, pretty
 from ragc.core.display import quantity
+from ragc.core.files import doing, put_file
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
@@ -35,13 +35,13 @@ from ragc.optimizers.plan.call_bounds import judge_calls
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200
@@ -87,15 +87,15 @@ class TableRun:
     def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
         calls = store or open_store()
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        budget = BudgetFile(None, planned[0].recipe.budget)
         for text in self.plan.warnings:
             self.progress.note(text)
         try:
             with measure() as measured:
-                cells = self._each(planned, calls, ledger, self._answer_cell)
+                cells = self._each(planned, calls, budget, self._answer_cell)
         finally:
             event_loop.run(self._close())
-            ledger.close()
+            budget.close()
             if store is None:
                 calls.close()
         self.progress.close()
@@ -128,19 +128,19 @@ class TableRun:
 
     def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """Returns upper bounds on what `planned` would send, a JSON object a cell. Sends nothing."""
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        budget = BudgetFile(None, planned[0].recipe.budget)
         try:
-            return self._each(planned, CallStore(None), ledger, self._bound_cell)
+            return self._each(planned, CallStore(None), budget, self._bound_cell)
         finally:
             event_loop.run(self._close())
-            ledger.close()
+            budget.close()
             self.progress.close()
 
     def _each(
         self,
         planned: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        budget: BudgetFile,
         work: Callable[[Planned, Task], Result],
     ) -> list[Result]:
         """Runs `work` for each cell, on the task of its group; results are in the order of the groups."""
@@ -148,7 +148,7 @@ class TableRun:
         for one in planned:
             groups.setdefault(one.group, []).append(one)
         results = [
-            result for group in groups.values() for result in self._run_group(group, calls, ledger, work)
+            result for group in groups.values() for result in self._run_group(group, calls, budget, work)
         ]
         if not results and self._first is not None:
             raise self._first
@@ -158,14 +158,14 @@ class TableRun:
         self,
         group: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        budget: BudgetFile,
         work: Callable[[Planned, Task], Result],
     ) -> Iterator[Result]:
         """Runs `work` for each cell of a group; cells that fail are left out with their reason."""
         recipe = group[0].recipe
         try:
             task = tasks.prepare(
-                recipe, store=calls, ledger=ledger, targets=self._targets(recipe), progress=self.progress
+                recipe, store=calls, budget=budget, targets=self._targets(recipe), progress=self.progress
             )
         except RagcError as error:
             self._leave_out(group, error)
@@ -324,7 +324,7 @@ class TableRun:
         again = "mend that and run the same command again; what was answered is in the rows"
         content = pretty(result.to_json()).encode("utf-8", "backslashreplace")
         with doing(f"Writing the result to {self.folder}", again):
-            outputs.put_file(self.folder / RESULT, content)
+            put_file(self.folder / RESULT, content)
 
 
 def _is_fatal(error: RagcError) -> bool:
@@ -350,7 +350,7 @@ def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
             [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
-            [dict(task.recipe.assessing), list(task.recipe.report)],
+            [dict(task.recipe.metrics), list(task.recipe.metrics.report)],
             planned.use.id,
         ]
     )[:16]

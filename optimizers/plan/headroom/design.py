@@ -50,7 +50,7 @@ class Design:
 
 def make_design(task: Task, calls: int) -> Design:
     """Plans how a budget of `calls` is spent. Raises UsageError if it is too small to show anything."""
-    limit = task.ledger.budget.lm_calls
+    limit = task.budget.limits.lm_calls
     calls = calls if limit is None else limit
     space = search_space(task.recipe, task.runtime)
     needs = Needs(task, space)

@@ -38,11 +38,11 @@ from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, failures_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.prompts import check_programs, give_prompts
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, cost_so_far, measure, open_run
@@ -135,8 +135,8 @@ def _open(
     require(recipe, targets=targets is None, metrics=targets is None)
     known = recipe.budget.lm_calls
     budget = recipe.budget.replace(lm_calls=calls if known is None else min(calls, known), trials=None)
-    ledger = FileLedger(None, budget)
-    with open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run:
+    spending = BudgetFile(None, budget)
+    with open_run(recipe, spending, store=store, targets=targets, progress=progress) as run:
         _check_measurable(run.task)
         yield run
 
@@ -206,7 +206,7 @@ class _Probe:
                 with_pool = set(pools)
                 needed = self._expected(candidate, len(self._questions))
                 needed += self._needs.new_pool(candidate, with_pool)
-                if self._task.ledger.calls + needed > design.calls:
+                if self._task.budget.spent.calls + needed > design.calls:
                     continue
                 pools = with_pool
                 program = await self._builder.program(candidate)
@@ -270,7 +270,7 @@ class _Probe:
         """
         repeats = min(len(self._questions), len(self._questions) if self._needs.sampled else GREEDY_REPEATS)
         baseline = self._design.candidates[0]
-        if self._task.ledger.calls + self._expected(baseline, repeats) > self._design.calls:
+        if self._task.budget.spent.calls + self._expected(baseline, repeats) > self._design.calls:
             return None
         again = await asyncio.to_thread(_rebuilt_baseline, self._task, program)
         self._progress.phase("baseline, a second time", repeats)

@@ -125,7 +125,7 @@ def label_answers(
     `wrong` and `open` answers. Raises UsageError for a file that is not there or another verdict, DataError
     for a damaged file.
     """
-    from ragc.core.inputs import missing_file
+    from ragc.core.files import missing_file
     from ragc.errors import UsageError
     from ragc.metrics.judged.labels import beside, label
 

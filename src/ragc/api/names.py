@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import corpora, metrics
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES, datasets
 from ragc.errors import UnknownName, UsageError

@@ -13,9 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from ragc.core import outputs
-from ragc.core.activity import activity_of
-from ragc.core.home import cache_home, narrow
+from ragc.core.files import activity_of, cache_home, put_file
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -49,9 +47,9 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
     if os.environ.get(DEBUG_ENV):
         _show(error)
     activity = activity_of(error) or activity_of(cause)
-    begun = f"{activity.name} failed" if activity else f"{command} failed"
-    advice = [part for part in (remedy, activity.remedy if activity else "") if part]
-    if resumable and not (activity and activity.remedy):
+    begun = f"{activity[0]} failed" if activity else f"{command} failed"
+    advice = [part for part in (remedy, activity[1] if activity else "") if part]
+    if resumable and not (activity and activity[1]):
         advice.append(
             "what was answered so far is kept in the store; run the same command again with --resume"
         )
@@ -97,7 +95,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
     """Returns one sentence on an internal error, whose traceback is stored or shown."""
     description = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     activity = activity_of(error) or activity_of(cause)
-    begun = activity.name if activity else command
+    begun = activity[0] if activity else command
     if os.environ.get(DEBUG_ENV):
         _show(error)
         where = "its traceback is above"
@@ -133,8 +131,7 @@ def _write_log(error: BaseException) -> Path | None:
     """Writes the traceback of `error` to the log file; returns None if it cannot be written."""
     with suppress(Exception):
         log = cache_home() / LOG
-        outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
-        narrow(log)
+        put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"), private=True)
         return log
     return None
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.cli import screen
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
+from ragc.core.files import check_writable, doing, kind_of, open_regular, put_file, resolve_out
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 
@@ -42,14 +41,14 @@ class RowsFile:
         elif stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
             self._stream = out
         else:
-            self._path = outputs.resolve_out(out)
+            self._path = resolve_out(out)
             if os.path.lexists(self._path):
                 self._check()
-            outputs.check_writable(self._path)
+            check_writable(self._path)
 
     def _check(self) -> None:
         """Raises UsageError unless the existing file holds rows."""
-        what = inputs.kind_of(self._path.lstat().st_mode)
+        what = kind_of(self._path.lstat().st_mode)
         if what:
             raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
         if not _holds_rows(self._path):
@@ -69,7 +68,7 @@ class RowsFile:
                 with Path(self._stream).open("wb") as file:
                     file.write(content)
             else:
-                outputs.put_file(self._path, content)
+                put_file(self._path, content)
 
 
 def _is_stdout(out: str) -> bool:
@@ -82,7 +81,7 @@ def _is_stdout(out: str) -> bool:
 def _holds_rows(path: Path) -> bool:
     """Returns whether every line of the file is a row, or the file is empty."""
     try:
-        with inputs.regular(path).open("rb") as file:
+        with open_regular(path) as file:
             return all(_is_row(line) for line in file if line.strip())
     except (OSError, ValueError, RecursionError):
         return False

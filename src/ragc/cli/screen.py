@@ -1,8 +1,8 @@
 """Output for people: terminal control characters escaped, lines wrapped, tables without wrapped cells.
 
 Replies, passages, questions, file names and recipes are untrusted text. While a command runs, the standard
-streams are `EscapedStream`, so that no caller has to escape. Output drawn by rich bypasses them and is
-escaped by the console of `ragc.core.progress.console`.
+streams are `EscapedStream`, so that no caller has to escape. The bar of `ragc.core.progress` bypasses them
+and escapes its texts itself.
 
 On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped, for other programs to read.
 """
@@ -10,6 +10,7 @@ On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped,
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +36,11 @@ class EscapedStream:
     """Wraps the text stream `stream`: escapes control characters, and what the encoding cannot represent."""
 
     def __init__(self, stream: Any) -> None:
-        self.rich_proxied_file = stream  # rich looks for this attribute and writes its own output there
+        self.plain_stream = stream
 
     def write(self, text: str) -> int:
         """Writes `text`; characters that the stream's encoding lacks are escaped too."""
-        stream = self.rich_proxied_file
+        stream = self.plain_stream
         shown = visible(text)
         try:
             shown.encode(stream.encoding or "utf-8")
@@ -54,7 +55,7 @@ class EscapedStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.rich_proxied_file, name)
+        return getattr(self.plain_stream, name)
 
 
 def escape_output(command: Callable[P, T]) -> Callable[P, T]:
@@ -105,11 +106,39 @@ def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -
     """Writes `lines`, wrapped if `stream` is a terminal; continuation lines are indented by `hang` more."""
     out = stream or sys.stdout
     if is_terminal(out):
-        from ragc.core.progress.console import wrap
-
         columns = width(out)
         lines = (part for line in lines for part in wrap(line, columns, hang=hang))
     out.writelines(f"{line}\n" for line in lines)
+
+
+def wrap(line: str, columns: int, *, hang: int = 4) -> list[str]:
+    """Returns `line` in lines of at most `columns` columns, broken at blanks.
+
+    Continuation lines are indented like the first, plus `hang`. A word longer than a line is not broken, so
+    that a path can be copied, unless it has wide characters, which count as separate words.
+    """
+    from rich.cells import cell_len
+
+    if cell_len(line) <= columns:
+        return [line]
+    body = line.lstrip(" ")
+    indent = " " * min(len(line) - len(body) + hang, columns // 2)
+    lines, now = [], line[: len(line) - len(body)]
+    for blanks, word in re.findall(r"([ \t]*)([^ \t]+)", body):
+        for number, piece in enumerate(_pieces(word, columns - cell_len(indent))):
+            joint = "" if number else blanks
+            if now.strip() and cell_len(now + joint + piece) > columns:
+                lines.append(now.rstrip())
+                now, joint = indent, ""
+            now += joint + piece
+    return [*lines, now]
+
+
+def _pieces(word: str, columns: int) -> list[str]:
+    from rich.cells import cell_len, chop_cells
+
+    wide = cell_len(word) > len(word)
+    return chop_cells(word, max(2, columns)) if wide and cell_len(word) > columns else [word]
 
 
 def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
@@ -148,8 +177,6 @@ def records(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
     """Yields rows of long texts, the header first: each row as its first cell, then a line for each other
     one.
     """
-    from ragc.core.progress.console import wrap
-
     names = rows[0][1:]
     size = _size(names)
     for row in rows[1:]:

@@ -1,7 +1,7 @@
 """CompiledProgram: the result of a study, a directory of JSON and TOML that runs no code.
 
 `program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
-store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
+store and record of used questions. `run.json` records the requests and the time of one run and may differ.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import pydantic
 
 from ragc.compiled.trust_record import DIGESTED, code_in, digest_of, remember_written
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
-from ragc.core.inputs import missing_file
+from ragc.core.files import (
+    Foreign,
+    check_folder,
+    doing,
+    missing_file,
+    put_folder,
+    read_bytes,
+    resolve_out,
+    with_manifest,
+)
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs import NAMES, Method, method
 from ragc.programs.base import RagProgram
@@ -47,8 +54,12 @@ PROGRAM_FACTS = "module"
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
 
+FRONT = "front"
+"""The folder of the programs of a front in the directory of a compiled program."""
+
 _NAMES = re.compile(
-    r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|([A-Za-z_]\w*/)*[A-Za-z_]\w*\.py"
+    r"(front/[0-9]+/)?"
+    r"(program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|([A-Za-z_]\w*/)*[A-Za-z_]\w*\.py)"
 )
 """The files of a compiled program, a module of its author's own among them."""
 
@@ -159,11 +170,6 @@ class CompiledProgram:
         shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
         return describe("CompiledProgram", where, **shown)
 
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_program(self)
-
     @property
     def judged(self) -> Mapping[str, Any]:
         """The table that has the `verdict` people are shown.
@@ -205,10 +211,10 @@ class CompiledProgram:
         return digest(self.state.model_dump(mode="json"))
 
     @property
-    def epoch(self) -> str:
-        """The epoch of the measured replies, if they were requested again; else ""."""
-        epoch = self.run.get("epoch")
-        return epoch if isinstance(epoch, str) else ""
+    def salt(self) -> str:
+        """The salt of the measured replies, if they were requested again; else ""."""
+        salt = self.run.get("salt")
+        return salt if isinstance(salt, str) else ""
 
     @classmethod
     def of(
@@ -290,14 +296,36 @@ class CompiledProgram:
             f"{', '.join(map(str, fields))}; compile it again with this version."
         )
 
-    def save(self, out: Path, program: RagProgram, *, checkpoint: bool = False) -> Path:
-        """Writes the directory `out` atomically; ragc's own files in an older compiled program are replaced.
+    def save(
+        self,
+        out: Path,
+        program: RagProgram,
+        *,
+        checkpoint: bool = False,
+        front: Sequence[tuple[CompiledProgram, RagProgram]] = (),
+    ) -> Path:
+        """Writes the directory `out` as a whole, in place of a compiled program that is there.
 
-        Files by others stay. The module of a user's own program is stored as one file. Raises ArtefactError
-        if `out` is something else, UsageError if the module cannot be imported by others, and OSError. A
-        `checkpoint` is for this process alone and stores what it can.
+        The programs of the `front` are in the folders `front/1`, `front/2` and so on. The module of a user's
+        own program is stored as one file. Raises ArtefactError if `out` is something else or holds more than
+        ragc wrote, UsageError if the module cannot be imported by others, and OSError. A `checkpoint` is for
+        this process alone and stores what it can.
         """
         where = _check_folder(out)
+        files = self._files(program, checkpoint)
+        members = {f"{FRONT}/{number}": member for number, member in enumerate(front, start=1)}
+        for folder, (compiled, member) in members.items():
+            own = with_manifest(RUN, compiled.run, compiled._files(member, checkpoint))
+            files |= {f"{folder}/{name}": content for name, content in own.items()}
+        with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
+            put_folder(where, with_manifest(RUN, self.run, files), RUN)
+        if self.path is None:  # created here, not loaded
+            for folder in ("", *members):
+                remember_written(out / folder, str(self.run.get("base", "")))
+        return out
+
+    def _files(self, program: RagProgram, checkpoint: bool) -> dict[str, bytes]:
+        """Returns the files of the directory without `run.json`. Raises UsageError as `save` does."""
         module = getattr(program.method, "module", None)
         source_file: KeptModule | None = None
         if module is not None:
@@ -317,11 +345,7 @@ class CompiledProgram:
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         if source_file is not None and source_file.file:
             written[source_file.file] = source_file.content
-        with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
-            outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
-        if self.path is None:  # created here, not loaded
-            remember_written(out, str(self.run.get("base", "")))
-        return out
+        return written
 
 
 def refuse_foreign(out: Path) -> None:
@@ -329,14 +353,14 @@ def refuse_foreign(out: Path) -> None:
 
     Raises UsageError if `out` is not writable, which is tested by writing.
     """
-    outputs.check_writable(_check_folder(out))
+    _check_folder(out)
 
 
 def _check_folder(out: Path) -> Path:
     """Returns the folder that `out` resolves to, checked for writing. Raises what `refuse_foreign` raises."""
     with as_artefact():
-        where = outputs.resolve_out(out)
-        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES)
+        where = resolve_out(out)
+        check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES.fullmatch)
     return where
 
 
@@ -345,14 +369,14 @@ def as_artefact() -> Iterator[None]:
     """Raises errors of foreign folders as ArtefactError."""
     try:
         yield
-    except outputs.Foreign as error:
+    except Foreign as error:
         raise ArtefactError(str(error)) from None
 
 
 def is_compiled(folder: Path) -> bool:
     """Returns whether the content of `program.json` in `folder` is a compiled program."""
     try:
-        ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
+        ProgramState.model_validate_json(read_bytes(folder / "program.json"))
     except (OSError, ValueError):
         return False
     return True
@@ -364,8 +388,6 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     Raises ArtefactError in one sentence.
     """
     folder = Path(path)
-    if cut_off := outputs.unfinished(folder, f"`ragc compile` with --out {folder}"):
-        raise ArtefactError(cut_off)
     if not folder.exists():
         what = f"the compiled program {str(folder)!r}"
         raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
@@ -427,13 +449,10 @@ def _not_valid(file: Path, error: pydantic.ValidationError) -> str:
 def _read_inside(folder: Path, name: str) -> bytes:
     """Returns the bytes of the file `name` in a compiled directory. Links that lead out of it are refused."""
     try:
-        return inputs.read_bytes(folder / name, within=folder)
-    except inputs.LeadsOut:
-        raise ArtefactError(
-            f"{folder / name} is a link that leads out of the directory; copy the program with what it "
-            "links to."
-        ) from None
-    except (inputs.NotRegular, IsADirectoryError) as error:
+        return read_bytes(folder / name, within=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
         raise ArtefactError(
             f"{folder / name} cannot be read: {error.strerror}; copy the compiled program again."
         ) from None
@@ -452,7 +471,7 @@ def state_of(program: RagProgram) -> ProgramState:
 
 
 def program_digest(program: RagProgram, facts: Mapping[str, Any]) -> str:
-    """Returns the digest of `program` in the ledger of looks, over its state, targets and sources.
+    """Returns the digest of `program` in the record of used questions, over its state, targets and sources.
 
     `facts` are those of its task.
     """

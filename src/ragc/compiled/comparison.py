@@ -9,7 +9,7 @@ from ragc.compiled.evaluate import Evaluation
 from ragc.metrics.reports import compare_runs, runs
 from ragc.metrics.reports.compare_runs import RunComparison
 from ragc.metrics.reports.runs import ScoredRun
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 
 ROWS = ".jsonl"
 """The suffix of a file of scored rows."""
@@ -47,10 +47,10 @@ def compare(
     return compared.at(_look_of(list(evaluations.values())))
 
 
-def _look_of(evaluations: Sequence[Evaluation]) -> Look | None:
+def _look_of(evaluations: Sequence[Evaluation]) -> TestUse | None:
     """Returns the look of a comparison: of what is new in it the first, else the last of those before."""
     showings = [one.showing for one in evaluations if one.showing]
-    if len(showings) == 2 and (both := showings[0].with_program_of(showings[1])):
+    if len(showings) == 2 and (both := showings[0].joined(showings[1])):
         showings = [both]
     looks = [*(one.look for one in evaluations if one.look), *(one.count() for one in showings)]
     unknown = next((look for look in looks if look.number is None), None)

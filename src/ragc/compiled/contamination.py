@@ -1,48 +1,48 @@
 """Contamination: test questions that taught or chose a program before they are to test it.
 
-    at a compile       a question that any earlier search on this machine used as train or dev (the ledger of
-                       uses), or that is a train or dev question of the same recipe but for its spelling
-    at an evaluation   a question whose mark is in the compiled program: its train and dev questions, and
+    at a compile       a question that any earlier search on this machine used as train or dev (the record of
+                       used questions), or that is a train or dev question of the same recipe, in whatever
+                       spelling
+    at an evaluation   a question whose digest is in the compiled program: its train and dev questions, and
                        those that earlier searches had used when it was compiled
 
 Such questions are left out by default and named. With `include_seen` they are scored, and the verdict, the
 rows and the report say so. An empty split is refused. Near duplicates are named, not left out.
 
-A study reads the ledger once, when it starts, and stores the result in `seen.json` of its directory, so that
+A study reads the record once, when it starts, and stores the result in `seen.json` of its directory, so that
 a resume tests on the same questions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled.study_rows import SEEN_FILE
-from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, digest, pretty, verify_digest
 from ragc.core.display import quantity
+from ragc.core.files import put_file, read_text
 from ragc.corpora.files.near_duplicates import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
-from ragc.store import uses
-from ragc.store.question_marks import mark
-from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
+from ragc.store.used_questions import UsedQuestions, opened, question_digest
 from ragc.task.answering import Row
 from ragc.task.base import Task
 
 FORMAT = "ragc.question"
-"""The normalisation of the marks in a compiled program."""
+"""The normalisation of the digests in a compiled program."""
 
 MAX_NAMED = 5
 """The most questions that a sentence names."""
 
 EARLIER = "an earlier search"
-"""The role of questions that this program's compile found in the ledger, at an evaluation."""
+"""The role of questions that this program's compile found in the record, at an evaluation."""
 
-NO_MARKS_NOTE = "the compiled program has no digests of its train and dev questions, so they were not checked"
+UNCHECKED = "the compiled program has no digests of its train and dev questions, so they were not checked"
 """Why a compiled program from elsewhere is not checked."""
 
 
@@ -68,13 +68,7 @@ class Contamination:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only."""
-        return {
-            "questions": self.questions,
-            "used": dict(self.used),
-            "scored": self.scored,
-            "near": dict(self.near),
-            "unchecked": self.unchecked,
-        }
+        return asdict(self)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -126,114 +120,84 @@ def _named(names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """The marks of questions that a program may not be tested on, joined, by their use.
+class UsedDigests:
+    """The digests of questions that a program may not be tested on, by their use.
 
     `earlier` are the questions of its test split that earlier searches had used.
     """
 
-    train: str = ""
-    dev: str = ""
-    earlier: str = ""
+    train: frozenset[str] = frozenset()
+    dev: frozenset[str] = frozenset()
+    earlier: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, str]:
-        """Returns the entry `questions` of `provenance.json`."""
-        held = {"train": self.train, "dev": self.dev, "earlier": self.earlier}
-        return {"marks": FORMAT} | {name: marks for name, marks in held.items() if marks}
+        """Returns the entry `questions` of `provenance.json`: the digests of each use, joined to one text."""
+        joined = {name: "".join(sorted(digests)) for name, digests in asdict(self).items()}
+        return {"marks": FORMAT} | {name: text for name, text in joined.items() if text}
 
-    def joined(self, other: Marks) -> Marks:
-        """Returns the marks of both, joined."""
-        pairs = ((self.train, other.train), (self.dev, other.dev), (self.earlier, other.earlier))
-        return Marks(*("".join(sorted(set(uses.split_marks("".join(pair))))) for pair in pairs))
+    def joined(self, other: UsedDigests) -> UsedDigests:
+        """Returns the digests of both."""
+        return UsedDigests(self.train | other.train, self.dev | other.dev, self.earlier | other.earlier)
+
+    def role(self, question: str, searched: Mapping[str, str]) -> str:
+        """Returns how the `question` with this digest was used; "" if it was not.
+
+        `searched` has the roles in earlier searches, by digest.
+        """
+        own = [name for name in ("train", "dev") if question in getattr(self, name)]
+        if own or question in searched:
+            return " and ".join(own) or f"{searched[question]} by {EARLIER}"
+        return EARLIER if question in self.earlier else ""
 
 
 def check_compile(
     task: Task, directory: Path | None, *, include_seen: bool = False
 ) -> tuple[Task, Contamination]:
-    """Checks the test questions of `task` against the ledger of uses, and records train and dev questions.
+    """Checks the test questions of `task` against the record of used questions, and records its own.
 
-    Returns the task without the questions that are left out, with the marks of all in its facts. The uses are
-    read from `directory`, the study's, if that study has begun. Without a directory (a dry run) nothing is
-    recorded and nothing is written. Raises UsageError if no test question is left, StoreError if the ledger
-    cannot be used, and ArtefactError for a damaged record in `directory`.
+    Returns the task without the questions that are left out, with the digests of all in its facts. What
+    earlier searches used is read from `directory`, the study's, if that study has begun. Without a directory
+    (a dry run) nothing is recorded and nothing is written. Raises UsageError if no test question is left,
+    StoreError if the record cannot be used, and ArtefactError for damage in `directory`.
     """
-    own = _own_sets(task)
-    index = QuestionIndex([question.whole_text for question in task.test])
-    marks = marks_of_task(task)
-
-    def checked(earlier: _EarlierUses) -> Contamination:
-        roles = _roles(task.test, index, marks, earlier.roles)
-        others = [*_train(task), *task.dev]
-        return _contamination_of(task, roles, earlier.unchecked, others, include_seen)
-
-    if directory is None:
-        contamination = checked(earlier := _look_up(task, index, own))
-    else:
-        earlier, contamination = _study_contamination(task, index, own, directory, checked)
+    own = digests_of(task)
+    seen_file = None if directory is None else directory / SEEN_FILE
+    stored = None if seen_file is None else _read_seen(seen_file, task.facts["data"])
+    with opened(write=seen_file is not None) as record:
+        searched = stored
+        if searched is None:
+            searched = record.roles(map(_digest, task.test), (own.train, own.dev))
+        contamination = _checked(task, own, searched, [*_train(task), *task.dev], include_seen)
+        if seen_file and stored is None:  # before the use is recorded, which a resume then does after a kill
+            seen = {"format": FORMAT, "roles": searched, "data": task.facts["data"]}
+            put_file(seen_file, pretty(add_digest(seen)).encode())
+        if seen_file:
+            _add(record, task, "compile", ("train", "dev"))
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
-    known = [text for q in task.test if mark(text := q.whole_text) in earlier.roles]
-    facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
+    facts["questions"] = replace(own, earlier=frozenset(searched)).to_json()
     return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
-
-
-def marks_of_task(task: Task) -> Marks:
-    """Returns the marks of the train and dev questions of `task`."""
-    own = _own_sets(task)
-    return Marks(own["train"].marks, own["dev"].marks)
-
-
-def question_facts(task: Task, before: Marks | None = None) -> dict[str, Any]:
-    """Returns the entry of `provenance.json` on train and dev questions of `task`.
-
-    `before` are the marks of the compiled program that the search began with: the questions that taught or
-    chose it count for this one too.
-    """
-    own = marks_of_task(task)
-    return {"questions": (own if before is None else own.joined(before)).to_json()}
 
 
 def check_evaluation(
     task: Task, provenance: Mapping[str, Any] | None, split: str, *, include_seen: bool = False
 ) -> tuple[Task, Contamination]:
-    """Checks the questions of `split` against the marks in the `provenance` of a compiled program.
+    """Checks the questions of `split` against the digests in the `provenance` of a compiled program.
 
     Returns the task without the questions that are left out, those of the test split only. A program without
     provenance, that of a recipe, learns from the train questions of `task` alone. Raises UsageError if no
-    test question is left, and ArtefactError for damaged marks.
+    test question is left, and ArtefactError for damaged digests.
     """
-    marks = Marks(_own_sets(task)["train"].marks) if provenance is None else marks_in(provenance)
     if provenance is None and split != "test":
         return task, CLEAN
-    if marks is None:
-        return task, Contamination(len(task.test), unchecked=NO_MARKS_NOTE) if split == "test" else CLEAN
-    questions = task.splits.get(split, ())
-    index = QuestionIndex([question.whole_text for question in questions])
-    roles = _roles(questions, index, marks, {})
-    if split != "test":
-        own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
-        return task, Contamination(len(questions), own, scored=True)
-    known = frozenset(one for joined in (marks.train, marks.dev) for one in uses.split_marks(joined))
-    others = [q for q in (*_train(task), *task.dev) if mark(q.whole_text) in known]
-    contamination = _contamination_of(task, roles, "", others, include_seen)
-    return _without(task, contamination), contamination
-
-
-def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
-    """Returns the marks in the `provenance` of a compiled program; None if it has none.
-
-    Raises ArtefactError if they are damaged.
-    """
-    held = provenance.get("questions")
+    held = UsedDigests(digests_of(task).train) if provenance is None else digests_in(provenance)
     if held is None:
-        return None
-    names = ("train", "dev", "earlier")
-    whole = isinstance(held, dict) and all(uses.are_marks(held.get(name, "")) for name in names)
-    if not whole or held.get("marks") != FORMAT:
-        raise ArtefactError(
-            "The digests of questions in provenance.json are damaged, so nobody knows which questions chose "
-            "the program; copy the compiled directory again, or compile the recipe again."
-        )
-    return Marks(*(held.get(name, "") for name in names))
+        return task, Contamination(len(task.test), unchecked=UNCHECKED) if split == "test" else CLEAN
+    if split != "test":
+        questions, own = task.splits.get(split, ()), replace(held, earlier=frozenset())
+        return task, Contamination(len(questions), _used(questions, own, {}), scored=True)
+    others = [q for q in (*_train(task), *task.dev) if _digest(q) in held.train | held.dev]
+    contamination = _checked(task, held, {}, others, include_seen)
+    return _without(task, contamination), contamination
 
 
 def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
@@ -242,24 +206,48 @@ def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> st
     Returns a sentence if that fails, "" otherwise: such work tests nothing, so it continues without.
     """
     try:
-        with uses.opened() as ledger:
-            ledger.append(use for use in _uses_of(task, work) if use.role in set(roles))
+        with opened() as used:
+            _add(used, task, work, roles)
     except StoreError as error:
         return f"This use of the questions is not recorded: {error}"
     return ""
 
 
+def digests_of(task: Task) -> UsedDigests:
+    """Returns the digests of the train and dev questions of `task`."""
+    return UsedDigests(frozenset(map(_digest, _train(task))), frozenset(map(_digest, task.dev)))
+
+
+def digests_in(provenance: Mapping[str, Any]) -> UsedDigests | None:
+    """Returns the digests in the `provenance` of a compiled program; None if it has none.
+
+    Raises ArtefactError if they are damaged.
+    """
+    held = provenance.get("questions")
+    if held is None:
+        return None
+    uses = [str(held.get(name, "")) for name in ("train", "dev", "earlier")] if isinstance(held, dict) else []
+    whole = all(re.fullmatch("([0-9a-f]{16})*", use) for use in uses)
+    if not uses or held.get("marks") != FORMAT or not whole:
+        raise ArtefactError(
+            "The digests of questions in provenance.json are damaged, so nobody knows which questions chose "
+            "the program; copy the compiled directory again, or compile the recipe again."
+        )
+    return UsedDigests(*(frozenset(re.findall(".{16}", use)) for use in uses))
+
+
+def question_facts(task: Task, before: UsedDigests | None = None) -> dict[str, Any]:
+    """Returns the entry of `provenance.json` on train and dev questions of `task`.
+
+    `before` are the digests of the compiled program that the search began with: the questions that taught or
+    chose it count for this one too.
+    """
+    return {"questions": digests_of(task).joined(before or UsedDigests()).to_json()}
+
+
 def recipe_digest(task: Task) -> str:
-    """Returns the digest of the recipe of `task` in the ledger of uses."""
+    """Returns the digest of the recipe of `task` in the record of used questions."""
     return digest(task.recipe.identity())[:32]
-
-
-@dataclass(frozen=True, slots=True)
-class _EarlierUses:
-    """The ledger's record on test questions: roles in earlier searches by mark, and what is unknown."""
-
-    roles: Mapping[str, str]
-    unchecked: str = ""
 
 
 def _train(task: Task) -> tuple[Question, ...]:
@@ -267,156 +255,66 @@ def _train(task: Task) -> tuple[Question, ...]:
     return (*task.train, *(task.other.questions if task.other else ()))
 
 
-def _own_sets(task: Task) -> dict[str, QuestionSet]:
-    """Returns the train and dev questions of `task`."""
-    held = {"train": _train(task), "dev": task.dev}
-    return {role: QuestionSet.of(q.whole_text for q in questions) for role, questions in held.items()}
+def _digest(question: Question) -> str:
+    return question_digest(question.whole_text)
 
 
-def _uses_of(task: Task, work: str) -> list[Use]:
-    """Returns the uses of the train and dev questions of `task` by `work`."""
-    sets, recipe = _own_sets(task), recipe_digest(task)
-    return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
+def _add(used: UsedQuestions, task: Task, work: str, roles: Iterable[str]) -> None:
+    for role in roles:
+        if role in ("train", "dev"):
+            used.add(role, work, getattr(digests_of(task), role), recipe_digest(task))
 
 
-def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -> _EarlierUses:
-    """Looks up the questions of `index` in the ledger of uses. Raises StoreError if it cannot be read."""
-    path = uses.ledger_file()
-    try:
-        return _read_from(uses.read(path), task, index, own)
-    except OSError as error:
-        raise uses.UnusableLedger(path, error) from error
-
-
-def _read_from(
-    ledger: UseLedger, task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]
-) -> _EarlierUses:
-    """Returns the uses of the questions of `index` in `ledger`, except uses of this task's own sets.
-
-    Those are uses by the same study, or by one that adds no risk: this task's own check finds them.
-    """
-    own_digests = {held.digest for held in own.values()}
-    roles: dict[int, set[str]] = {}
-    for use in {(use.role, use.questions): use for use in ledger.searched}.values():
-        if use.questions.digest in own_digests:
-            continue
-        for position in index.positions_of(use.questions):
-            roles.setdefault(position, set()).add(use.role)
-    lines = quantity(ledger.damaged, "line")
-    unchecked = f"{lines} of the ledger of uses cannot be read" if ledger.damaged else ""
-    by_mark = {
-        mark(task.test[position].whole_text): " and ".join(sorted(names, reverse=True))
-        for position, names in roles.items()
-    }
-    return _EarlierUses(dict(sorted(by_mark.items())), unchecked)
-
-
-def _study_contamination(
-    task: Task,
-    index: QuestionIndex,
-    own: Mapping[str, QuestionSet],
-    directory: Path,
-    checked: Callable[[_EarlierUses], Contamination],
-) -> tuple[_EarlierUses, Contamination]:
-    """Returns the uses known when the study in `directory` began; a new study reads and is recorded.
-
-    A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
-    is appended: after a kill between them the resumed study appends it.
-    """
-    path = directory / SEEN_FILE
-    stored = _read_record(path, task.facts["data"])
-    with uses.opened() as ledger:
-        earlier = stored or _read_from(ledger.content, task, index, own)
-        contamination = checked(earlier)
-        if stored is None:
-            content = {
-                "format": FORMAT,
-                "roles": dict(earlier.roles),
-                "unchecked": earlier.unchecked,
-                "data": task.facts["data"],
-            }
-            outputs.put_file(path, pretty(add_digest(content)).encode())
-        ledger.append(_uses_of(task, "compile"))
-    return earlier, contamination
-
-
-def _read_record(path: Path, data: object) -> _EarlierUses | None:
-    """Returns the record of a study in the file `path`; None if there is none.
+def _read_seen(path: Path, data: object) -> dict[str, str] | None:
+    """Returns the roles by digest that a study began with, from its file `path`; None if there is none.
 
     Raises ArtefactError for damage, UsageError if the study began with other questions than `data` describes.
     """
     try:
-        held = verify_digest(json.loads(inputs.read_text(path)))
-        if held is None:
-            raise ValueError
-        roles = {str(mark): str(role) for mark, role in held["roles"].items()}
-        earlier = _EarlierUses(roles, str(held["unchecked"]))
+        held = verify_digest(json.loads(read_text(path)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, RecursionError):
+        held = None
+    if held is None or held.get("format") != FORMAT:
         raise ArtefactError(
             f"{path} is damaged, so nobody knows which test questions the study leaves out; leave --resume "
             "out to begin anew, which replays what was answered."
-        ) from None
-    if held.get("data", data) != data:
+        )
+    if held["data"] != data:
         raise UsageError(
             "The data of the recipe changed since the study began, though the recipe did not; undo the "
             "change, or leave --resume out to begin anew."
         )
-    return earlier
+    roles: dict[str, str] = held["roles"]
+    return roles
 
 
-def _roles(
-    questions: Sequence[Question], index: QuestionIndex, marks: Marks, earlier: Mapping[str, str]
-) -> dict[int, str]:
-    """Returns the earlier use of `questions` by position; those never used are left out.
-
-    `marks` are those of the program; `earlier` has the roles in earlier searches by mark.
-    """
-    train, dev = (index.positions_in(uses.split_marks(joined)) for joined in (marks.train, marks.dev))
-    before = index.positions_in(uses.split_marks(marks.earlier))
-    out = {}
-    for position, question in enumerate(questions):
-        if position in train:
-            out[position] = "train and dev" if position in dev else "train"
-        elif position in dev:
-            out[position] = "dev"
-        elif earlier and (searched := earlier.get(mark(question.whole_text))):
-            out[position] = f"{searched} by {EARLIER}"
-        elif position in before:
-            out[position] = EARLIER
-    return out
+def _used(questions: Sequence[Question], own: UsedDigests, searched: Mapping[str, str]) -> dict[str, str]:
+    """Returns the uses of `questions` by id; see `UsedDigests.role`."""
+    return {q.id: role for q in questions if (role := own.role(_digest(q), searched))}
 
 
-def _contamination_of(
-    task: Task,
-    roles: Mapping[int, str],
-    unchecked: str,
-    others: Sequence[Question],
-    include_seen: bool,
+def _checked(
+    task: Task, own: UsedDigests, searched: Mapping[str, str], others: Sequence[Question], include_seen: bool
 ) -> Contamination:
-    """Returns the check of the test questions of `task` with these `roles`; near duplicates are those of
-    `others`.
+    """Returns the check of the test questions of `task`; near duplicates are those of `others`.
 
     Raises UsageError if no question is left.
     """
-    test = task.test
-    ids = {test[position].id: role for position, role in roles.items()}
-    if ids and len(ids) == len(test) and not include_seen:
+    used = _used(task.test, own, searched)
+    if used and len(used) == len(task.test) and not include_seen:
         raise UsageError(
-            f"All {quantity(len(test), 'test question')} were used as train or dev before ({_named(ids)}), "
+            f"All {quantity(len(used), 'test question')} were used as train or dev before ({_named(used)}), "
             "so none is left to test on; name other test questions, or score these, marked, with "
             "--include-seen (include_seen=True)."
         )
-    free = [question for question in test if question.id not in ids]
-    used = [question for question in test if question.id in ids]
-    near = near_duplicates(free, [*others, *used])
-    return Contamination(len(test), ids, include_seen and bool(ids), near, unchecked)
+    free = [question for question in task.test if question.id not in used]
+    others = [*others, *(question for question in task.test if question.id in used)]
+    return Contamination(len(task.test), used, include_seen and bool(used), near_duplicates(free, others))
 
 
 def _without(task: Task, contamination: Contamination) -> Task:
     """Returns `task` without the test questions that are left out."""
-    if contamination.scored or not contamination.used:
-        return task
-    test = tuple(question for question in task.test if question.id not in contamination.used)
-    return replace(task, splits={**task.splits, "test": test})
+    test = tuple(question for question in task.test if question.id not in contamination.left_out)
+    return replace(task, splits={**task.splits, "test": test}) if contamination.left_out else task

@@ -43,9 +43,7 @@ from ragc.metrics.stats.replicates import VarianceShares
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
-from ragc.store.looks import Look, Showing, ShownProgram
-from ragc.store.question_marks import mark
-from ragc.store.uses import EVALUATION
+from ragc.store.used_questions import EVALUATION, ShownScores, TestUse, question_digest
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
 from ragc.task.run import MeasuredRun, Measurement, measure
@@ -65,10 +63,10 @@ OPTIMISM_NOTE = "The program was chosen by its scores on these questions, so the
 class Evaluation:
     """A program scored on a split: rows in the order of the questions, means with intervals.
 
-    `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
+    `look` says how often these test questions were used on this machine; None for other splits. `remark` is a
     sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
     chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
-    `showing` is a look at test questions that is not counted yet. `variances` say by metric how much of the
+    `showing` is a test use that is not counted yet. `variances` say by metric how much of the
     scores' variance is the model's own, where the questions were answered several times; the rest is of the
     first answers. `second_verdicts` say by metric how often the judge scored a sample otherwise, where it was
     asked again. `agreement` is that of judged metrics with a person's labels, None without labels.
@@ -78,24 +76,19 @@ class Evaluation:
     metrics: Mapping[str, Interval]
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
-    look: Look | None = field(default=None, compare=False)
+    look: TestUse | None = field(default=None, compare=False)
     remark: str = ""
     contamination: Contamination = CLEAN
     seed: int = 0
     variances: Mapping[str, VarianceShares] = field(default_factory=dict)
     second_verdicts: Mapping[str, SecondVerdicts] = field(default_factory=dict)
     agreement: LabelAgreement | None = None
-    showing: Showing | None = field(default=None, repr=False, compare=False)
+    showing: ShownScores | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
         means = {name: interval(name, i.mean, i.low, i.high) for name, i in self.metrics.items()}
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
-
-    def _repr_html_(self) -> str:
-        from ragc.compiled import notebook
-
-        return notebook.of_evaluation(self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval --json`."""
@@ -219,8 +212,10 @@ def score(
     return replace(evaluation, agreement=answer_labels.agreement(run))
 
 
-def _look(showing: Showing | None, task: Task, split: str, progress: Progress, *, count: bool) -> Look | None:
-    """Counts the look at test questions, or records the use of others; notes what is to be said of it."""
+def _look(
+    showing: ShownScores | None, task: Task, split: str, progress: Progress, *, count: bool
+) -> TestUse | None:
+    """Counts the test use, or records the use of other questions; notes what is to be said of it."""
     look = showing.count() if showing and count else None
     warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
     if warning:
@@ -271,41 +266,23 @@ def showing_of(
     home: Path | None = None,
     *,
     work: str = EVALUATION,
-) -> Showing:
-    """Returns the look at the test questions by programs and their rows, whose scores are about to be shown.
+) -> ShownScores:
+    """Returns the use of test questions by programs and their rows, whose scores are about to be shown.
 
     `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
     """
-    return Showing(
-        tuple(question.whole_text for question in task.test),
-        tuple(
-            ShownProgram(
-                program_digest(program, task.facts),
-                _replies_of(rows),
-                any(row.total_cost.sent for row in rows),
-            )
-            for program, rows in answered
-        ),
-        recipe=recipe_digest(task),
-        work=work,
-        beside=home,
-    )
+    shown = tuple(_shown_by(program_digest(program, task.facts), rows) for program, rows in answered)
+    return ShownScores(shown, recipe_digest(task), work, home)
 
 
-def _replies_of(rows: Iterable[Row]) -> str:
-    """Returns a digest of the answers in `rows` and of their findings, in whatever order they are."""
-    return digest(
-        sorted(
-            digest(
-                [
-                    mark(row.question.whole_text),
-                    row.prediction,
-                    {family: finding.value for family, finding in row.findings.items()},
-                ]
-            )
-            for row in rows
-        )
-    )
+def _shown_by(program: str, rows: Iterable[Row]) -> frozenset[tuple[str, str]]:
+    """Returns the answers of `program`, and those with a finding, each as a digest beside its question's."""
+    shown = set()
+    for row in rows:
+        question = question_digest(row.question.whole_text)
+        found = [[family, finding.value] for family, finding in row.findings.items()]
+        shown |= {(question, digest([program, row.prediction, each])[:32]) for each in [None, *found]}
+    return frozenset(shown)
 
 
 def _untested(task: Task, split: str) -> str:

@@ -37,7 +37,7 @@ from ragc.metrics.stats.noninferiority import (
     questions_for_bound,
     questions_needed,
 )
-from ragc.store.looks import Look, count_look
+from ragc.store.used_questions import ShownScores, TestUse, question_digest
 
 PASSED, DROPPED, UNCLEAR = 0, 10, 11
 """The exit codes."""
@@ -103,7 +103,7 @@ class Gate:
     alpha: float
     needed: int | None
     comparison: RunComparison = field(repr=False)
-    look: Look | None = field(default=None, compare=False)
+    look: TestUse | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return describe("Gate", repr(self.name), repr(self.against), exit_code=self.exit_code)
@@ -292,13 +292,15 @@ def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> 
     return Minimum(name, least, sum(values) / len(values), reached, missed, state, needed)
 
 
-def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | None:
-    """Counts a look by two files of rows; None if a program was asked on another split."""
+def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> TestUse | None:
+    """Counts the test use by two files of rows; None if a program was asked on another split."""
     if {path.suffix, against.suffix} != {comparison.ROWS}:
         return None
     shared = [row for key, row in compared.b.answered.items() if key in compared.a.answered]
+    questions = [question_digest(row.question or row.id) for row in shared]
     programs = [
-        digest([[key, row.prediction, dict(row.scores)] for key, row in run.answered.items()])
+        digest([[key, row.prediction, dict(row.scores)] for key, row in run.answered.items()])[:32]
         for run in (compared.a, compared.b)
     ]
-    return count_look([row.question or row.id for row in shared], programs)
+    shown = (frozenset((question, program) for question in questions) for program in programs)
+    return ShownScores(tuple(shown)).count()

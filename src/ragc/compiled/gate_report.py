@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from ragc.compiled.gate import DROPPED, PASSED, UNCLEAR, Gate
-from ragc.core import outputs
+from ragc.core.files import check_writable, resolve_out
 from ragc.errors import UsageError
 
 HEADING = "<!-- ragc gate -->"
@@ -94,7 +94,7 @@ def check_file(path: str, head: str) -> Path:
     """Returns the absolute path of a file to write; one that exists must begin with `head`. Raises
     UsageError.
     """
-    out = outputs.resolve_out(path)
+    out = resolve_out(path)
     if out.exists() or out.is_symlink():
         try:
             own = out.is_file() and out.read_text("utf-8").startswith(head)
@@ -104,5 +104,5 @@ def check_file(path: str, head: str) -> Path:
             raise UsageError(
                 f"{path} exists and was not written by ragc gate, so it is not replaced; move it away."
             )
-    outputs.check_writable(out)
+    check_writable(out)
     return out

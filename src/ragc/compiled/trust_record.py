@@ -15,16 +15,14 @@ import logging
 import os
 import re
 import stat
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
 from ragc.core.digest import digest, pretty
-from ragc.core.home import cache_home, is_own, is_within, make_private
+from ragc.core.files import cache_home, make_private, open_regular, put_file, read_bytes
 from ragc.core.user_code import code_files, is_reference
 from ragc.errors import UsageError
 
@@ -69,9 +67,7 @@ def code_in(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
     """
     if not _names_code(contents):
         return {}
-    return {
-        name: hashlib.sha256(inputs.read_bytes(path)).hexdigest() for name, path in code_files(folder).items()
-    }
+    return {name: hashlib.sha256(read_bytes(path)).hexdigest() for name, path in code_files(folder).items()}
 
 
 def _names_code(contents: Mapping[str, bytes]) -> bool:
@@ -105,16 +101,8 @@ def remember(path: Path, digest: str, base: str = "") -> None:
     folder = make_private(record_folder())
     location = str(path.resolve())
     entry = {"format": FORMAT, "digest": digest, "path": location, "base": base}
-    handle, fresh = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)  # readable by this user alone
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(pretty(entry))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(fresh).replace(folder / _name(digest, location))
-    except BaseException:
-        Path(fresh).unlink(missing_ok=True)
-        raise
+    content = pretty(entry).encode("utf-8", "surrogateescape")
+    put_file(folder / _name(digest, location), content, private=True)
 
 
 def remember_written(folder: Path, base: str = "") -> None:
@@ -143,10 +131,10 @@ def entries(digest: str, folder: Path | None = None) -> tuple[TrustEntry, ...]:
     Empty if the record lies inside the compiled directory `folder`, which could then have written it.
     """
     home = record_folder()
-    if folder is not None and is_within(home, folder):
+    if folder is not None and _is_within(home, folder):
         return ()
     try:
-        if not (_WRITTEN.fullmatch(digest) and stat.S_ISDIR(home.lstat().st_mode) and is_own(home.lstat())):
+        if not (_WRITTEN.fullmatch(digest) and stat.S_ISDIR(home.lstat().st_mode) and _is_own(home.lstat())):
             return ()
         known = [entry for path in home.glob(f"{_hex(digest)}-*.json") if (entry := _read(path, digest))]
     except OSError:
@@ -194,9 +182,9 @@ def _name(written: str, location: str) -> str:
 def _read(path: Path, address: str) -> TrustEntry | None:
     """Returns the entry in the file `path`; None if it is damaged, renamed or could be written by others."""
     try:
-        with inputs.open_regular(path, follow=False) as file:
+        with open_regular(path, follow=False) as file:
             seen = os.fstat(file.fileno())
-            if not (stat.S_ISREG(seen.st_mode) and is_own(seen)):
+            if not (stat.S_ISREG(seen.st_mode) and _is_own(seen)):
                 return None
             value = json.loads(file.read(1 << 20).decode("utf-8", "surrogateescape"))
         location, base = value["path"], value["base"]
@@ -211,3 +199,17 @@ def _read(path: Path, address: str) -> TrustEntry | None:
     ):
         return None
     return TrustEntry(location, base, seen.st_mtime)
+
+
+def _is_own(seen: os.stat_result) -> bool:
+    """Returns whether the file with the status `seen` belongs to this user and no other user may write it."""
+    own = not hasattr(os, "geteuid") or seen.st_uid == os.geteuid()
+    return own and not (os.name == "posix" and bool(seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)))
+
+
+def _is_within(home: Path, folder: Path) -> bool:
+    """Returns whether `home` lies inside `folder`, links followed; True if that is unknown."""
+    try:
+        return home.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return True

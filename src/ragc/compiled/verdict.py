@@ -28,7 +28,7 @@ from ragc.metrics.stats.intervals import (
 )
 from ragc.metrics.stats.multiple import Contrast, adjust_family, after_looks, holm, widen
 from ragc.metrics.stats.ratios import pooled_paired
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, groups_of
 from ragc.task.base import Task, columns_of
 
@@ -101,7 +101,7 @@ def compare(
 
 
 def adjust_for_looks(
-    look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
+    look: TestUse | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
 ) -> tuple[dict[str, dict[str, Any]], str]:
     """Returns the `differences` and the verdict on the metric `primary`, adjusted for the looks before
     `look`.
@@ -109,7 +109,7 @@ def adjust_for_looks(
     Where there were any, each difference also has `p_looks` and `ci_looks`. What follows the verdict, such as
     how many questions were seen before, stays.
     """
-    factor = look.factor if look else 1
+    factor = look.adjustment if look else 1
     out = {name: dict(value) for name, value in differences.items()}
     if factor == 1:
         return out, verdict
@@ -128,7 +128,7 @@ def verdict_at(verdict: str, p: float) -> str:
 
 
 def after_looks_json(
-    look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
+    look: TestUse | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
 ) -> dict[str, Any]:
     """Returns the entry of `run.json` with what `adjust_for_looks` returns; {} where it changes nothing."""
     adjusted, outcome = adjust_for_looks(look, differences, verdict, primary)

@@ -65,13 +65,10 @@ def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Returns the SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be
     read.
     """
-    digests = {}
-    for name, path in files.items():
-        try:
-            digests[name] = file_digest(path)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return digests
+    try:
+        return {name: file_digest(path) for name, path in files.items()}
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
 
 
 def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:

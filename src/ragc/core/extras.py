@@ -72,12 +72,7 @@ def remedy(extra: str) -> str:
     return f'pip install "ragc[{extra}]"'
 
 
-def require(module: str, what: str, install: str = "") -> None:
-    """Raises UsageError unless `module`, which `what` needs, is installed; imports nothing.
-
-    `install` is the pip requirement to suggest for a module that is in no extra of ragc.
-    """
-    if not is_installed(module):
-        extra = next((name for name, modules in EXTRAS.items() if module in modules), "")
-        package = install or f"'ragc[{extra}]'"
-        raise UsageError(f"{what} needs {module}, which is not installed; run: pip install {package}")
+def require(module: str, what: str) -> None:
+    """Raises UsageError unless `module`, which `what` needs, is installed; imports nothing."""
+    for sentence in lacking(what, [module]):
+        raise UsageError(sentence)

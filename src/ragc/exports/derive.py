@@ -41,9 +41,9 @@ from ragc.prompts.model import (
     TemplateMessage,
 )
 from ragc.records import Hit, Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
-from ragc.targets.thinking import room_of
+from ragc.targets.reasoning import room_of
 from ragc.task.base import recorded_rooms
 
 
@@ -54,8 +54,8 @@ class OfflineStub:
     capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
     context_tokens, concurrency = 10**9, 1
 
-    def __init__(self, thinking_tokens: int = 0) -> None:
-        self.thinking_tokens = thinking_tokens
+    def __init__(self, reasoning_tokens: int = 0) -> None:
+        self.reasoning_tokens = reasoning_tokens
 
     def __deepcopy__(self, memo: object) -> OfflineStub:
         return self

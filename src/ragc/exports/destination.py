@@ -1,4 +1,4 @@
-"""Writes an export to disk atomically, and never over foreign files."""
+"""Writes an export as a whole, and never over foreign files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
-from ragc.core.home import cache_home, make_private, open_private
+from ragc.core.files import (
+    PRIVATE_FILE,
+    cache_home,
+    check_folder,
+    check_writable,
+    doing,
+    make_private,
+    put_file,
+    put_folder,
+    read_bytes,
+    read_text,
+    resolve_out,
+    sha256,
+)
 from ragc.errors import UsageError
 
 GRAPH = "graph.json"
@@ -33,10 +44,11 @@ def refuse_existing(out: Path, *, force: bool) -> None:
     """
     if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
-    where = outputs.resolve_out(out)
+    where = resolve_out(out)
     if os.path.lexists(where):
         _check(where, out)
-    outputs.check_writable(where)
+    if not where.is_dir():
+        check_writable(where)
 
 
 def _check(where: Path, out: Path) -> None:
@@ -49,12 +61,12 @@ def _check(where: Path, out: Path) -> None:
             "away."
         )
     if folder:
-        outputs.check_folder(where, GRAPH, what="an export", ours=_is_export, names=_NAMES)
+        check_folder(where, GRAPH, what="an export", ours=_is_export, names=_NAMES.fullmatch)
 
 
 def _is_export(folder: Path) -> bool:
     try:
-        graph = json.loads(inputs.read_bytes(folder / GRAPH))
+        graph = json.loads(read_bytes(folder / GRAPH))
         return bool(graph["ragc"] == VERSION)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
@@ -63,11 +75,11 @@ def _is_export(folder: Path) -> bool:
 def _is_own_file(path: Path) -> bool:
     """Returns whether the regular file `path` is empty, or an unchanged export of this machine."""
     try:
-        content = inputs.read_bytes(path)
-        known = inputs.read_text(_record_file()).split() if content else ()
+        content = read_bytes(path)
+        known = read_text(_record_file()).split() if content else ()
     except (OSError, ValueError):
         return False
-    return not content or outputs.sha256(content) in known
+    return not content or sha256(content) in known
 
 
 def _record_file() -> Path:
@@ -78,17 +90,18 @@ def _record_export(content: bytes) -> None:
     """Records a single-file export; if that fails, it only cannot be replaced later."""
     with suppress(OSError):
         make_private(_record_file().parent)
-        with open(_record_file(), "a", encoding="ascii", opener=open_private) as file:
-            file.write(f"{outputs.sha256(content)}\n")
+        _record_file().touch(PRIVATE_FILE)
+        with _record_file().open("a", encoding="ascii") as file:
+            file.write(f"{sha256(content)}\n")
 
 
 def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
     """Writes a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
-    An existing export is replaced atomically; foreign files in its folder stay. Raises UsageError where a
-    folder would become a file or a file a folder, and OSError.
+    An existing export is replaced as a whole. Raises UsageError where a folder would become a file or a file
+    a folder, or the folder was changed meanwhile, and OSError.
     """
-    where = outputs.resolve_out(out)
+    where = resolve_out(out)
     is_file = isinstance(tree, bytes)
     if os.path.lexists(where) and where.is_dir() == is_file:
         change = "folder, and the export is a file" if is_file else "file, and the export is a folder"
@@ -97,6 +110,6 @@ def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
         _record_export(tree)  # first: a kill between the two must not leave a file that nobody may replace
     with doing(f"Writing the export to {out}"):
         if isinstance(tree, bytes):
-            outputs.put_file(where, tree)
+            put_file(where, tree)
         else:
-            outputs.put_folder(where, tree, GRAPH)
+            put_folder(where, tree, GRAPH)

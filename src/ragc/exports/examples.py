@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.core import event_loop, inputs
+from ragc.core import event_loop
+from ragc.core.files import read_text
 from ragc.core.progress import SILENT
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export
@@ -87,7 +88,7 @@ def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
     Raises ArtefactError when it cannot be read, or a call in it does not belong to the program.
     """
     try:
-        example = json.loads(inputs.read_text(path))
+        example = json.loads(read_text(path))
         for event in example["events"]:
             if "call" in event:
                 prompt = program.prompt(event["call"])

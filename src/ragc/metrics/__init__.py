@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
@@ -21,7 +21,7 @@ from ragc.records import Question
 if TYPE_CHECKING:
     from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
 __all__ = [
     "ADDED",

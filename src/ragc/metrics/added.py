@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, get_args
 
-from ragc.core.kinds import MEND
+from ragc.core.plugins import REPAIR
 from ragc.errors import RagcError, UsageError
 from ragc.metrics.base import Metric, Outcome, Unit
 
@@ -19,7 +19,7 @@ def guard(metric: Metric, subject: str) -> Metric:
     units = get_args(Unit)
     if metric.unit not in units:
         raise UsageError(
-            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; {MEND}."
+            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; {REPAIR}."
         )
     low, high = metric.bounds or (0.0, math.inf)
     limits = f"from {low:g} to {high:g}" if metric.bounds else f"from {low:g}"
@@ -32,7 +32,7 @@ def guard(metric: Metric, subject: str) -> Metric:
             raise
         except Exception as error:  # whatever the code of another package raises
             raise UsageError(
-                f"{subject} raised {type(error).__name__}: {error} for {question}; {MEND}."
+                f"{subject} raised {type(error).__name__}: {error} for {question}; {REPAIR}."
             ) from error
         if value is None:
             return None
@@ -43,7 +43,7 @@ def guard(metric: Metric, subject: str) -> Metric:
         if not (low <= number <= high and math.isfinite(number)):
             raise UsageError(
                 f"{subject} gives a number {limits}, or None where it does not apply, and it gave "
-                f"{value!r:.60} for {question}; {MEND}."
+                f"{value!r:.60} for {question}; {REPAIR}."
             )
         return number
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 from pydantic_core import ErrorDetails
 
-from ragc.core import inputs
+from ragc.core.files import read_bytes
 from ragc.core.redact import shorten
 from ragc.errors import DataError, UnknownName, UsageError, nearest
 from ragc.prompts.model import SOURCE, digest_without_source
@@ -188,7 +188,7 @@ def _problem(detail: ErrorDetails) -> str:
 def contents(path: Path) -> bytes:
     """Returns the bytes of the prompt at `path`; raises DataError for no file or one above MAX_BYTES."""
     try:
-        return inputs.read_bytes(path, MAX_BYTES)
+        return read_bytes(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(str(path), [f"the prompt cannot be read: {why}."]) from None

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Role, Sampling
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 
 Kind = Literal["text", "number", "integer", "flag"]
 Style = Literal["plain", "lines", "json"]
@@ -157,7 +157,7 @@ class CompiledPrompt:
         schema = self.output_schema if self.enforced else None
         sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.thinking)
         request = ChatRequest((), schema=schema, sampling=sampling, logprobs=self.logprobs)
-        body = request_body(request, "")
+        body = body_of(request, "")
         return {name: value for name, value in body.items() if name not in ("model", "messages")}
 
 

@@ -1,10 +1,9 @@
-"""Recipes: read from TOML into validated records, and written back."""
+"""Recipes: read from TOML into models, and written back."""
 
 from __future__ import annotations
 
-from ragc.recipe.base import Recipe
 from ragc.recipe.load import load, parse, set_keys, settings
-from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
+from ragc.recipe.models import Budget, Data, GridSpec, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.recipe.values import OPTIMIZERS
 
 __all__ = [

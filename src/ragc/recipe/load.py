@@ -8,69 +8,54 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, read_bytes
 from ragc.core.redact import MASK, secrets
-from ragc.core.validation import Location, dotted
+from ragc.core.tables import Keys, Problem, read, remove
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
-from ragc.recipe.base import Recipe
-from ragc.recipe.models import Budget, Search
-from ragc.recipe.validate import read, read_settings
+from ragc.recipe.models import Budget, Recipe, Search
+from ragc.recipe.rules import Rules, resolved
+from ragc.recipe.secrets import find_secrets
+from ragc.recipe.values import CALLERS_METRIC
 
-_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_PLACE = re.compile(r"Invalid value \(at line (\d+), column (\d+)\)")
 _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
 
-class RecipeProblems:
-    """The problems of a recipe and their `keys`.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The tables of a TOML text with the overrides `sets` in them, by the keys that each writes.
 
-    `written` are the names at the top of its file, and `sets` the overrides by the keys that they write.
+    `names` are those at the top of the text itself, and `problems` those of overrides that are none.
     """
 
-    def __init__(self, written: Container[int | str], sets: Mapping[Location, str]) -> None:
-        self._written, self._sets = written, sets
-        self._texts: list[str] = []
-        self._of_sets: list[str] = []
-        self.keys: list[Location] = []
+    values: dict[str, Any]
+    sets: dict[Keys, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    problems: list[str] = field(default_factory=list)
 
-    def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
-        """Adds a problem of `keys`, which the text names unless it does already.
-
-        If an override wrote them, it is named in their place; with `hidden` its value is not repeated.
+    def sentences(self, found: Sequence[Problem]) -> tuple[str, ...]:
+        """Returns all problems as sentences, those `found` in the values among them; each names the override
+        that wrote its key.
         """
-        self.keys.append(keys)
-        outside = (self._sets[keys[:end]] for end in range(len(keys), 0, -1) if keys[:end] in self._sets)
-        inside = (expression for known, expression in self._sets.items() if known[: len(keys)] == keys)
-        found = next(outside, "") or ("" if keys[0] in self._written else next(inside, ""))
-        if found:
-            self.add_set(_expression(found, hidden), text)
-        elif dotted(keys) in text or f"[{dotted(keys[:-1])}]" in text:
-            self._texts.append(text)
-        else:
-            self._texts.append(f"{dotted(keys)}: {text}")
+        texts = [f"{self._written_by(problem.keys)}{problem}" for problem in found]
+        return tuple(dict.fromkeys([*texts, *self.problems]))
 
-    def add_set(self, expression: str, text: str) -> None:
-        """Adds a problem of the override `--set expression`, with its password masked."""
-        name, _, value = expression.partition("=")
-        if secrets(value.strip().strip("\"'")):
-            expression = f"{name}={MASK}"
-        self._of_sets.append(f"--set {expression}: {text}")
-
-    def inside(self, keys: Location) -> bool:
-        """Returns whether there is a problem with `keys` or anything inside them."""
-        return any(wrong[: len(keys)] == keys for wrong in self.keys)
-
-    def texts(self) -> tuple[str, ...]:
-        """Returns all problems, those of overrides last; equal ones once."""
-        return tuple(dict.fromkeys([*self._texts, *self._of_sets]))
+    def _written_by(self, keys: Keys) -> str:
+        outside = [text for known, text in self.sets.items() if keys[: len(known)] == known]
+        inside = [text for known, text in self.sets.items() if known[: len(keys)] == keys]
+        found = outside or (inside if keys[:1] and keys[0] not in self.names else [])
+        return f"--set {_masked(found[0])}: " if found else ""
 
 
-def _expression(expression: str, hidden: bool) -> str:
-    return f"{expression.partition('=')[0]}=…" if hidden else expression
+def _masked(expression: str) -> str:
+    name, _, value = expression.partition("=")
+    return f"{name}={MASK}" if secrets(value.strip().strip("\"'")) else expression
 
 
 def load(
@@ -87,15 +72,8 @@ def load(
     content.
     """
     path = Path(path)
-    text = read_text(path, "recipe")
-    return parse(
-        text,
-        sets,
-        where=str(path),
-        base=path.parent if base is None else base,
-        files=files,
-        code=True,
-    )
+    folder = path.parent if base is None else base
+    return parse(read_text(path, "recipe"), sets, where=str(path), base=folder, files=files, code=True)
 
 
 def parse(
@@ -113,10 +91,9 @@ def parse(
     Without `code` no module of the recipe's author is imported; a program of their own that was not imported
     before is only named. A recipe that ragc `stored` beside a program may lack what only Python had.
     """
-    values, problems = read_tables(text, sets, where)
-    recipe = read(values, base, problems, files=files, code=code, stored=stored)
-    if texts := problems.texts():
-        raise RecipeError(where, texts)
+    recipe, problems = _parsed(read_tables(text, sets, where), base, files=files, code=code, stored=stored)
+    if problems:
+        raise RecipeError(where, problems)
     return recipe
 
 
@@ -126,8 +103,38 @@ def parse_partly(text: str, *, where: str, base: Path) -> tuple[Recipe, tuple[st
     For showing it: a recipe with problems must not be run. Nothing is imported. Raises RecipeError if it is
     no TOML.
     """
-    values, problems = read_tables(text, (), where)
-    return read(values, base, problems, files=False, code=False, stored=True), tuple(problems.texts())
+    return _parsed(read_tables(text, (), where), base, files=False, code=False, stored=True)
+
+
+def _parsed(
+    written: Written, base: Path, *, files: bool, code: bool, stored: bool
+) -> tuple[Recipe, tuple[str, ...]]:
+    found = list(find_secrets(written.values))
+    for problem in reversed(found):  # no later sentence repeats it
+        remove(written.values, problem.keys)
+        for keys, expression in written.sets.items():
+            if keys == problem.keys[: len(keys)]:
+                written.sets[keys] = f"{expression.partition('=')[0]}={MASK}"
+    accepted = (CALLERS_METRIC,) if stored else ()
+    recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
+    recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
+    return recipe, written.sentences(found)
+
+
+def settings(
+    program: Method, search: Mapping[str, object], budget: Mapping[str, object], *, where: str
+) -> tuple[Search, Budget]:
+    """Builds the `[search]` and `[budget]` settings for `program` from plain values, without a recipe.
+
+    Raises RecipeError with all problems; `where` names the values.
+    """
+    wanted, wrong_search = read(Search, search, ("search",))
+    limits, wrong_budget = read(Budget, budget, ("budget",))
+    rules = Rules((program,), (*wrong_search, *wrong_budget))
+    chosen = rules.search(wanted, {}, ("em",))
+    if rules.problems:
+        raise RecipeError(where, tuple(dict.fromkeys(map(str, rules.problems))))
+    return chosen, limits
 
 
 def read_text(path: Path, noun: str) -> str:
@@ -136,22 +143,21 @@ def read_text(path: Path, noun: str) -> str:
     Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
     """
     try:
-        return inputs.read_text(path).removeprefix("\ufeff")  # editors on Windows put it there
+        return read_bytes(path).decode().removeprefix("\ufeff")  # editors on Windows put it there
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
     except IsADirectoryError:
         raise UsageError(f"The {noun} {str(path)!r} is a folder; name the TOML file.") from None
     except OSError as error:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text; save it as UTF-8"]) from None
+    except UnicodeDecodeError:
+        raise RecipeError(str(path), ["this is not UTF-8 text; save it as UTF-8"]) from None
     except ValueError as error:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error}.") from None
 
 
-def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], RecipeProblems]:
-    """Returns the tables of a TOML `text` with the overrides `sets`, and the collector of further problems.
+def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
+    """Returns the tables of a TOML `text` with the overrides `sets`.
 
     `where` names the text in errors. Raises RecipeError for a text that is not TOML, and UsageError for
     overrides that are no list.
@@ -164,63 +170,37 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, o
     try:
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
-    overrides: dict[Location, str] = {}
-    problems = RecipeProblems(frozenset(values), overrides)
+        raise RecipeError(where, [f"this is not TOML: {_unquoted(str(error), text) or error}"]) from None
+    written = Written(values, {}, frozenset(values))
     for expression in sets:
-        if wrong := _override(values, expression, overrides):
-            problems.add_set(expression, wrong)
-    return values, problems
+        if wrong := _override(written, expression):
+            written.problems.append(f"--set {_masked(expression)}: {wrong}")
+    return written
 
 
-def settings(
-    program: Method, search: Mapping[str, object], budget: Mapping[str, object], *, where: str
-) -> tuple[Search, Budget]:
-    """Builds the `[search]` and `[budget]` settings for `program` from plain values, without a recipe.
-
-    Raises RecipeError with all problems; `where` names the values.
-    """
-    problems = RecipeProblems((), {})
-    records = read_settings(program, search, budget, problems)
-    if texts := problems.texts():
-        raise RecipeError(where, texts)
-    return records
-
-
-def set_keys(sets: Sequence[str]) -> tuple[Location, ...]:
+def set_keys(sets: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Returns the keys that the overrides `sets` write, in order."""
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
-def _toml(text: str) -> dict[str, object]:
+def _toml(text: str) -> dict[str, Any]:
     """Parses `text`. Raises TOMLDecodeError, also for a text that is nested too deeply."""
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise tomllib.TOMLDecodeError("It is nested too deep (at end of document)") from None
+        raise tomllib.TOMLDecodeError("it is nested too deep") from None
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError as error:  # an integer of thousands of digits
-        raise tomllib.TOMLDecodeError(f"{error} (at end of document)") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise tomllib.TOMLDecodeError(str(error)) from None
 
 
-def _syntax_problem(message: str, text: str) -> str:
-    """Returns the TOML parser's message, with the line first."""
-    match = _TOML_PLACE.search(message)
-    line = int(match[1]) if match and match[1] else text.count("\n") + 1
-    reason = message[: match.start()] if match else message
-    advice = ""
-    if match and match[2] and reason == "Invalid value":
-        advice = _unquoted(text.split("\n")[line - 1], int(match[2]) - 1)
-    return f"line {line}: this is not TOML: {advice or reason[:1].lower() + reason[1:]}"
-
-
-def _unquoted(line: str, column: int) -> str:
-    """Returns the problem when the value at `column` of `line` is a text without quotes; "" for anything
-    else.
-    """
-    match = _UNQUOTED.match(line, column)
-    if not match:
+def _unquoted(message: str, text: str) -> str:
+    """Returns what to write where a value is a text without quotes; "" for any other message."""
+    if (place := _PLACE.search(message)) is None:
+        return ""
+    line, column = text.split("\n")[int(place[1]) - 1], int(place[2]) - 1
+    if (match := _UNQUOTED.match(line, column)) is None:
         return ""
     words = match[0].rstrip()
     if words.lower() in ("true", "false"):
@@ -230,8 +210,8 @@ def _unquoted(line: str, column: int) -> str:
     return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
 
 
-def _override(values: dict[str, object], expression: str, overrides: dict[Location, str]) -> str:
-    """Writes one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
+def _override(written: Written, expression: str) -> str:
+    """Writes one `key.path=value` into the values; returns the problem, or ""."""
     try:
         expression.encode("utf-8")
     except UnicodeEncodeError:
@@ -242,16 +222,15 @@ def _override(values: dict[str, object], expression: str, overrides: dict[Locati
         return f"it has no value; write {left.strip()}=VALUE"
     if not keys:
         return "write it as key.path=value"
-    table = values
+    table: Any = written.values
     for end, name in enumerate(keys[:-1], 1):
-        inner = table.setdefault(name, {})
-        if not isinstance(inner, dict):
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
             return f"{'.'.join(keys[:end])} is not a table"
-        table = inner
     table[keys[-1]] = _scalar(right.strip())
-    for inside in [written for written in overrides if written[: len(keys)] == keys]:
-        del overrides[inside]
-    overrides[keys] = expression
+    for inside in [known for known in written.sets if known[: len(keys)] == keys]:
+        del written.sets[inside]
+    written.sets[keys] = expression
     return ""
 
 
@@ -263,7 +242,7 @@ def _dotted(text: str) -> tuple[str, ...]:
     except tomllib.TOMLDecodeError:
         return ()
     while isinstance(node, dict) and len(node) == 1:
-        name, node = next(iter(node.items()))
+        ((name, node),) = node.items()
         keys.append(name)
     return tuple(keys)
 

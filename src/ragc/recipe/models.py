@@ -1,78 +1,85 @@
-"""The tables of a recipe: one pydantic model per table, declared here alone.
+"""The recipe: one pydantic model per table, which the rest of ragc reads as it is.
 
-`RecipeTables` is the whole file as written; its tables are the records that the rest of ragc reads, gathered
-in a `Recipe` (`ragc.recipe.base`). The model of a table of `targets.*` or `sources.*` follows from its
-`kind`, whose record declares the `options`. A field's type defines its valid values. Its description
-is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
-makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types of single keys.
+A field's type defines its valid values. Its description is one line with unit, range and default, for the
+JSON Schema and the documentation. The `options` of a table of `targets.*` or `sources.*` are checked by the
+record of its kind. `ragc.recipe.rules` checks across tables and fills in what follows from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+import tomli_w
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PrivateAttr,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, core_schema
 
-from ragc.core.validation import (
+from ragc.core.plugins import Registry
+from ragc.core.tables import (
+    CODE,
+    ONCE,
+    TAG,
+    Amount,
     Choice,
-    JsonTable,
-    Key,
-    Kinds,
-    Model,
-    Names,
-    Number,
-    Switch,
-    Tables,
-    Text,
+    Flag,
+    FromZero,
+    Json,
+    Positive,
+    Share,
+    Table,
     Whole,
+    Words,
+    by,
+    nested,
+    problem,
+    raise_problems,
 )
 from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics import is_added
 from ragc.metrics.settings import GraderSettings
+from ragc.programs import Method, method
+from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe.values import (
+    CROSS,
     DEMO_KINDS,
     FILLED,
     OPTIMIZERS,
     OWN_OPTIMIZER,
-    PROGRAMS,
     RISK,
-    DatasetName,
-    PickOption,
-    PickRule,
-    ProgramName,
-    SplitSize,
-    check_demo_kind,
+    check_dataset,
     check_metric,
     check_objective,
+    check_other_program,
     check_program,
     is_added_objective,
 )
 from ragc.targets import TARGETS
-from ragc.targets.options import EFFORTS, TargetSpec, check_effort
+from ragc.targets.options import EFFORTS, TargetSpec
 
 if TYPE_CHECKING:
     from ragc.metrics.limits import CostLimit
 
 _MAX_SEED = 2**32 - 1
-_QUERY_KINDS = ("auto", "rewrite", "decompose", "disambiguate")
-"""The kinds of query that a trajectory of RQ-RAG searches with."""
-_FORMS = ("tokens", "calls")
-"""What a row of RQ-RAG's training data holds: a trajectory with control tokens, or one typed call."""
-
-Words = Annotated[str, Text()]
-Path = Annotated[str, Text()]
-Split = Annotated[int | str | None, SplitSize()]
-Count = Annotated[int, Whole(0)]
-Positive = Annotated[int, Whole(1)]
-Limit = Annotated[int | None, Whole(1)]
-Amount = Annotated[float | None, Number(above=0, largest=1e301)]
-Flag = Annotated[bool, Switch()]
-Table = Mapping[str, Any]
-"""A table whose keys are checked elsewhere: knobs against programs, filters by their own reader."""
-
+_STORAGE = r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$"
+_WORKERS = r"ray|[\w.-]+:[0-9]{1,5}"
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
@@ -80,23 +87,141 @@ _METRICS = (
 )
 
 
-class CostLimits(Model):
+class UnknownKind:
+    """Stands in place of a kind that was refused, so that the rest of its table is checked."""
+
+
+class Kinds:
+    """Marks a table whose `kind`, one of `registry`, says what its `options` may be; `shared` has the keys of
+    every kind, and is the model of what is read.
+
+    The options of a kind of another package are not checked where its code may not be imported.
+    """
+
+    def __init__(self, registry: Registry[Any], shared: type[TargetSpec | SourceSpec]) -> None:
+        self.registry, self.shared = registry, shared
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        models = {name: self._model(name).__pydantic_core_schema__ for name in self.registry}
+        return handler(core_schema.tagged_union_schema(models, discriminator="kind"))
+
+    def _model(self, name: str) -> type[Table]:
+        """Returns the model of tables of the kind `name`, whose record is loaded."""
+        options, about = self.registry.get(name).options, self.registry.about()[name]
+        needed = any(field.is_required() for field in options.model_fields.values())
+        default: dict[str, Any] = {} if needed else {"default_factory": options}
+        kind: Any = Literal
+        fields: dict[str, Any] = {
+            "kind": (kind[name], Field(description="Kind, which says what options there are.")),
+            "options": (options, Field(description="What only this kind understands.", **default)),
+        }
+        called = "".join(part.title() for part in name.replace("-", "_").split("_"))
+        words = f"{about[:1].upper()}{about[1:]}."
+        return create_model(f"{called}Table", __base__=self.shared, __doc__=words, **fields)
+
+    def _read(self, table: object, info: ValidationInfo) -> Table:
+        if isinstance(table, self.shared):
+            return table
+        values: dict[str, Any] = dict(table) if isinstance(table, Mapping) else {}
+        if not isinstance(table, Mapping):
+            raise_problems([problem((), "must be a table", table)])
+        kind: Any = values.get("kind")
+        found: list[InitErrorDetails] = []
+        model: type[Table] = self.shared
+        try:
+            if kind is UnknownKind:
+                kind = ""
+            elif not isinstance(kind, str) or not kind.strip():
+                raise UsageError(f"is missing. Known: {', '.join(self.registry.about())}")
+            elif not self.registry.is_known(kind):
+                raise self.registry.unknown(kind)
+            elif (info.context or {}).get(CODE):
+                self.registry.get(kind)
+            model = self._model(kind) if self.registry.loaded(kind) is not None else model
+        except UsageError as error:
+            found.append(problem(("kind",), str(error).rstrip("."), kind, UnknownKind))
+        values.pop("kind" if model is self.shared else "", None)
+        values.setdefault("options", {})
+        try:
+            valid = model.model_validate(values)
+        except ValidationError as error:
+            found += nested(error, model)
+        raise_problems(found)
+        written = {"kind": kind, "options": dict(values["options"])}
+        return self.shared().replace(**{**dict(valid), **written})
+
+
+def _listed(value: object) -> object:
+    return (value,) if value == "all" else value
+
+
+def _tables(value: object) -> object:
+    return [value] if isinstance(value, Mapping) else value
+
+
+def _check_axes(tables: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    for name, values in (pair for table in tables for pair in table.items()):
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError(f"grid.product.{name} must be a list of values that is not empty")
+    return tables
+
+
+def _form(value: object) -> str:
+    """Returns the form of a value that may be a text or something else."""
+    return f"{TAG}text" if isinstance(value, str) else f"{TAG}other"
+
+
+def _check_storage(address: str) -> str:
+    if not re.search(_STORAGE, address):
+        raise ValueError("must be an address such as postgresql+psycopg://HOST/DATABASE")
+    return address
+
+
+def _check_workers(address: str) -> str:
+    if not re.fullmatch(_WORKERS, address):
+        raise ValueError('must be "ray" or the address of a Ray cluster, such as "host:6379"')
+    return address
+
+
+File = Words
+Metric = Annotated[Words, by(check_metric, is_added)]
+Objective = Annotated[Words, by(check_objective, is_added_objective)]
+Program = Annotated[Words, by(check_program)]
+Names = Annotated[tuple[Words, ...], ONCE]
+Split = (
+    Annotated[
+        Annotated[Words, Tag(f"{TAG}text")] | Annotated[Whole, Tag(f"{TAG}other")], Discriminator(_form)
+    ]
+    | None
+)
+Limit = Positive | None
+Listed = Field(min_length=1)
+
+
+class CostLimits(Table):
     """The table `[search.limits]`: what a program may cost on a question. A limit that is left out does not
     apply.
     """
 
-    tokens: Amount = Field(default=None, description="Tokens at most, in the mean. Above 0.")
-    lm_calls: Amount = Field(default=None, description="Calls of models at most, in the mean. Above 0.")
-    searches: Amount = Field(default=None, description="Searches at most, in the mean. Above 0.")
-    latency: Amount = Field(
+    tokens: Amount | None = Field(default=None, description="Tokens at most, in the mean. Above 0.")
+    lm_calls: Amount | None = Field(
+        default=None, description="Calls of models at most, in the mean. Above 0."
+    )
+    searches: Amount | None = Field(default=None, description="Searches at most, in the mean. Above 0.")
+    latency: Amount | None = Field(
         default=None,
         description="Seconds from question to answer at most, in the mean. A replayed request counts as long "
         "as it took when it was sent. Above 0.",
     )
-    latency_p95: Amount = Field(
+    latency_p95: Amount | None = Field(
         default=None, description="Seconds at most for 95 of 100 questions, counted alike. Above 0."
     )
-    usd_per_1000: Amount = Field(
+    usd_per_1000: Amount | None = Field(
         default=None, description="US dollars for 1,000 questions at most, in the mean. Above 0."
     )
 
@@ -108,26 +233,42 @@ class CostLimits(Model):
         return tuple(CostLimit(name, most) for name, most in self if most is not None)
 
 
-class Search(Model):
+class PickRule(Table):
+    """The table `search.pick`: of programs about as good, the one that is best in another metric."""
+
+    objective: str = Field(default="", description="Objective that decides. By default the first.")
+    within: FromZero = Field(
+        description="How much a program may be expected to be below the best, in units of the objective.",
+        examples=[0.02],
+    )
+    then: Metric = Field(description="Metric that decides among those, such as tokens.", examples=["tokens"])
+
+
+Pick = Annotated[
+    Annotated[PickRule, Tag(f"{TAG}other")] | Annotated[str, Tag(f"{TAG}text")], Discriminator(_form)
+]
+
+
+class Search(Table):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
-    knobs: Annotated[tuple[str, ...], Names('"all" or a list of knob names', empty=True, word="all")] = Field(
+    knobs: Annotated[Names, BeforeValidator(_listed)] = Field(
         default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
     )
-    ranges: Table = Field(
+    ranges: dict[str, Any] = Field(
         default_factory=dict,
         description="Own ranges by knob: [low, high] of a number, else its values. It is then searched.",
     )
-    demos: Count = Field(default=0, description="Demonstrations a predictor shows at most. From 0.")
-    instructions: Count = Field(
+    demos: Whole = Field(default=0, description="Demonstrations a predictor shows at most. From 0.")
+    instructions: Whole = Field(
         default=0, description="Instructions that are proposed for each predictor at most. From 0."
     )
-    instruction_rounds: Count = Field(
+    instruction_rounds: Whole = Field(
         default=0,
         description="Rounds in which instructions evolve by reflection on failures; each writes at most "
         "search.instructions. 0: they are proposed once, before the trials.",
     )
-    prompt_tokens: Count = Field(
+    prompt_tokens: Whole = Field(
         default=0,
         description="Tokens of a prompt at most: instructions, demonstrations, inputs. 0 bounds nothing.",
     )
@@ -138,21 +279,21 @@ class Search(Model):
         description="Trials at most, of a batch at most, that answer more questions before it is decided "
         "again who goes on. More take less time, fewer choose better. From 1.",
     )
-    objectives: Annotated[tuple[str, ...], Names(check=check_objective, added=is_added_objective)] = Field(
+    objectives: Annotated[tuple[Objective, ...], ONCE, Listed] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
+    optimizer: Annotated[str, Choice(OPTIMIZERS)] = Field(
         default=OWN_OPTIMIZER, description="Optimizer: ragc's own, or MIPROv2, GEPA or random search."
     )
-    pick: Annotated[str | PickRule, PickOption()] = Field(
+    pick: Pick = Field(
         default="",
         description="Objective that decides among programs. By default the first. Or a table such as "
         '{ within = 0.02, then = "tokens" }: of the programs that are expected to be at most .02 below the '
         "best in it, the one with the fewest tokens; `objective` names another than the first.",
     )
-    front: Annotated[int, Whole(0, 10)] = Field(
+    front: Annotated[Whole, Field(le=10)] = Field(
         default=0,
         description="Programs of the Pareto front at most, the winner among them, that answer the test "
         "questions and are written to `front/`. They need several objectives. 0 to 10; 0 tests the winner "
@@ -161,26 +302,19 @@ class Search(Model):
     limits: CostLimits = Field(
         default_factory=CostLimits, description="What a program may cost; a search keeps to it."
     )
-    risk: Annotated[float, Number(low=0, high=1)] = Field(
+    risk: Share = Field(
         default=RISK,
         description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
         "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
-    programs: Annotated[
-        tuple[str, ...],
-        Names(empty=True, check=check_program, items={"type": "string", "enum": list(PROGRAMS)}),
-    ] = Field(default=(), description="Further programs that are compared with the recipe's own.")
-    targets: Mapping[str, Annotated[tuple[str, ...], Names("a list of names of [targets.NAME]")]] = Field(
+    programs: Annotated[tuple[Annotated[Words, by(check_other_program)], ...], ONCE] = Field(
+        default=(), description="Further programs that are compared with the recipe's own."
+    )
+    targets: dict[str, Annotated[Names, Listed]] = Field(
         default_factory=dict,
         description="Names of targets that may play each role, the role's own among them.",
     )
-    efforts: Mapping[
-        str,
-        Annotated[
-            tuple[str, ...],
-            Names("a list of efforts", check=check_effort, items={"type": "string", "enum": list(EFFORTS)}),
-        ],
-    ] = Field(
+    efforts: dict[str, Annotated[tuple[Annotated[str, Choice(EFFORTS)], ...], ONCE, Listed]] = Field(
         default_factory=dict,
         description="Further efforts (`reasoning_effort`) of the target of each role. Each becomes a target "
         "NAME-EFFORT that may play it.",
@@ -188,10 +322,7 @@ class Search(Model):
     calibrate: Flag = Field(
         default=True, description="Whether searched thresholds are also fitted to recorded scores."
     )
-    demo_kinds: Annotated[
-        tuple[str, ...],
-        Names(check=check_demo_kind, items={"type": "string", "enum": list(DEMO_KINDS)}),
-    ] = Field(
+    demo_kinds: Annotated[tuple[Annotated[str, Choice(DEMO_KINDS)], ...], ONCE, Listed] = Field(
         default=(FILLED,),
         description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
         "bootstrapped, labelled, nearest (to the question), balanced (by class) or "
@@ -209,19 +340,19 @@ class Search(Model):
         return (self.pick_name,) if isinstance(self.pick, str) else (self.pick_name, self.pick.then)
 
 
-class Data(Model):
+class Data(Table):
     """The table `[data]`: where questions and passages come from."""
 
-    dataset: Annotated[str, DatasetName()] = Field(
+    dataset: Annotated[Words, by(check_dataset)] = Field(
         default="jsonl",
         description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
     )
-    questions: Path = Field(
+    questions: File = Field(
         default="",
         description="Questions that the splits are drawn from; fewer than 60 without sizes or named splits "
         f"are cross-validated. {_PATH}",
     )
-    corpus: Path = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
+    corpus: File = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
     train: Split = Field(default=None, description="Train questions: how many to draw (from 0), or a file.")
     dev: Split = Field(
         default=None, description="Dev questions, which compare programs: how many to draw, or a file."
@@ -233,34 +364,32 @@ class Data(Model):
     corpus_fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus files."
     )
-    where: Table = Field(
+    where: dict[str, Any] = Field(
         default_factory=dict,
         description="Filter on questions: a value, or a list of values, for every dotted path.",
     )
-    cross_domain: Path = Field(
+    cross_domain: File = Field(
         default="", description=f"Questions of another domain, for demonstrations of that kind. {_PATH}"
     )
-    cross_domain_corpus: Path = Field(
+    cross_domain_corpus: File = Field(
         default="",
         description=f"Passages that these are searched in; by default the recipe's sources. {_PATH}",
     )
 
 
-class SourceSpec(Model):
+class SourceSpec(Table):
     """A table `[sources.NAME]`: what every kind has.
 
     `corpus` is "" when the kind needs none or the data set has its own. In a `Recipe`, `options` are JSON
     values as they were written.
     """
 
-    unknown_hint = " What one kind understands goes into an `options` table."
-
-    corpus: Path = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
+    corpus: File = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )
     kind: str = ""
-    options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
+    options: Json = Field(default_factory=dict, description="What only this kind understands.")
 
 
 Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec)]
@@ -270,24 +399,22 @@ Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec)]
 class MetricsTable(GraderSettings):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
-    report: Annotated[tuple[str, ...], Names(check=check_metric, added=is_added)] = Field(
+    report: Annotated[tuple[Metric, ...], ONCE, Listed] = Field(
         default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
 
-    first = "report"
 
-
-class Budget(Model):
+class Budget(Table):
     """The table `[budget]`: hard limits of a study. A limit that is left out does not apply."""
 
     lm_calls: Limit = Field(default=None, description="Requests to language models at most. From 1.")
     tokens: Limit = Field(default=None, description="Tokens of prompts and replies at most. From 1.")
-    usd: Amount = Field(default=None, description="US dollars at most. Above 0.")
-    minutes: Amount = Field(default=None, description="Minutes at most. Above 0.")
+    usd: Amount | None = Field(default=None, description="US dollars at most. Above 0.")
+    minutes: Amount | None = Field(default=None, description="Minutes at most. Above 0.")
     trials: Limit = Field(default=None, description="Trials at most. From 1.")
 
 
-class StudySpec(Model):
+class StudySpec(Table):
     """The table `[study]`: where the state of a study is.
 
     "" is this machine's folder. No address contains a password: one with a password belongs in the
@@ -295,58 +422,58 @@ class StudySpec(Model):
     PGPASSWORD.
     """
 
-    storage: Annotated[
-        str,
-        Text(
-            expected="an address such as postgresql+psycopg://HOST/DATABASE",
-            pattern=r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$",
-        ),
-    ] = Field(
+    storage: Annotated[str, AfterValidator(_check_storage)] = Field(
         default="",
+        json_schema_extra={"pattern": _STORAGE},
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
+    )
+    workers: Annotated[str, AfterValidator(_check_workers)] = Field(
+        default="",
+        json_schema_extra={"pattern": _WORKERS},
+        description='Ray cluster that answers the questions of trials: "HOST:PORT", or "ray" for one here.',
     )
 
 
-class GridSpec(Model):
+class GridSpec(Table):
     """The table `[grid]`: what `ragc grid` evaluates on the dev questions, the baseline first."""
 
-    baseline: Annotated[Table, JsonTable()] = Field(
+    baseline: Json = Field(
         default_factory=dict,
         description="Values of setting 0 by knob, demos, demo_set and demo_kind, over those of [knobs].",
     )
-    settings: Annotated[tuple[Table, ...], Tables()] = Field(
+    settings: tuple[Json, ...] = Field(
         default=(),
         description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
     )
-    product: Annotated[tuple[Table, ...], Tables(single=True)] = Field(
+    product: Annotated[tuple[Json, ...], BeforeValidator(_tables), AfterValidator(_check_axes)] = Field(
         default=(),
         description="Lists of values by the same keys; every combination is a setting. A table or several.",
     )
-    sample: Count = Field(
+    sample: Whole = Field(
         default=0, description="Settings drawn with the seed from what [search] varies, in addition. From 0."
     )
 
 
-class TrainingSpec(Model):
+class TrainingSpec(Table):
     """The table `[training_data]`: what `ragc data` makes of the train questions."""
 
     pairs: Positive = Field(default=4000, description="Pairs of prefrag-dpo at most, one a question. From 1.")
-    true_share: Annotated[float, Number(low=0, high=1)] = Field(
+    true_share: Share = Field(
         default=0.75,
         description="Share of those pairs whose chosen reply says true: passages of the preferred source add "
         "something. 0 to 1.",
     )
-    query_kind: Annotated[str, Choice("kind of query", _QUERY_KINDS)] = Field(
+    query_kind: Annotated[str, Choice(("auto", "rewrite", "decompose", "disambiguate"))] = Field(
         default="auto",
         description="What rqrag-sft searches with: rewrite, decompose or disambiguate; auto goes by the data "
         "set, else by the number of gold passages.",
     )
-    form: Annotated[str, Choice("form of trajectories", _FORMS)] = Field(
+    form: Annotated[str, Choice(("tokens", "calls"))] = Field(
         default="tokens",
         description="What the rows of rqrag-sft hold: a whole trajectory with control tokens (tokens), for a "
         "base that has them and a program of your own; or one typed call of rqrag each (calls), for ragc.",
     )
-    retention: Annotated[float, Number(low=0, high=1)] = Field(
+    retention: Share = Field(
         default=0.0,
         description="Share of trajectories of rqrag-sft that end in the gold answer as the data set words "
         "it, not as the teacher does. 0 to 1.",
@@ -357,33 +484,33 @@ class TrainingSpec(Model):
     )
 
 
-class RecipeTables(Model):
+class Recipe(Table):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
-    program: Annotated[str, ProgramName()] = Field(
+    program: Program = Field(
         description="Program to compile: an id of ragc list programs, or a class of your own in a module "
         "beside the recipe, such as my_module:MyProgram.",
         examples=["vanilla"],
     )
-    seed: Annotated[int, Whole(0, _MAX_SEED)] = Field(
+    seed: Annotated[Whole, Field(le=_MAX_SEED)] = Field(
         default=0, description="Seed of every random choice. From 0 to 4294967295."
     )
     concurrency: Limit = Field(
         default=None,
         description="Questions in flight at once. From 1; by default what the targets answer at once.",
     )
-    knobs: Table = Field(
+    knobs: dict[str, Any] = Field(
         default_factory=dict, description="Knobs with fixed values; see ragc list knobs PROGRAM."
     )
     search: Search = Field(default_factory=Search, description="What the compiler may vary.")
-    prompts: Mapping[str, Path] = Field(
+    prompts: dict[str, File] = Field(
         default_factory=dict, description="Prompt files by predictor, which are read before the search."
     )
     data: Data = Field(default_factory=Data, description="Questions and passages.")
-    sources: Mapping[str, Source] = Field(
+    sources: dict[str, Source] = Field(
         default_factory=dict, description="What the program searches, by name."
     )
-    targets: Mapping[str, Target] = Field(
+    targets: dict[str, Target] = Field(
         default_factory=dict,
         description="Language models by role: main, proxy, judge or teacher; or by name.",
     )
@@ -395,7 +522,128 @@ class RecipeTables(Model):
         default_factory=TrainingSpec, description="What `ragc data` makes of the train questions."
     )
 
-    @classmethod
-    def missing_key(cls, key: Key) -> UsageError:
-        """Returns an error that asks for a program."""
-        return UsageError('a recipe needs a program; add, for example, program = "vanilla"')
+    _base: Path = PrivateAttr(default=Path())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths lead from."""
+        return self._base
+
+    def at(self, base: Path) -> Self:
+        """Returns the recipe whose relative paths lead from `base`."""
+        moved = self.model_copy()
+        moved._base = base
+        return moved
+
+    @property
+    def method(self) -> Method:
+        """The record of the program."""
+        return method(self.program, self.base)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The records of the program and of those compared with it."""
+        return (self.method, *(method(name) for name in self.search.programs))
+
+    def path(self, text: str) -> Path:
+        """Returns the path `text` of this recipe, resolved against `base`."""
+        return self.base / text
+
+    def target_specs(self) -> dict[str, TargetSpec]:
+        """Returns the targets by name, ready to be built.
+
+        Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
+        """
+        return {name: self._resolved(spec.at(self.base)) for name, spec in self.targets.items()}
+
+    def _resolved(self, spec: TargetSpec) -> TargetSpec:
+        record, path = TARGETS.get(spec.kind), self.path(spec.model)
+        folder = record.model_folder is not None and record.model_folder(spec.options) and path.is_dir()
+        is_file = record.model_file and not is_hub_file(spec.model)
+        return spec.replace(model=str(path)) if spec.model and (is_file or folder) else spec
+
+    def settings(self) -> Knobs:
+        """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""
+        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
+        return knobs
+
+    def fixed(self, chosen: Method) -> dict[str, Value]:
+        """Returns the recipe's fixed values for knobs that the program `chosen` has."""
+        own = {knob.name for knob in chosen.knobs.list_knobs()}
+        return {name: value for name, value in self.knobs.items() if name in own}
+
+    def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
+        """Returns the searched knobs of the recipe's program or of `chosen`, in the order of declaration.
+
+        The recipe's ranges override the declared ones.
+        """
+        knobs, ranges = (chosen or self.method).knobs.list_knobs(), self.search.ranges
+        return tuple(
+            narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
+        )
+
+    @property
+    def searches_nothing(self) -> bool:
+        """Whether no knob, demonstration, instruction, target or program is searched."""
+        search = self.search
+        varied = search.demos or search.instructions or search.targets or self.methods[1:]
+        return not varied and not any(map(self.space, self.methods))
+
+    @property
+    def needs_train(self) -> bool:
+        """Whether what is searched is made of train questions."""
+        search = self.search
+        shown = search.demos and set(search.demo_kinds) - {CROSS}
+        return bool(shown or search.instructions or search.optimizer != OWN_OPTIMIZER)
+
+    def identity(self) -> str:
+        """Returns the text that identifies a study of this recipe: everything except what may change on
+        resuming.
+
+        Those are the budget, prices, the number of questions in flight, the grid, and what training data is
+        made.
+        """
+        unpriced = {
+            name: spec.replace(options={key: value for key, value in spec.options.items() if key != "price"})
+            for name, spec in self.targets.items()
+        }
+        kept = self.replace(budget=Budget(), concurrency=None, targets=unpriced, grid=GridSpec())
+        return kept.replace(training_data=TrainingSpec()).to_toml()
+
+    def to_toml(self) -> str:
+        """Returns the recipe as TOML with all defaults; loading it returns an equal recipe.
+
+        Equal recipes give the same text: tables of names are sorted.
+        """
+        return tomli_w.dumps(plain(self))
+
+
+def plain(value: Any) -> Any:
+    """Returns `value`, a table of a recipe or a part of one, as JSON holds it, without empty parts."""
+    if isinstance(value, PassageFields):
+        return value.explicit
+    if isinstance(value, Table):
+        return {key: held for key, inner in value if (held := plain(inner)) not in (None, "", {}, [])}
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in sorted(value.items())}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
+    """Returns `knob` with the range `limits`: (low, high) of a number, else the options.
+
+    A declared default outside the limits is replaced by the nearest value inside, or the first option.
+    """
+    if limits is None:
+        return knob
+    if knob.kind in ("switch", "choice"):
+        default = knob.default if knob.default in limits else limits[0]
+        return replace(knob, kind="choice", options=tuple(limits), default=default)
+    number = int if knob.kind == "int" else float
+    low, high = number(limits[0]), number(limits[1])
+    return replace(knob, low=low, high=high, default=min(max(number(knob.default), low), high))

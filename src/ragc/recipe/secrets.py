@@ -4,104 +4,75 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ragc.core.redact import holds_key, is_secret_name, secrets
-from ragc.core.validation import Location, dotted
+from ragc.core.tables import Keys, Problem, dotted
+from ragc.targets.options import variables
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
-_REMEDY = "put it into an environment variable and name that in api_key_env"
+_VARIABLES = "put it into an environment variable and"
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A secret in a recipe: its keys, the sentence that refuses it, and whether to hide its value.
-
-    `spoils` are keys whose other problems are not reported, because they would repeat the value.
-    """
-
-    keys: Location
-    text: str
-    spoils: Location
-    hidden: bool = True
-
-
-def find_secrets(values: Mapping[str, object]) -> Iterator[Secret]:
+def find_secrets(values: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields every secret in the tables of a recipe, detected by key name, key prefix, or in an address."""
-    for name, source in _tables(values, "sources"):
-        yield from _refused(("sources", name, "options"), source.get("options"), "leave it out")
-    for name, target in _tables(values, "targets"):
-        yield from _of_target(("targets", name), target)
+    for family in ("sources", "targets"):
+        for keys, secret in _secrets(values.get(family), (family,)):
+            if keys[-1] == "api_key_env":
+                expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+                yield Problem(keys, f"must name {expected}")
+                continue
+            remedy = f"{_VARIABLES} name that in api_key_env" if family == "targets" else "leave it out"
+            way = f'{_VARIABLES} write "$NAME"' if _may_name_variables(keys) else remedy
+            yield Problem(keys, f"{dotted(keys)} holds {secret}, and recipes are passed on; {way}")
     study = values.get("study")
     storage = study.get("storage") if isinstance(study, Mapping) else None
     if isinstance(storage, str) and secrets(storage):
-        text = "study.storage must not hold a password: recipes are passed on"
-        advice = "put the address into the environment, RAGC_STORAGE"
-        yield Secret(("study", "storage"), f"{text}; {advice}", ("study", "storage"), hidden=False)
+        advice = "recipes are passed on; put the address into the environment, RAGC_STORAGE"
+        yield Problem(("study", "storage"), f"must not hold a password: {advice}")
 
 
-def _tables(values: Mapping[str, object], family: str) -> list[tuple[str, Mapping[str, object]]]:
-    tables = values.get(family)
-    pairs = tables.items() if isinstance(tables, Mapping) else ()
-    return [(str(name), table) for name, table in pairs if isinstance(table, Mapping)]
+def _may_name_variables(keys: Keys) -> bool:
+    return len(keys) == 5 and keys[3] in ("headers", "query")
 
 
-def _of_target(keys: Location, target: Mapping[str, object]) -> Iterator[Secret]:
-    url, options = target.get("base_url"), target.get("options")
-    if isinstance(url, str) and "@" in url:
-        where = (*keys, "base_url")
-        text = f"{dotted(where)} must not hold a name or password: recipes are passed on"
-        yield Secret(where, text, where, hidden=False)
-    else:
-        yield from _refused((*keys, "base_url"), url, _REMEDY)
-    yield from _refused((*keys, "model"), target.get("model"), _REMEDY)
-    if not isinstance(options, Mapping):
-        yield from _refused((*keys, "options"), options, _REMEDY)
-        return
-    others = {name: value for name, value in options.items() if name != "api_key_env"}
-    yield from _refused((*keys, "options"), others, _REMEDY)
-    variable = options.get("api_key_env", "")
-    if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
-        where = (*keys, "options", "api_key_env")
-        expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-        yield Secret(where, f"{dotted(where)} must name {expected}", where)
-
-
-def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:
-    for path, secret in _secrets(value, ()):
-        where = (*keys, *path)
-        text = f"{dotted(where)} holds {secret}, and recipes are passed on; {remedy}"
-        yield Secret(where, text, keys)
-
-
-def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yields the paths of secrets in `value`, and their kind; never the secrets themselves."""
+def _secrets(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yields the keys of secrets in `value`, and their kind; never the secrets themselves."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            text = str(name)
-            if is_secret_name(text) and _has_text(inner):
-                yield (*path, text), "a secret"
-            else:
-                yield from _secrets(inner, (*path, text))
+            yield from _named(inner, (*keys, str(name)))
     elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(inner, path)
+        for index, inner in enumerate(value):
+            yield from _secrets(inner, (*keys, index))
     elif holds_key(value):
-        yield path, "a key"
+        yield keys, "a key"
     elif isinstance(value, str) and (secret := _in_address(value)):
-        yield path, secret
+        yield keys, secret
+
+
+def _named(value: object, keys: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yields the secrets in the `value` of a key, whose name may say, inside `options`, that it is one."""
+    name = str(keys[-1])
+    if keys[0] == "targets" and keys[2:] == ("options", "api_key_env"):
+        if holds_key(value) or (isinstance(value, str) and not _VARIABLE.fullmatch(value)):
+            yield keys, "a key"
+    elif keys[2:] == ("base_url",) and isinstance(value, str) and "@" in value:
+        yield keys, "a name or password"
+    elif len(keys) > 3 and is_secret_name(name) and _has_text(value):
+        if not (_may_name_variables(keys) and variables({name: str(value)})):
+            yield keys, "a secret"
+    else:
+        yield from _secrets(value, keys)
 
 
 def _has_text(value: object) -> bool:
     """Returns whether `value` contains a non-empty text."""
     if isinstance(value, Mapping):
         return any(map(_has_text, value.values()))
-    return (
-        any(map(_has_text, value))
-        if isinstance(value, list | tuple)
-        else isinstance(value, str) and bool(value)
-    )
+    if isinstance(value, list | tuple):
+        return any(map(_has_text, value))
+    return isinstance(value, str) and bool(value)
 
 
 def _in_address(text: str) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 from ragc.compiled import base as programs
 from ragc.compiled.base import CompiledProgram
-from ragc.core import inputs
 from ragc.core.display import quantity
+from ragc.core.files import read_bytes
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
@@ -303,7 +303,7 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
     for name in program.state.predictors:
         path = program.path / "prompts" / f"{name}.md"
         try:
-            out[name] = inputs.read_bytes(path, within=program.path).decode("utf-8", "replace")
+            out[name] = read_bytes(path, within=program.path).decode("utf-8", "replace")
         except OSError:
             continue
     return out

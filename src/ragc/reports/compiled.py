@@ -15,7 +15,7 @@ from ragc.metrics.stats.multiple import after_looks
 from ragc.reports.questions import metric_of
 from ragc.reports.report import CostRow, Difference, ReportFact, Score, Threshold
 from ragc.reports.values import amount, entries, mapping, number, text
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 
 RUNS = {"baseline": "baseline", "winner": "compiled"}
 """The names of the two runs in provenance, and in reports."""
@@ -97,23 +97,23 @@ def look_in(run: Mapping[str, Any]) -> str:
     if look is None:
         return ""
     if look.number == 1 and not look.again:
-        return "Nobody had looked at the scores of these test questions before."
+        return "Nobody had used these test questions before."
     return look.sentence
 
 
 def looks_factor(run: Mapping[str, Any]) -> int:
     """Returns the factor of p for the looks at the test questions before that in `run.json`."""
     look = _look_in(run)
-    return look.factor if look else 1
+    return look.adjustment if look else 1
 
 
-def _look_in(run: Mapping[str, Any]) -> Look | None:
+def _look_in(run: Mapping[str, Any]) -> TestUse | None:
     """Returns the look at the test questions in `run.json`."""
     held = mapping(run.get("look"))
     count = number(held.get("number"))
     if count is None:
         return None
-    return Look(
+    return TestUse(
         int(count),
         int(amount(held.get("questions"))),
         int(amount(held.get("seen"))),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragc.core import inputs
+from ragc.core.files import open_regular
 from ragc.errors import DataError
 from ragc.metrics.reports import runs as run_files
 from ragc.metrics.reports.agreement import LabelAgreement, agreement_beside
@@ -58,7 +58,7 @@ class FiledRows:
     def opened(self) -> Iterator[GetRow]:
         """Opens the file. Raises DataError if it was changed since it was scanned."""
         try:
-            file = inputs.open_regular(self.path)
+            file = open_regular(self.path)
         except OSError as error:
             raise DataError(str(self.path), [f"cannot be read: {error.strerror or error}"]) from None
         with file:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc.core import notebook
-from ragc.core.display import describe, interval, quantity
+from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.failures import Failures
@@ -74,14 +73,6 @@ class RowsSummary:
     def __repr__(self) -> str:
         counts = {group.group.id: len(group.rows) for group in self.groups}
         return describe("RowsSummary", repr(self.run.name), quantity(self.n, "question"), **counts)
-
-    def _repr_html_(self) -> str:
-        head, *groups = self.table()
-        notes = [
-            f"{name} {interval(name, value.mean, value.low, value.high)}, n={value.n_text}"
-            for name, value in self.metrics.items()
-        ]
-        return notebook.table(f"{self.run.name}: {self.headline}", head, groups, [*notes, *self.run.remarks])
 
     @property
     def n(self) -> int:

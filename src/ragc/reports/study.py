@@ -13,7 +13,7 @@ import optuna
 from optuna.trial import TrialState
 
 from ragc.compiled.study_rows import DEV, PROVENANCE, answers_file
-from ragc.core import inputs
+from ragc.core.files import read_bytes
 from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import UNMEASURED, Objective
@@ -115,12 +115,12 @@ def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     with _reading(path):
-        return mapping(json.loads(inputs.read_bytes(path, within=home)))
+        return mapping(json.loads(read_bytes(path, within=home)))
 
 
 def _json_lines(path: Path, home: Path) -> list[Any]:
     with _reading(path):
-        content = inputs.read_bytes(path, within=home).decode("utf-8")
+        content = read_bytes(path, within=home).decode("utf-8")
         return [json.loads(line) for line in content.split("\n") if line.strip()]
 
 

@@ -9,9 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
 from ragc.core.display import describe, quantity
+from ragc.core.files import (
+    check_writable,
+    doing,
+    kind_of,
+    open_regular,
+    put_file,
+    replacing_file,
+    resolve_out,
+)
 from ragc.errors import UsageError
 from ragc.reports import build, page
 
@@ -65,12 +72,12 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
                 f"{path} is what the report is about, and would be replaced; choose another --out."
             )
     report = build.build(paths, trust_targets=trust_targets)
-    with doing(f"Writing the report to {out}", "choose another --out"), outputs.replacing_file(rows) as file:
+    with doing(f"Writing the report to {out}", "choose another --out"), replacing_file(rows) as file:
         rendered = page.render(
             report, rows_file=rows.name, put=lambda line: file.write(line.encode("ascii") + b"\n")
         )
         content = rendered.html.encode("utf-8")
-        outputs.put_file(target, content)
+        put_file(target, content)
     return WrittenReport(
         target,
         rows,
@@ -86,20 +93,20 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
 
 def _checked(out: Path, mark: bytes) -> Path:
     """Returns `out`, resolved. Raises UsageError unless it is writable, with at most an earlier report."""
-    path = outputs.resolve_out(out)
+    path = resolve_out(out)
     if path.suffix == ".jsonl" and mark == MARK:
         raise UsageError(f"--out {out} is the page; name it .html, and the rows stand beside it as .jsonl.")
     if os.path.lexists(path):
-        kind = inputs.kind_of(path.lstat().st_mode)
+        kind = kind_of(path.lstat().st_mode)
         if kind or not _begins_with(path, mark):
             what = kind or "no report of ragc's"
             raise UsageError(f"{path} exists and is {what}; choose another --out or move it away.")
-    outputs.check_writable(path)
+    check_writable(path)
     return path
 
 
 def _begins_with(path: Path, mark: bytes) -> bool:
     if not stat.S_ISREG(path.lstat().st_mode):
         return False
-    with inputs.open_regular(path) as file:
+    with open_regular(path) as file:
         return file.read(len(mark)) in (mark, b"")

@@ -16,11 +16,9 @@ from ragc.errors import (
     RequestRefused,
     SourceError,
     StoreError,
-    TargetError,
     TargetUnavailable,
     UsageError,
 )
-from ragc.targets.openai_wire import is_context_error
 
 
 class JsonResponse(JSONResponse):
@@ -93,8 +91,6 @@ def api_error(error: Exception) -> ApiError:
     if isinstance(error, RequestRefused):
         status, code = _OF_REFUSALS[error.kind]
         return ApiError(status, redact(str(error)), code=code)
-    if isinstance(error, TargetError) and is_context_error(str(error)):  # the question is too long
-        return ApiError(400, redact(str(error)), code="context_length_exceeded")
     status, code = next(
         (answer for kind, answer in _STATUS_OF.items() if isinstance(error, kind)), (500, "internal_error")
     )

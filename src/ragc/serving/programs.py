@@ -19,7 +19,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from typing import Any
 from prometheus_client.multiprocess import mark_process_dead
 
 from ragc.compiled.access import Access
-from ragc.core import event_loop
+from ragc.core import children, event_loop
 from ragc.errors import RagcError
 from ragc.serving.app import build_app
 from ragc.serving.metrics import WORKERS_ENV
@@ -66,6 +66,7 @@ def serve_in_workers(
         "paths": [str(Path(path).resolve()) for path in paths],
         "settings": values,
         "sets": list(sets),
+        "folder": str(Path.cwd()),
         "access": {**asdict(access), "base": None if access.base is None else str(access.base)},
     }
     with listen(settings) as listener, tempfile.TemporaryDirectory(prefix="ragc-serve-") as folder:
@@ -103,11 +104,11 @@ class _Workers:
     def _start(self) -> None:
         number = self._listener.fileno()
         worker = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ragc.serving.workers"],
+            children.command("-m", "ragc.serving.workers"),
             stdin=subprocess.PIPE,
             text=True,
             pass_fds=(number,),
-            env={**os.environ, WORKERS_ENV: self._folder},
+            **children.surroundings(**{WORKERS_ENV: self._folder}),
         )
         self._running[worker] = time.monotonic()
         if worker.stdin is not None:
@@ -147,6 +148,7 @@ class _Workers:
 def main() -> None:
     """Serves as one worker, whose order is the first line of stdin."""
     order = json.loads(sys.stdin.readline())
+    os.chdir(order["folder"])
     values = order["settings"]
     digests = tuple(bytes.fromhex(digest) for digest in values.pop("key_digests"))
     settings = Settings.of(**values, key_digests=digests)

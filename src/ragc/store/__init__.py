@@ -1,1 +1,1 @@
-"""The call store: replies by the digest of their request, so that no request is sent twice."""
+"""What is stored between runs: replies by their requests (`calls`), and which questions were used."""

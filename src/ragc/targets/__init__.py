@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
+from ragc.core.user_code import load_object
+from ragc.errors import RagcError, UsageError
 from ragc.targets.base import Target, TargetKind
 
 if TYPE_CHECKING:
@@ -41,6 +43,36 @@ def _advice() -> dict[str, str]:
     }
 
 
+_MEMBERS = ("name", "model", "concurrency", "capabilities", "context_tokens", "identity", "open", "complete")
+
+
+def _own_kind(reference: str) -> TargetKind:
+    """Returns the kind of a class of the user's own, `module:name`; it takes the keys of its table, and those
+    of `options`, as keywords.
+    """
+    from ragc.targets.options import TargetOptions
+
+    def build(spec: TargetSpec) -> Target:
+        made = load_object(reference, spec.base)
+        named = {key: value for key, value in spec if key in ("model", "base_url") and value}
+        try:
+            target: Target = made(**named, **spec.options)
+        except RagcError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
+            raise UsageError(
+                f"The target {reference!r} cannot be built: {type(error).__name__}: {error}; repair it."
+            ) from error
+        if missing := [name for name in _MEMBERS if not hasattr(target, name)]:
+            raise UsageError(
+                f"{reference!r} makes a {type(target).__name__} without {', '.join(missing)}, which every "
+                "target has (ragc.targets.base.Target); add them."
+            )
+        return target
+
+    return TargetKind(reference, TargetOptions, build)
+
+
 TARGETS = Registry(
     "ragc.targets",
     "target kind",
@@ -51,15 +83,16 @@ TARGETS = Registry(
             "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
         ),
         "vllm": (
-            "ragc.targets.vllm",
+            "ragc.targets.vllm_kind",
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (
-            "ragc.targets.hosted",
+            "ragc.targets.hosted_kind",
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },
     _advice(),
+    own=_own_kind,
 )
 """The kinds of targets, by name."""
 

@@ -20,9 +20,15 @@ from dspy import lm15
 
 from ragc.core import event_loop
 from ragc.core.digest import canonical
-from ragc.errors import BudgetExhausted, CapabilityMissing, RagcError, TargetError, TargetUnavailable
+from ragc.errors import (
+    BudgetExhausted,
+    CapabilityMissing,
+    RagcError,
+    RequestRefused,
+    TargetError,
+    TargetUnavailable,
+)
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
-from ragc.targets.openai_wire import is_context_error
 
 Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
 
@@ -228,7 +234,7 @@ class RagEngine:
             id=None,
             model=self.target.model,
             message=lm15.Message.assistant(reply.text),
-            finish_reason=reply.finish if reply.finish in ("length", "content_filter") else "stop",
+            finish_reason="length" if reply.finish == "length" else "stop",
             usage=lm15.Usage(
                 input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
             ),
@@ -271,7 +277,11 @@ def _translate_errors() -> Iterator[None]:
     except TargetUnavailable as error:
         raise lm15.TransportError(str(error)) from error
     except TargetError as error:
-        kind = lm15.ContextLengthError if is_context_error(str(error)) else lm15.InvalidRequestError
+        kind = (
+            lm15.ContextLengthError
+            if isinstance(error, RequestRefused) and error.kind == "too long"
+            else lm15.InvalidRequestError
+        )
         raise kind(str(error)) from error
     except BudgetExhausted as error:
         raise lm15.BillingError(str(error)) from error

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import importlib
 import json
-import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import dspy
-from dspy import lm15
+from dspy import is_retryable_lm_error, lm15
 from dspy.clients import execution
 from dspy.clients._deprecation import adapter_message_call
-from dspy.utils.exceptions import is_retryable_lm_error
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.core.retry import Retry, RetryableError, is_refusal, with_retries
-from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
+from ragc.errors import CapabilityMissing, RequestRefused, TargetError, UsageError
 from ragc.targets.base import (
     Capability,
     ChatRequest,
@@ -36,12 +33,12 @@ from ragc.targets.base import (
     Usage,
     Watch,
     parts_taker,
-    token_count,
 )
-from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
-from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import Price
+from ragc.targets.prices import Price
+from ragc.targets.reasoning import take_off
+from ragc.targets.retry import Again, with_tries
+from ragc.targets.wire import Where, bound_tokens, failure, tokens_in
 
 CONTEXT_TOKENS = 32_768
 """Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
@@ -52,6 +49,7 @@ _UNNAMED = frozenset({
 })  # fmt: skip
 """Settings of a language model that each request sets, or that say nothing of what answers."""
 
+_COUNTED = ("input", "output", "cache_read", "reasoning")
 _MARK = "_ragc_identity"
 
 
@@ -60,7 +58,7 @@ class DspyTarget:
 
     Replies are stored under the model, the address and the other settings of `lm`, never its key. An `lm`
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
-    another process. `price` is the price of its tokens, as in `ragc.targets.token_price.Price`; else the
+    another process. `price` is the price of its tokens, as in `ragc.targets.prices.Price`; else the
     attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
     for what is no language model, or has no name of a model.
     """
@@ -88,13 +86,10 @@ class DspyTarget:
             if type(size) is not int or size < 1:
                 raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
         remember_environment()
-        if isinstance(key := lm.kwargs.get("api_key"), str):
-            remember(key)
+        remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, model, f"dspy {model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
         self._price = None if price is None else Price.of(price)
-        self._table: Price | None = None
-        self._is_looked_up = False
 
     def __deepcopy__(self, memo: object) -> DspyTarget:
         return self
@@ -105,14 +100,10 @@ class DspyTarget:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The model's capabilities according to DSPy; none for a class that overrides `forward`."""
-        if not _is_managed(self.lm):
+        if not _engine(self.lm):
             return frozenset()
-        able: set[Capability] = set()
-        if self.lm.supports_response_schema:
-            able.add("schema")
-        if "logprobs" in self.lm.supported_params:
-            able.add("logprobs")
-        return frozenset(able)
+        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
+        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
 
     @property
     def identity(self) -> str:
@@ -133,13 +124,15 @@ class DspyTarget:
         """The price that the user gave; None for none."""
         return self._price or vars(self.lm).get("price")
 
+    @cached_property
+    def _hosted(self) -> Any:
+        from ragc.targets.hosted import HostedTarget
+
+        return HostedTarget(self.model)
+
     def table_price(self) -> Price | None:
         """Returns the price of the model in LiteLLM's table; None without one, and for a user's engine."""
-        if not self._is_looked_up and _is_plain(self.lm):
-            from ragc.targets.hosted.litellm import table_price
-
-            self._table, self._is_looked_up = table_price(self.model), True
-        return self._table
+        return self._hosted.table_price() if _is_plain(self.lm) else None
 
     @property
     def longest_reply(self) -> int | None:
@@ -151,115 +144,95 @@ class DspyTarget:
         """Does nothing: DSPy reaches the model at the first request."""
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """Returns one reply. Raises TargetUnavailable for failures that DSPy retries, else TargetError."""
-        lm = self.lm
-        # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or replayed.
+        """Returns one reply. Raises as `Target.complete`."""
+        if request.logprobs and "logprobs" not in self.capabilities:
+            raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
         take = parts_taker.get()
-        stream = None if take is None or not _can_stream(lm) else _StreamParts(take)
+        awaited = _awaited(self.lm)
+        streams = isinstance(awaited, str) or hasattr(awaited, "stream")
+        stream = _StreamParts(take) if take is not None and streams else None
+        # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or cached.
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
-            if not _is_managed(lm):
-                return await self._attempt(request, stream)
-            tries = 1 + int(getattr(lm, "num_retries", 0))
-            return await with_retries(
-                lambda: self._attempt(request, stream),
-                Retry(tries, total_s=math.inf),
-                endpoint=self.name,
-                error=lambda last: TargetUnavailable(f"{self.name} {last}"),
+            return await with_tries(
+                lambda: self._attempt(request),
+                self.name,
+                tries=1 + int(getattr(self.lm, "num_retries", 0)) if _engine(self.lm) else 1,
+                may_repeat=lambda: stream is None or not stream.has_sent,
             )
 
-    async def _attempt(self, request: ChatRequest, stream: _StreamParts | None) -> Reply:
-        """Makes one try; raises RetryableError for a transient failure of a managed language model.
-
-        A try is not repeated after a part of its reply was shown.
-        """
+    async def _attempt(self, request: ChatRequest) -> Reply:
+        """Makes one try. Raises Again where another may succeed."""
         try:
-            return await self._reply(request)
+            reply = take_off(await self._reply(request), request, self.count_tokens)
+            if reply.reasoning and not reply.text.strip() and reply.finish == "stop":
+                raise Again("sent its whole reply as reasoning and no answer: switch reasoning off")
+            return reply
         except Exception as error:
+            if isinstance(error, Again):
+                raise
             if (own := cause(error)) is not None:
                 raise own from error
-            text = f"failed: {type(error).__name__}: {shorten(str(error), 500)}"
-            status = getattr(error, "status", None)
-            refused = type(status) is int and is_refusal(status)
-            if not is_retryable_lm_error(error):
-                raise TargetError(f"{self.name} {text}", refused=refused) from error
-            if not _is_managed(self.lm) or (stream is not None and stream.has_sent):
-                raise TargetUnavailable(f"{self.name} {text}", refused=refused) from error
-            wait: Any = getattr(error, "retry_after", None)
-            raise RetryableError(
-                text, wait if type(wait) in (int, float) else None, refused=refused
-            ) from error
+            status, said = getattr(error, "status", None), shorten(str(error), 500)
+            if type(status) is int:
+                where = Where(self.name, self.model, "the key of the dspy.LM")
+                raise failure(status, {"error": {"message": said}}, {}, where) from error
+            text = f"failed: {type(error).__name__}: {said}"
+            if is_retryable_lm_error(error):
+                raise Again(text, getattr(error, "retry_after", None)) from error
+            raise TargetError(f"{self.name} {text}") from error
 
     async def _reply(self, request: ChatRequest) -> Reply:
-        return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
-
-    async def _send(self, request: ChatRequest) -> Reply:
         """Returns the reply of a language model that DSPy drives with canonical requests.
 
         Retries are made by ragc, one by one, because each is charged.
         """
-        lm = _without_retries(self.lm)
-        sampling, able = request.sampling, self.capabilities
-        if request.logprobs and "logprobs" not in able:
-            raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
-        reasons = "max_completion_tokens" in self.lm.kwargs  # such a model takes no temperature of ours
-        longest = self.lm.kwargs.get("max_completion_tokens") if reasons else sampling.max_tokens
-        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
-        turns = [m for m in request.messages if m.role != "system"]
+        if not _engine(self.lm):
+            return await self._send_legacy(request)
+        sampling, longest = request.sampling, self.longest_reply
+        reasons = longest is not None  # such a model takes no temperature of ours
         makers = {"user": lm15.Message.user, "assistant": lm15.Message.assistant}
         schema = {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}
-        canonical = lm15.Request(
+        is_enforced = request.schema is not None and "schema" in self.capabilities
+        sent = lm15.Request(
             model=self.lm.model,
-            system=system or None,
-            messages=tuple(makers[m.role](m.content) for m in turns),
+            system="\n\n".join(m.content for m in request.messages if m.role == "system") or None,
+            messages=tuple(makers[m.role](m.content) for m in request.messages if m.role != "system"),
             config=lm15.Config(
-                max_tokens=longest,
+                max_tokens=longest or sampling.max_tokens,
                 temperature=None if reasons else sampling.temperature,
                 top_p=None if reasons or sampling.top_p == 1 else sampling.top_p,
                 top_k=sampling.top_k,
                 stop=sampling.stop,
                 seed=sampling.seed,
-                response_format=schema if request.schema is not None and "schema" in able else None,
+                response_format=schema if is_enforced else None,
                 logprobs=0 if request.logprobs else None,
             ),
         )
-        rollout = {"rollout_id": request.sample} if request.sample else {}
-        if _is_awaited(self.lm):
-            response: Any = await lm.acall(canonical, cache=False, **rollout)
+        lm, more = _without_retries(self.lm), {"rollout_id": request.sample} if request.sample else {}
+        if _awaited(lm):
+            response: Any = await lm.acall(sent, cache=False, **more)
         else:
-            response = await asyncio.to_thread(lm, canonical, cache=False, **rollout)
-        spoken = _read_response(response)
-        used = self._used(response.usage, request, spoken.thoughts + spoken.text)
-        reply = Reply(
-            spoken.text,
-            finish=spoken.finish,
-            usage=used,
-            usd=self._usd(used),
-            logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
-            thoughts=spoken.thoughts,
-        )
-        return take_off(reply, request, self.count_tokens)
+            response = await asyncio.to_thread(lm, sent, cache=False, **more)
+        if response.finish_reason == "content_filter":
+            raise RequestRefused(
+                f"A content filter of {self.name} stopped the reply.", "filtered", refused=False
+            )
+        text, reasoning, finish = _read_response(response)
+        tokens = [getattr(response.usage, f"{name}_tokens", None) for name in _COUNTED]
+        scored = tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ())
+        return replace(self._counted(request, text, reasoning, *tokens), finish=finish, logprobs=scored)
 
-    def _used(self, reported: Any, request: ChatRequest, text: str) -> Usage:
-        """Returns the token counts that DSPy reports, or estimates of them."""
-        used = counted_usage(
-            reported.input_tokens or None,
-            reported.output_tokens,
-            reported.cache_read_tokens or 0,
-            request,
-            text,
-            self.count_tokens,
-        )
-        thinking = token_count(getattr(reported, "reasoning_tokens", None)) or 0
-        return replace(used, thinking=min(thinking, used.completion))
+    def _counted(self, request: ChatRequest, text: str, reasoning: str = "", *reported: Any) -> Reply:
+        """Returns a reply with its `reported` tokens, of prompt, reply, cache and reasoning, or bounds.
 
-    def _usd(self, used: Usage) -> float:
-        """Returns dollars of a reply by LiteLLM's table; 0 with a typed price, which the gateway charges."""
-        usd = None
-        if self.price is None and self.table_price():
-            from ragc.targets.hosted.litellm import table_usd
-
-            usd = table_usd(self.model, used)
-        return usd or 0.0
+        Its dollars are those of LiteLLM's table; the gateway charges a typed price.
+        """
+        prompt, written, cached, thought = (*map(tokens_in, reported), *[None] * 4)[:4]
+        prompt = prompt or sum(self.count_tokens(message.content) for message in request.messages)
+        written = self.count_tokens(reasoning + text) if written is None else written
+        used = Usage(prompt, written, min(cached or 0, prompt), min(thought or 0, written))
+        usd = self._hosted.table_usd(used) if not self.price and self.table_price() else 0.0
+        return Reply(text, usage=used, usd=usd, reasoning=reasoning)
 
     async def _send_legacy(self, request: ChatRequest) -> Reply:
         """Returns the reply of a class with its own `forward`, which takes messages as dictionaries."""
@@ -270,18 +243,15 @@ class DspyTarget:
             settings["top_p"] = sampling.top_p
         if request.sample:
             settings["rollout_id"] = request.sample
-        outputs = await asyncio.to_thread(self.lm, messages=messages, **settings)
-        return self._estimated(request, _text_of(self.name, outputs))
-
-    def _estimated(self, request: ChatRequest, text: str) -> Reply:
-        """Returns the reply `text` with estimated token counts."""
-        spent = sum(self.count_tokens(m.content) for m in request.messages)
-        reply = Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
-        return take_off(reply, request, self.count_tokens)
+        (first, *_) = await asyncio.to_thread(self.lm, messages=messages, **settings)
+        text = first.get("text") if isinstance(first, dict) else first
+        if not isinstance(text, str):
+            raise TargetError(f"{self.name} gave {type(first).__name__} in the place of a text.")
+        return self._counted(request, text)
 
     def count_tokens(self, text: str) -> int:
-        """Returns a quarter of the characters, rounded up: an estimate, good enough for budgets."""
-        return (len(text) + 3) // 4
+        """Returns a bound by the scripts of `text`."""
+        return bound_tokens(text)
 
     async def aclose(self) -> None:
         """Does nothing: the language model is the caller's."""
@@ -306,13 +276,13 @@ class AdapterTarget(DspyTarget):
         self._messages, self._settings, self._encode = messages, dict(settings), encode
 
     async def _reply(self, request: ChatRequest) -> Reply:
-        lm, messages = self.lm, list(map(dict, self._messages))
-        if not _is_managed(lm) or type(lm).__call__ is not dspy.BaseLM.__call__:
+        lm, messages = _without_retries(self.lm), list(map(dict, self._messages))
+        if not _engine(lm) or type(lm).__call__ is not dspy.BaseLM.__call__:
             with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
                 outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
-            return self._estimated(request, self._encode(outputs[0] if outputs else None))
-        settings, lm = {**self._settings, "cache": False, "n": 1}, _without_retries(lm)
-        if _is_awaited(lm):
+            return self._counted(request, self._encode(outputs[0] if outputs else None))
+        settings = {**self._settings, "cache": False, "n": 1}
+        if _awaited(lm):
             call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
             result = await execution.aexecute(lm, call)
         else:
@@ -320,50 +290,34 @@ class AdapterTarget(DspyTarget):
                 lambda: execution.execute(lm, execution.prepare(lm, None, messages, settings))
             )
         output = result.outputs[0] if result.outputs else None
-        text, thoughts = self._encode(output), _thoughts_of(output)
+        reasoning = output.get("reasoning_content") if isinstance(output, dict) else None
+        used = dict(result.usage or {})
+        tokens: list[Any] = [used.get("prompt_tokens"), used.get("completion_tokens")]
+        finish: Finish = "stop"
         if result.responses:
-            used = self._used(result.responses[0].usage, request, thoughts + text)
-        else:
-            spent, count = dict(result.usage or {}), self.count_tokens
-            read, written = spent.get("prompt_tokens"), spent.get("completion_tokens")
-            used = counted_usage(read, written, 0, request, thoughts + text, count)
-        reply = Reply(text, finish=_finish(result), usage=used, usd=self._usd(used), thoughts=thoughts)
-        return take_off(reply, request, self.count_tokens)
+            response = result.responses[0]
+            tokens = [getattr(response.usage, f"{name}_tokens", None) for name in _COUNTED]
+            finish = "length" if response.finish_reason == "length" else "stop"
+        reply = self._counted(request, self._encode(output), str(reasoning or ""), *tokens)
+        return replace(reply, finish=finish)
 
 
-class _ParsedResponse(NamedTuple):
-    """A parsed response: its text, its thoughts, and why it ends."""
+def _read_response(response: Any) -> tuple[str, str, Finish]:
+    """Returns text, reasoning and end of a response; a refusal, or tool calls, stand for a text."""
 
-    text: str
-    thoughts: str
-    finish: Finish
+    def joined(kind: type[Any], between: str = "\n\n") -> str:
+        parts = response.message.parts
+        return between.join(part.text for part in parts if isinstance(part, kind) and part.text)
 
-
-def _read_response(response: Any) -> _ParsedResponse:
-    """Reads a response; a refusal, or tool calls, become the text if it has no other."""
-    parts = response.message.parts
-    thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
-    text = "".join(part.text for part in parts if isinstance(part, lm15.TextPart))
-    ended = response.finish_reason
-    finish: Finish = ended if ended in ("length", "content_filter") else "stop"
-    if text.strip():
-        return _ParsedResponse(text, thoughts, finish)
-    if refusals := [part.text for part in parts if isinstance(part, lm15.RefusalPart)]:
-        return _ParsedResponse("\n".join(refusals), thoughts, "refusal")
-    calls = [(call.name, json.dumps(call.input, default=str)) for call in response.tool_calls]
-    if len(calls) == 1:
-        return _ParsedResponse(calls[0][1], thoughts, finish)
-    if calls:
-        return _ParsedResponse(
-            "\n".join(f"{name}({arguments})" for name, arguments in calls), thoughts, "tool_calls"
-        )
-    return _ParsedResponse(text, thoughts, finish)
-
-
-def _thoughts_of(output: Any) -> str:
-    """Returns the thoughts in an output of DSPy: a text, or a dictionary."""
-    thoughts = output.get("reasoning_content") if isinstance(output, dict) else None
-    return thoughts if isinstance(thoughts, str) else ""
+    text, reasoning = joined(lm15.TextPart, ""), joined(lm15.ThinkingPart)
+    if not text.strip() and (refusal := joined(lm15.RefusalPart)):
+        return refusal, reasoning, "refusal"
+    if not text.strip() and response.tool_calls:
+        calls = [(call.name, json.dumps(call.input, default=str)) for call in response.tool_calls]
+        if len(calls) > 1:
+            return "\n".join(f"{name}({arguments})" for name, arguments in calls), reasoning, "tool_calls"
+        text = calls[0][1]
+    return text, reasoning, "length" if response.finish_reason == "length" else "stop"
 
 
 def _without_retries(lm: Any) -> Any:
@@ -373,45 +327,21 @@ def _without_retries(lm: Any) -> Any:
     return single
 
 
-def _finish(result: Any) -> Literal["stop", "length"]:
-    """Returns why a model stopped, from DSPy's result of a call."""
-    if result.responses:
-        reason = result.responses[0].finish_reason
-    else:
-        choices = getattr(result.raw, "choices", None) or ()
-        reason = getattr(choices[0], "finish_reason", "") if choices else ""
-    return "length" if reason == "length" else "stop"
+def _engine(lm: Any) -> Any:
+    """Returns the engine through which DSPy itself drives `lm`; None for a class with its own `forward`."""
+    is_driven = isinstance(lm, dspy.LM) and type(lm).forward is dspy.LM.forward and "forward" not in vars(lm)
+    return lm.engine if is_driven else None
 
 
-def _text_of(name: str, outputs: Any) -> str:
-    first = outputs[0] if isinstance(outputs, list) and outputs else None
-    text = first.get("text") if isinstance(first, dict) else first
-    if not isinstance(text, str):
-        raise TargetError(f"{name} gave {type(first).__name__} in the place of a text.")
-    return text
+def _awaited(lm: Any) -> Any:
+    """Returns the engine that DSPy awaits for `lm`, its own by name; None if it needs a thread."""
+    engine = _engine(lm)
+    return engine if isinstance(engine, str) or engine is None else vars(lm).get("_async_engine_spec")
 
 
-def _is_managed(lm: Any) -> bool:
-    """Returns whether DSPy itself drives `lm`, so that canonical requests reach its engine."""
-    if not hasattr(lm, "_engine_spec"):
-        return False
-    dummy = importlib.import_module("dspy.utils.dummies").DummyLM
-    base = dummy if isinstance(lm, dummy) else dspy.LM
-    return isinstance(lm, base) and type(lm).forward is base.forward and "forward" not in vars(lm)
-
-
-def _is_awaited(lm: Any) -> bool:
-    """Returns whether DSPy drives `lm` without a thread: it has DSPy's own engine or an awaitable one."""
-    if not _is_managed(lm):
-        return False
-    own = not isinstance(vars(lm).get("_engine_spec", "auto"), str)
-    return not own or vars(lm).get("_async_engine_spec") is not None
-
-
-def _can_stream(lm: Any) -> bool:
-    """Returns whether DSPy returns replies of `lm` in parts; a user's own engine may not."""
-    engine = vars(lm).get("_async_engine_spec")
-    return _is_awaited(lm) and (engine is None or hasattr(engine, "stream"))
+def _is_plain(lm: Any) -> bool:
+    """Returns whether `lm` is fully described by model, address and settings."""
+    return type(lm) is dspy.LM and isinstance(lm.engine, str)
 
 
 class _StreamParts:
@@ -428,11 +358,6 @@ class _StreamParts:
             self._take(mask_keys(getattr(choice.delta, "content", None) or ""))
 
 
-def _is_plain(lm: Any) -> bool:
-    """Returns whether `lm` is fully described by model, address and settings."""
-    return type(lm) is dspy.LM and isinstance(lm._engine_spec, str)
-
-
 _OWN = "_ragc_target"
 
 
@@ -441,7 +366,7 @@ def target_of(lm: Any) -> Any:
 
     Raises UsageError as `DspyTarget` does.
     """
-    engine = getattr(lm, "_engine_spec", None)
+    engine = getattr(lm, "engine", None)
     if isinstance(engine, RagEngine):
         return engine.target
     held = vars(lm).get(_OWN) if isinstance(lm, dspy.BaseLM) else None

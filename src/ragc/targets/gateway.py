@@ -1,46 +1,127 @@
-"""The gateway: every request passes through it to the call store, the budget, the limits and the target.
-
-A fallback target answers when the requested one is unavailable.
-"""
+"""The gateway: every request passes through it to the store, the budget, and the target or its fallbacks."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
-from ragc.core import counters, event_loop
-from ragc.core.digest import canonical, digest
-from ragc.core.retry import meter
-from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
-from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
-from ragc.targets.charges import Charge, Ledger
-from ragc.targets.options import ServerOptions
-from ragc.targets.thinking import with_room
-from ragc.targets.thoughts import set_aside_cut
-from ragc.targets.token_price import priced
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
-if TYPE_CHECKING:
-    from ragc.targets.limits import RateLimits
+from ragc.core import counters, event_loop
+from ragc.core.digest import digest
+from ragc.core.redact import mask_keys
+from ragc.core.text import repair_surrogates
+from ragc.errors import (
+    CapabilityMissing,
+    RagcError,
+    RequestRefused,
+    TargetError,
+    TargetStopped,
+    TargetUnavailable,
+    UnknownName,
+    UsageError,
+)
+from ragc.store.calls import CallStore
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
+from ragc.targets.prices import check_priced, most_tokens, most_usd, priced
+from ragc.targets.reasoning import room_of, set_aside_cut, with_room
+from ragc.targets.retry import meter
 
 log = logging.getLogger("ragc.targets")
 
 
 class GatewayReply(NamedTuple):
-    """A reply, the store's key of its request, and whether it was replayed or came from a fallback."""
+    """A reply, the store's key of its request, and whether it was cached or came from a fallback."""
 
     key: str
     reply: Reply
-    replayed: bool = True
+    cached: bool = True
     fallback: bool = False
+
+
+class Budget(Protocol):
+    """Allows or refuses a try before it is sent, and records its cost.
+
+    All methods must be called on the process's event loop.
+    """
+
+    limits_usd: bool
+    """Whether dollars are limited, so that every request needs a price."""
+
+    async def reserve(self, key: str, tokens: int, usd: float) -> int:
+        """Reserves the most that a try of the request `key` may cost; returns the number of the try.
+
+        Waits while tries in flight may cost less than they reserved. Raises BudgetExhausted.
+        """
+
+    def settle(self, number: int, tokens: int, usd: float) -> None:
+        """Replaces the reservation of the try `number` by its cost."""
+
+    def keep(self, number: int) -> None:
+        """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
+
+    def release(self, number: int) -> None:
+        """Charges nothing for the try `number`: it was not sent, or was refused."""
+
+    def charge_cached(self, key: str, tokens: int, usd: float) -> None:
+        """Charges a stored reply, once for each key."""
+
+
+class Tries:
+    """The tries of one request, one after another; the `meter` of its target.
+
+    Each is reserved before it is sent. None is sent that nobody waits for any more.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        key: str,
+        target: Target,
+        request: ChatRequest,
+        wanted: Callable[[], bool],
+    ) -> None:
+        self._budget, self._key, self._target, self._request = budget, key, target, request
+        self._wanted = wanted
+        self._begun, self._number = False, 0
+
+    @cached_property
+    def most(self) -> tuple[int, float]:
+        """The most tokens and dollars of a try. Raises UsageError if dollars need a price."""
+        if self._budget is not None and self._budget.limits_usd:
+            check_priced({"NAME": self._target})
+        most = most_tokens(self._target, self._request)
+        return most.prompt + most.completion, most_usd(self._target, most.prompt, most.completion) or 0.0
+
+    async def begin(self) -> None:
+        """Reserves a try, unless one is reserved. Raises BudgetExhausted."""
+        if self._begun:
+            return
+        if self._budget is not None:
+            self._number = await self._budget.reserve(self._key, *self.most)
+        self._begun = True
+        if not self._wanted():
+            self.end("release")
+            raise asyncio.CancelledError
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the try with `error`; it is free if it was refused, or never sent, by ragc's own errors."""
+        is_free = getattr(error, "refused", isinstance(error, RagcError))
+        self.end("release" if is_free else "keep")
+
+    def end(self, how: str, *cost: float) -> None:
+        """Ends the try, if one is reserved, by the method `how` of the budget."""
+        if self._begun and self._budget is not None:
+            getattr(self._budget, how)(self._number, *cost)
+        self._begun = False
 
 
 @lru_cache(maxsize=256)
@@ -48,10 +129,10 @@ def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
     return asdict(sampling)
 
 
-def request_key(target: Target, request: ChatRequest, epoch: str = "") -> str:
+def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
     """Returns the store's key: a digest of the target's identity and of everything that affects the reply.
 
-    With an `epoch`, it is the key of a reply that was requested again in that epoch.
+    A `salt` sets the replies of a run apart.
     """
     body: dict[str, Any] = {
         "endpoint": target.identity,
@@ -64,22 +145,35 @@ def request_key(target: Target, request: ChatRequest, epoch: str = "") -> str:
     }
     if request.prompt_logprobs:
         body["prompt_logprobs"] = True
-    if epoch:
-        body["epoch"] = epoch
+    if salt:
+        body["salt"] = salt
     return digest(body)
 
 
-def _read(text: str) -> Reply | None:
-    """Returns the reply stored as `text`; None when it is not a valid reply."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that was refused, and will be again, as it is stored."""
+
+    refused: Literal["filtered", "too long"]
+    message: str
+    endpoint: str = ""
+    request_id: str = ""
+
+
+_STORED: TypeAdapter[Reply | Refusal] = TypeAdapter(Reply | Refusal)
+
+
+def _read(text: str) -> Reply | Refusal | None:
+    """Returns what is stored as `text`; None when it is neither a reply nor a refusal."""
     try:
-        return Reply.from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return _STORED.validate_json(text)
+    except ValidationError:
         return None
 
 
-def _write(reply: Reply) -> str:
+def _write(value: Reply | Refusal) -> str:
     """Returns the text that `_read` reads."""
-    return canonical(reply.to_json())
+    return _STORED.dump_json(value, exclude_defaults=True, warnings=False).decode()
 
 
 class Gateway:
@@ -89,23 +183,22 @@ class Gateway:
     (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is
     unavailable, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
 
-    `epoch` names the time from which replies count: with one, replies stored before it began stay stored but
-    are not replayed. `run` is the epoch of targets whose replies are not replayed later (`forgets`), such as
-    a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing twice; else it is a
-    new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the identity of the
-    target. `targets_used` has the name of each target that was asked, and whether it forgets.
+    `salt` names the run whose replies alone count (`--no-cache`); what was stored before stays stored. `run`
+    is the salt of targets whose replies count for one run alone (`forgets`), such as a
+    `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing twice. `sent` and
+    `cached` count answers, and `used` sums up their tokens by the identity of the target. `targets_used` has
+    the name of each target that was asked, and whether it forgets.
     """
 
-    def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
+    def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
         self.store = store
-        self.ledger = ledger
+        self.budget = budget
         self.memo = True
-        self.epoch = self.run = ""
-        self.sent = self.replayed = 0
+        self.salt, self.run = "", uuid4().hex[:16]
+        self.sent = self.cached = 0
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._rates: RateLimits | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
@@ -116,8 +209,8 @@ class Gateway:
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
         """Returns the reply to `request`, stored under the key of the target that gave it.
 
-        Raises BudgetExhausted before sending, TargetError or TargetUnavailable from the target, and
-        StoreError when the reply cannot be stored.
+        Raises BudgetExhausted before sending; RequestRefused, TargetUnavailable, TargetStopped or another
+        TargetError from the target; and StoreError when the reply cannot be stored.
         """
         return (await self.ask(target, request)).reply
 
@@ -128,24 +221,24 @@ class Gateway:
     async def _ask(self, target: Target, request: ChatRequest) -> GatewayReply:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
             raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
-        failed: list[TargetUnavailable] = []
         requested = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
         able = [other for other in self.fallbacks.get(target, ()) if requested <= set(other.capabilities)]
+        failed: list[TargetUnavailable] = []
         for candidate in (target, *able):
             try:
                 answer = await self._ask_one(candidate, request)
             except TargetUnavailable as error:
                 failed.append(error)
                 continue
-            if not failed:
-                return answer
-            counters.count(fallbacks=1)
-            self._warn_fallback(target, candidate, failed[0])
-            return answer._replace(fallback=True)
+            if failed:
+                counters.count(fallbacks=1)
+                self._warn_fallback(target, candidate, failed[0])
+            return answer._replace(fallback=bool(failed))
         if len(failed) == 1:
             raise failed[0]
-        text = " ".join(str(error) for error in failed)
-        raise TargetUnavailable(f"{target.name} and its fallbacks are not available: {text}") from failed[0]
+        are_stopped = all(isinstance(error, TargetStopped) for error in failed)
+        text = f"{target.name} and its fallbacks are not available: {' '.join(map(str, failed))}"
+        raise (TargetStopped if are_stopped else TargetUnavailable)(text) from failed[0]
 
     def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
         """Logs once that `substitute` answers instead of `target`."""
@@ -154,93 +247,73 @@ class Gateway:
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     def forgets(self, target: Target) -> bool:
-        """Returns whether the replies of `target` count for this run alone and are not replayed later."""
-        return not self.epoch and bool(getattr(target, "forgets", False))
+        """Returns whether the replies of `target` count for this run alone."""
+        return not self.salt and bool(getattr(target, "forgets", False))
 
-    def epoch_of(self, target: Target) -> str:
-        """Returns the epoch of the replies of `target`; "" if all stored replies count."""
-        if not self.forgets(target):
-            return self.epoch
-        if not self.run:
-            self.run = uuid4().hex[:16]
-        return self.run
+    def salt_of(self, target: Target) -> str:
+        """Returns what sets this run's replies of `target` apart; "" if all stored ones count."""
+        return self.run if self.forgets(target) else self.salt
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
-        if getattr(target, "thinking_tokens", 0):
-            request = with_room(target, request)
-        key = request_key(target, request, self.epoch_of(target))
-
-        async def send() -> Reply:
-            async with self._limit(target):
-                return await self._send(key, target, request)
-
+        request = with_room(target, request)
+        key, began = request_key(target, request, self.salt_of(target)), time.monotonic()
         self._callers[key] += 1
-        began = time.monotonic()
         try:
-            reply, replayed = await self.store.get_or_make(key, send, _read, _write)
+            value, cached = await self.store.get_or_make(
+                key, lambda: self._send(key, target, request), _read, _write
+            )
         finally:
             self._callers[key] -= 1
             if not self._callers[key]:
                 del self._callers[key]
-        if replayed:
-            reply = replace(reply, usd=priced(target, reply))
-        answer = GatewayReply(key, reply, replayed)
+        reply = value if isinstance(value, Reply) else Reply("")
+        answer = GatewayReply(key, replace(reply, usd=priced(target, reply)) if cached else reply, cached)
         self._charge(answer, target, waited=time.monotonic() - began)
+        if isinstance(value, Refusal):
+            raise RequestRefused(
+                value.message, value.refused, endpoint=value.endpoint, request_id=value.request_id
+            )
         return answer
 
-    async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
-        """Returns the reply of `target`; each of its tries is reserved before it is sent, and charged.
+    async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | Refusal:
+        """Returns what the target makes of a request, to be stored: a reply, or a refusal that will stand.
 
         The reply is charged even if its caller was cancelled meanwhile.
         """
-        charge = None
-        if self.ledger is not None:
-            charge = Charge(self.ledger, key, target, request, lambda: bool(self._callers[key]))
-        token = meter.set(charge)
+        tries = Tries(self.budget, key, target, request, lambda: bool(self._callers[key]))
+        token = meter.set(tries)
+        limit = self._limits.setdefault(target.identity, asyncio.Semaphore(max(1, target.concurrency)))
         try:
-            if charge is not None:
-                await charge.begin()
-            began = time.monotonic()
-            reply = self._sanitize(target, request, await self._complete(target, request))
-            reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
+            async with limit:
+                await tries.begin()
+                began = time.monotonic()
+                reply = _safe(target, await target.complete(request))
+        except RequestRefused as error:
+            if error.kind == "failed":
+                tries.fail(error)
+                raise
+            tries.end("settle", *((0, 0.0) if error.refused else tries.most))
+            return Refusal(error.kind, mask_keys(str(error)), error.endpoint, error.request_id)
         except BaseException as error:
-            if charge is not None:
-                charge.fail(error)
+            tries.fail(error)
+            if isinstance(error, SystemExit | KeyboardInterrupt):  # would end the loop that all wait for
+                text = f"{target.name} ended its program ({error!r}) in the place of a reply."
+                raise TargetError(text) from error
             raise
         finally:
             meter.reset(token)
-        if charge is not None:
-            charge.settle(reply)
+        reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
+        tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
-
-    async def _complete(self, target: Target, request: ChatRequest) -> Reply:
-        """Returns the reply of `target`; a server's within its rate limits."""
-        if not isinstance(getattr(target, "options", None), ServerOptions):
-            return await target.complete(request)
-        if self._rates is None:
-            from ragc.targets.limits import RateLimits
-
-            self._rates = RateLimits()
-        return await self._rates.complete(target, request)
-
-    @staticmethod
-    def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
-        """Returns `reply` made safe to store: repaired text, plausible numbers, no incomplete thoughts."""
-        if getattr(target, "thinking_tokens", 0):
-            reply = set_aside_cut(reply, target.count_tokens)
-        try:
-            return sanitize(reply, request, target.count_tokens)
-        except ValueError as error:
-            raise TargetUnavailable(f"{target.name} gave a reply that cannot be stored ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:
-        """Whether `replay` may be called in this thread: a ledger may only be used on the process's loop."""
-        return self.ledger is None or event_loop.is_on_loop()
+        """Whether `charge` may be called in this thread: a budget may only be used on the process's loop."""
+        return self.budget is None or event_loop.is_on_loop()
 
-    def replay(self, answers: Sequence[GatewayReply], target: Target) -> None:
-        """Charges replayed `answers` of `target` in a recorded typed call as if they were requested again.
+    def charge(self, answers: Sequence[GatewayReply], target: Target) -> None:
+        """Charges cached `answers` of `target` in a recorded typed call as if they were requested again.
 
         Unless `charges_anywhere`, this must be called on the process's loop.
         """
@@ -251,36 +324,43 @@ class Gateway:
     def _charge(self, answer: GatewayReply, target: Target, waited: float = 0.0) -> None:
         """Charges and counts one answer of `target`, which was `waited` for in seconds.
 
-        A request charged before is free in the ledger.
+        A request charged before is free in the budget.
         """
-        reply = answer.reply
-        if answer.replayed:
+        reply, usage, cached = answer.reply, answer.reply.usage, answer.cached
+        if cached:
             counters.pass_time(reply.seconds, waited)
-        if self.ledger is not None:
-            self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
-        self.sent, self.replayed = self.sent + (not answer.replayed), self.replayed + answer.replayed
-        self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
+        if cached and self.budget is not None:
+            self.budget.charge_cached(answer.key, usage.prompt + usage.completion, reply.usd)
+        self.sent, self.cached = self.sent + (not cached), self.cached + cached
+        self.used[target.identity] = self.used.get(target.identity, Usage()) + usage
         counters.count(
             lm_calls=1,
-            prompt_tokens=reply.usage.prompt,
-            completion_tokens=reply.usage.completion,
-            thinking_tokens=reply.usage.thinking,
+            prompt_tokens=usage.prompt,
+            completion_tokens=usage.completion,
+            thinking_tokens=usage.reasoning,
             usd=reply.usd,
             truncated=reply.finish == "length",
-            sent=not answer.replayed,
-            replayed=answer.replayed,
+            sent=not cached,
+            replayed=cached,
         )
 
-    def _limit(self, target: Target) -> asyncio.Semaphore:
-        limit = self._limits.get(target.identity)
-        if limit is None:
-            limit = self._limits[target.identity] = asyncio.Semaphore(max(1, target.concurrency))
-        return limit
 
-
-def fallback_names(target: Target) -> tuple[str, ...]:
-    """Returns the names in the option `fallbacks` of `target`, best first."""
-    return tuple(getattr(getattr(target, "options", None), "fallbacks", ()))
+def _safe(target: Target, reply: Reply) -> Reply:
+    """Returns `reply` as it is stored: whole characters, plausible numbers, and no key of this user's."""
+    if room_of(target):
+        reply = set_aside_cut(reply)
+    try:
+        text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
+        masked = mask_keys(text)
+        scored = reply.logprobs if masked == text else tuple(t._replace(token="") for t in reply.logprobs)
+        stored = _read(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
+    except (TypeError, AttributeError, PydanticSerializationError):
+        stored = None
+    if not isinstance(stored, Reply):
+        raise TargetUnavailable(
+            f"{target.name} gave a reply that cannot be stored (see its types and counts)."
+        )
+    return stored
 
 
 def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
@@ -288,16 +368,17 @@ def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target,
 
     Raises UnknownName for a fallback that is not among them, UsageError for a target that names itself.
     """
-    fallbacks: dict[Target, tuple[Target, ...]] = {}
+    chains: dict[Target, tuple[Target, ...]] = {}
     for name, target in targets.items():
-        for other in fallback_names(target):
+        fallbacks = getattr(getattr(target, "options", None), "fallbacks", ())
+        for other in fallbacks:
             if other == name:
                 raise UsageError(f"Target {name!r} lists itself in fallbacks; name other targets there.")
             if other not in targets:
                 raise UnknownName(f"target (in fallbacks of [targets.{name}])", other, targets)
-        if fallback_names(target):
-            fallbacks[target] = tuple(targets[other] for other in fallback_names(target))
-    return fallbacks
+        if fallbacks:
+            chains[target] = tuple(targets[other] for other in fallbacks)
+    return chains
 
 
 def check_contexts(fallbacks: Mapping[Target, tuple[Target, ...]]) -> None:

@@ -2,67 +2,42 @@
 
 Here is what kinds share; the options of one kind are in its folder. Every field states its unit, range and
 default in one line, for the documentation's reference and the JSON Schema of recipes. Its mark says what it
-has ragc do (`ragc.core.kinds.marks`).
+has ragc do (`ragc.core.marks`).
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self, get_args
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from ragc.core.kinds.marks import HARMLESS, Keys, Mark, RequestedAccess, Speaks
-from ragc.core.validation import (
-    Checked,
-    Choice,
-    JsonTable,
-    Key,
-    Model,
-    Names,
-    Number,
-    Options,
-    Switch,
-    Text,
-    Whole,
-    dotted,
-    sentence,
-    shown,
-    wrong,
-)
-from ragc.errors import UnknownName, UsageError
+from ragc.core import tables
+from ragc.core.marks import HARMLESS, Does, Keys, Mark, RequestedAccess
+from ragc.core.redact import holds_key, is_secret_name, remember
+from ragc.core.tables import Choice, Json, Table, Words
+from ragc.errors import UsageError
 from ragc.targets.base import Capability
-from ragc.targets.token_price import PARTS, price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
 )
-_CAPABILITIES: tuple[str, ...] = get_args(Capability)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 
 AUTO = "auto"
-"""The value of `thinking_tokens` that leaves the room to `ragc.targets.thinking`."""
+"""The value of `thinking_tokens` that leaves the number to `ragc.targets.reasoning`."""
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The levels of `reasoning_effort`, the least first. Not every model takes every one."""
 
-
-def check_effort(name: str) -> None:
-    """Raises UnknownName for an effort that no model supports."""
-    if name not in EFFORTS:
-        raise UnknownName("reasoning effort", name, EFFORTS)
-
-
-def _check_capability(name: str) -> None:
-    if name not in _CAPABILITIES:
-        raise UnknownName("capability", name, _CAPABILITIES)
-
-
-def _check_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    if owned := sorted(_OWNED & set(body)):
-        raise sentence(UsageError(f"Option body of a target cannot set {', '.join(owned)}."))
-    return body
-
+OMITTED = (
+    "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "stop", "response_format", "logprobs",
+    "stream_options",
+)  # fmt: skip
+"""The fields of a request that the option `omit` may leave out."""
 
 IN_PROCESS = frozenset({"vllm", "petals"})
 """LiteLLM's names of libraries that it loads into this process, with the model."""
@@ -75,21 +50,30 @@ BODY_PLAIN = frozenset({
 """Fields of a request that shape the reply and lead nowhere else."""
 
 
-class TargetSpec(Model):
-    """A table `[targets.NAME]`: what every kind has. In a `Recipe`, `options` are as they were written."""
+class TargetSpec(Table):
+    """A table `[targets.NAME]`: what every kind has. `options` are as they were written."""
 
-    unknown_hint = (
-        " What only one kind understands goes into an `options` table; keys come from the environment."
-    )
-
-    model: Annotated[str, Text()] = Field(
-        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
-    )
-    base_url: Annotated[str, Text()] = Field(
-        default="", description="Address of the server; without name, password or key."
-    )
     kind: str = ""
-    options: Annotated[Mapping[str, Any], JsonTable()] = Field(default_factory=dict)
+    model: Words = Field(
+        default="",
+        description="Model: a GGUF file or owner/repository:file.gguf of the Hugging Face Hub (embedded), "
+        "the server's name of it, or a LiteLLM id.",
+    )
+    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
+    options: Json = Field(default_factory=dict, description="What only this kind understands.")
+
+    _base: Path = PrivateAttr(default=Path())
+
+    @property
+    def base(self) -> Path:
+        """The folder in which the module of a target of the user's own is looked for first."""
+        return self._base
+
+    def at(self, base: Path) -> Self:
+        """Returns the table with that folder."""
+        moved = self.model_copy()
+        moved._base = base
+        return moved
 
 
 class BodyMark(Mark):
@@ -100,12 +84,12 @@ class BodyMark(Mark):
         if not isinstance(value, Mapping):
             yield RequestedAccess("unknown", keys, value, "is not known to be harmless")
             return
-        for name, held in value.items():
-            inner = held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
+        for name, field in value.items():
+            inner = field.values() if isinstance(field, Mapping) else field if isinstance(field, list) else ()
             if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
-                runs = isinstance(held, str) and held in IN_PROCESS
+                runs = isinstance(field, str) and field in IN_PROCESS
                 about = "adds this to every request"
-                yield RequestedAccess("runs" if runs else "speaks", (*keys, name), held, about)
+                yield RequestedAccess("runs" if runs else "speaks", (*keys, name), field, about)
 
 
 class VariablesMark(Mark):
@@ -116,67 +100,64 @@ class VariablesMark(Mark):
         return BodyMark().accesses(keys[:-1], {keys[-1]: value})
 
 
-class PriceTable(JsonTable):
-    """A table with the price of a target's tokens, in the form of `ragc.targets.token_price.Price`."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        amount = {"type": "number", "minimum": 0}
-        return {"type": "object", "propertyNames": {"enum": list(PARTS)}, "additionalProperties": amount}
-
-    def _read(self, value: object) -> dict[str, Any]:
-        if reason := price_problem(value):
-            raise wrong(reason)
-        return super()._read(value)
+def _check_body(body: dict[str, Any]) -> dict[str, Any]:
+    if owned := sorted(_OWNED & body.keys()):
+        raise ValueError(f"body cannot set {', '.join(owned)}: ragc does, and an option may")
+    return body
 
 
-class Room(Checked):
-    """Tokens for thoughts: a whole number, or "auto"."""
-
-    expected = 'a whole number of at least 0, or "auto"'
-
-    def schema(self) -> CoreSchema:
-        """Returns Pydantic's schema of the type."""
-        whole = core_schema.int_schema(strict=True, ge=0)
-        return core_schema.union_schema([whole, core_schema.literal_schema([AUTO])])
-
-
-Positive = Annotated[int, Whole(1, expected="a whole number above 0"), HARMLESS]
-Natural = Annotated[int, Whole(0, expected="a whole number of at least 0"), HARMLESS]
-Duration = Annotated[float, Number(above=0), HARMLESS]
-Wait = Annotated[float, Number(low=0), HARMLESS]
-Flag = Annotated[bool, Switch(), HARMLESS]
-Capabilities = Annotated[
-    tuple[Capability, ...],
-    Names(
-        "a list of capabilities",
-        empty=True,
-        repeated=True,
-        check=_check_capability,
-        items={"type": "string", "enum": list(_CAPABILITIES)},
-    ),
-    HARMLESS,
-]
-Fallbacks = Annotated[
-    tuple[str, ...],
-    Names("a list of names of other targets", empty=True, repeated=True, blank=False),
-    HARMLESS,
-]
-Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body), BodyMark()]
+def _check_price(price: dict[str, Any]) -> dict[str, Any]:
+    amounts = [amount for amount in price.values() if type(amount) in (int, float) and amount >= 0]
+    named = {"input", "output"} <= price.keys() <= {"input", "output", "cached_input"}
+    if price and not (named and len(amounts) == len(price)):
+        raise ValueError(
+            "must be a table of dollars per million tokens, each at least 0, such as "
+            "{input = 0.15, cached_input = 0.075, output = 0.6}"
+        )
+    return price
 
 
-Variable = Annotated[str, Text(empty=True), Speaks("sends the value of this environment variable")]
-Identity = Annotated[str, Text(empty=True), Speaks("says what answers, under which replies are kept")]
+def _check_reasoning(tokens: object) -> object:
+    if tokens not in (None, AUTO) and not (type(tokens) is int and tokens >= 0):
+        raise ValueError('must be a whole number of at least 0, or "auto"')
+    return tokens
+
+
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if _VARIABLE.search(value) is None and (is_secret_name(name) or holds_key(value)):
+            raise ValueError(
+                f"{name} holds a secret, and recipes are passed on; put it into an environment variable and "
+                f'write "$NAME"'
+            )
+    return headers
+
+
+Positive = Annotated[tables.Positive, HARMLESS]
+Natural = Annotated[tables.Whole, HARMLESS]
+Duration = Annotated[tables.Above, HARMLESS]
+Wait = Annotated[tables.FromZero, HARMLESS]
+Flag = Annotated[tables.Flag, HARMLESS]
+Capabilities = Annotated[tuple[Capability, ...], HARMLESS]
+Fallbacks = Annotated[tuple[Words, ...], HARMLESS]
+Fields = Annotated[tuple[Annotated[str, Choice(OMITTED)], ...], HARMLESS]
+Body = Annotated[Json, AfterValidator(_check_body), BodyMark()]
+Variable = Annotated[str, Does("speaks", "sends the value of this environment variable")]
+Identity = Annotated[str, Does("speaks", "says what answers, under which replies are kept")]
 Prices = Annotated[
-    Mapping[str, float], PriceTable(), Speaks("says what replies cost, by which budget.usd is kept")
+    Json,
+    AfterValidator(_check_price),
+    Does("speaks", "says what replies cost, by which budget.usd is kept"),
+]
+Headers = Annotated[
+    dict[str, str], AfterValidator(_check_headers), Does("speaks", "sends these with every request")
 ]
 
 _BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
 """Options that are fields of a request's body."""
 
 
-class TargetOptions(Options):
+class TargetOptions(Table):
     """The options of a target; errors name it by `kind`."""
 
     kind: ClassVar[str]
@@ -186,18 +167,17 @@ class TargetOptions(Options):
         description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
         "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
     )
-    thinking_tokens: Annotated[int | str | None, Room(), HARMLESS] = Field(
+    thinking_tokens: Annotated[int | str | None, BeforeValidator(_check_reasoning), HARMLESS] = Field(
         default=None,
-        description="Tokens of room for thoughts on top of every limit on a reply: from 0, or `auto` for "
-        "what the effort suggests. By default `auto` for a model that is known to "
-        "think, else 0.",
+        description="Tokens for reasoning on top of every limit on a reply: from 0, or `auto` for what the "
+        "effort suggests. By default `auto` for a model that is known to reason, else 0.",
     )
-    reasoning_effort: Annotated[str, Choice("reasoning effort", EFFORTS), HARMLESS] = Field(
+    reasoning_effort: Annotated[str, Choice(EFFORTS), HARMLESS] = Field(
         default="",
-        description=f"How much a model thinks: {', '.join(EFFORTS)}, as far as it takes them. By default "
+        description=f"How much a model reasons: {', '.join(EFFORTS)}, as far as it takes them. By default "
         "nothing is sent, and the model decides.",
     )
-    chat_template_kwargs: Annotated[Mapping[str, Any], JsonTable(), VariablesMark()] = Field(
+    chat_template_kwargs: Annotated[Json, VariablesMark()] = Field(
         default_factory=dict,
         description="Variables of the model's chat template, such as `enable_thinking`. They are part of the "
         "stored identity.",
@@ -214,18 +194,6 @@ class TargetOptions(Options):
         """The fields that are merged into the body of every request: `body`, and the options above."""
         own = {name: getattr(self, name) for name in _BODY_OPTIONS}
         return {**getattr(self, "body", {}), **{name: value for name, value in own.items() if value}}
-
-    @classmethod
-    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
-        """Returns an error that names the option."""
-        article = "an" if cls.kind[0] in "aeiou" else "a"
-        name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
-        return UsageError(f"{name} must be {expected}, got {shown(value)}.")
-
-    @classmethod
-    def unknown_key(cls, key: Key) -> UsageError:
-        """Returns an error that names the kind of target, and lists its options."""
-        return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
 
 
 class ServerOptions(TargetOptions):
@@ -270,16 +238,28 @@ class ServerOptions(TargetOptions):
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
     )
+    omit: Fields = Field(
+        default=(),
+        description="Fields to leave out of the body of every request, because the server refuses them: "
+        f"{', '.join(OMITTED)}. Without max_tokens the whole context is reserved.",
+    )
+    headers: Headers = Field(
+        default_factory=dict,
+        description='Headers of every request. "$NAME" or "${NAME}" in a value stands for an environment '
+        "variable; a secret must be one.",
+    )
+    query: Headers = Field(
+        default_factory=dict,
+        description='Parameters after the address of every request, such as api-version; "$NAME" as in '
+        "headers.",
+    )
 
     @model_validator(mode="after")
     def _check_twice(self) -> Self:
-        for name in _BODY_OPTIONS:
-            if getattr(self, name) and name in self.body:
-                raise sentence(
-                    UsageError(
-                        f"A {self.kind} target has {name} as an option and in body; leave one of them out."
-                    )
-                )
+        for name in (name for name in _BODY_OPTIONS if getattr(self, name) and name in self.body):
+            raise ValueError(f"has {name} as an option and in body; leave one of them out")
+        if both := sorted({*self.omit} & self.body.keys()):
+            raise ValueError(f"has {both[0]} in body and in omit; leave one of them out")
         return self
 
     @property
@@ -290,3 +270,21 @@ class ServerOptions(TargetOptions):
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """Returns the `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
+
+
+def variables(values: Mapping[str, str]) -> frozenset[str]:
+    """Returns the names of the environment variables that stand in `headers` or `query`."""
+    return frozenset(braced or bare for value in values.values() for braced, bare in _VARIABLE.findall(value))
+
+
+def with_variables(values: Mapping[str, str]) -> dict[str, str]:
+    """Returns `headers` or `query` with the values of the environment variables in them.
+
+    Raises UsageError for a variable that is not set.
+    """
+    if unset := sorted(name for name in variables(values) if not os.environ.get(name, "").strip()):
+        raise UsageError(f"The environment variable {unset[0]} is not set; set it, or change {[*values]}.")
+    return {
+        key: _VARIABLE.sub(lambda found: remember(os.environ[found[1] or found[2]].strip()), value)
+        for key, value in values.items()
+    }

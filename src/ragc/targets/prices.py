@@ -1,63 +1,138 @@
-"""Upper bounds on the cost of a request before a target is opened: its context and its price."""
+"""What a target's tokens cost: by the price that the user typed, else by LiteLLM's table."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragc.targets.base import Target
-from ragc.targets.hosted.litellm import load
-from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.thinking import room_of
-from ragc.targets.token_price import price_of
-from ragc.targets.vllm.managed import ManagedTarget
-from ragc.targets.vllm.target import VllmTarget
+from ragc.errors import UsageError
+from ragc.targets.base import ChatRequest, Reply, Target, Usage
+
+MILLION = 1_000_000
+PARTS = ("input", "cached_input", "output")
+"""The keys of a typed price; without `cached_input` cached tokens cost as much as others."""
+
+AROUND_REQUEST, AROUND_MESSAGE = 64, 16
+"""Tokens that a chat template may add to a request, and to each of its messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """The maximum tokens of a request (prompt plus reply), and dollars per prompt token and reply token.
+class Price:
+    """Dollars per million tokens: of prompts, of prompt tokens read from a cache, and of replies."""
 
-    None if unknown: the context of a server that was not contacted, a price that is in no table. `thinking`
-    are the tokens for thoughts that a reply may have beside its answer.
+    input: float
+    cached_input: float
+    output: float
+
+    @classmethod
+    def of(cls, table: Any, of: str = "A price") -> Price:
+        """Returns the price in a table with the keys `input`, `output` and, optionally, `cached_input`.
+
+        `of` begins the message. Raises UsageError for other keys and for numbers below 0.
+        """
+        if reason := price_problem(table):
+            raise UsageError(f"{of} must be {reason}, found {json.dumps(table, default=str)}.")
+        read, written = float(table["input"]), float(table["output"])
+        return cls(read, float(table.get("cached_input", read)), written)
+
+    def usd(self, usage: Usage) -> float:
+        """Returns dollars of a reply with this usage."""
+        fresh = max(0, usage.prompt - usage.cached)
+        amount = fresh * self.input + usage.cached * self.cached_input + usage.completion * self.output
+        return amount / MILLION
+
+    def most(self, prompt: int, reply: int) -> float:
+        """Returns the most dollars of a prompt of `prompt` tokens with a reply of `reply` tokens."""
+        return (prompt * max(self.input, self.cached_input) + reply * self.output) / MILLION
+
+
+FREE = Price(0.0, 0.0, 0.0)
+
+
+def price_problem(value: object) -> str:
+    """Returns what a valid price is, if `value` is none; "" for a valid one."""
+    is_price = (
+        isinstance(value, Mapping)
+        and {"input", "output"} <= value.keys() <= set(PARTS)
+        and all(type(amount) in (int, float) and 0 <= amount < math.inf for amount in value.values())
+    )
+    example = "{input = 0.15, cached_input = 0.075, output = 0.6}"
+    return "" if is_price else f"a table of dollars per million tokens, each at least 0, such as {example}"
+
+
+def typed_price(target: Target) -> Price | None:
+    """Returns the price that the user gave: the option `price`, or the attribute `price` of their own target.
+
+    Raises UsageError for what is no price.
     """
-
-    tokens: int | None
-    prompt_usd: float | None = 0.0
-    reply_usd: float | None = 0.0
-    thinking: int = 0
-
-    def usd(self, reply: int) -> float | None:
-        """Returns the maximum dollars of a request whose answer has at most `reply` tokens."""
-        if self.prompt_usd is None or self.reply_usd is None:
-            return None
-        if not self.prompt_usd and not self.reply_usd:
-            return 0.0
-        if self.tokens is None:
-            return None
-        return self.tokens * self.prompt_usd + (reply + self.thinking) * self.reply_usd
+    price: Any = getattr(getattr(target, "options", None), "price", None) or getattr(target, "price", None)
+    if price is None or isinstance(price, Price):
+        return price
+    return None if price == {} else Price.of(price, f"The price of {target.name}")
 
 
-def request_limits(target: Target, reply: int) -> RequestLimits:
-    """Returns the limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
-    price, thinking = price_of(target), room_of(target)
-    read, written = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
-    return RequestLimits(_context(target, reply + thinking), read, written, thinking)
+def price_of(target: Target) -> Price | None:
+    """Returns the price by which requests to `target` are reserved: the typed one, else the highest tier in
+    LiteLLM's table, `FREE` for what runs locally. None if unknown.
+    """
+    table: Any = getattr(target, "table_price", None)
+    typed = typed_price(target)
+    return table() if typed is None and callable(table) else typed
 
 
-def _context(target: Target, reply: int) -> int | None:
-    if isinstance(target, HostedTarget):
-        return _hosted_context(target, reply)
-    if isinstance(target, VllmTarget | ManagedTarget):
-        return target.options.context_tokens or None
-    return target.context_tokens + room_of(target)
+def priced(target: Target, reply: Reply) -> float:
+    """Returns the dollars of `reply`: by the typed price, else as the target reports."""
+    price = typed_price(target)
+    return reply.usd if price is None else price.usd(reply.usage)
 
 
-def _hosted_context(target: HostedTarget, reply: int) -> int | None:
-    try:
-        info: Mapping[str, Any] = load().get_model_info(target.model)
-    except Exception:  # LiteLLM raises a bare Exception for an unknown model
-        info = {}
-    context = target.options.context_tokens or info.get("max_input_tokens") or info.get("max_tokens")
-    return int(context) + reply if context else None
+def most_tokens(target: Target, request: ChatRequest) -> Usage:
+    """Returns the most tokens that the prompt of `request` and its reply may have.
+
+    A token of a text is at least one of its bytes, whatever the tokenizer. A reply has the request's limit, a
+    higher one set for the target, or the whole context where no limit is sent.
+    """
+    texts = [message.content for message in request.messages]
+    if request.schema is not None:
+        texts.append(json.dumps(request.schema, ensure_ascii=False))
+    prompt = AROUND_REQUEST + sum(len(text.encode("utf-8", "replace")) + AROUND_MESSAGE for text in texts)
+    options = getattr(target, "options", None)
+    body: Mapping[str, Any] = getattr(options, "body", {})
+    limits = [
+        body.get("max_tokens"),
+        body.get("max_completion_tokens"),
+        getattr(target, "longest_reply", None),
+    ]
+    known = [limit for limit in limits if type(limit) is int]
+    if "max_tokens" in getattr(options, "omit", ()) and not known:
+        known = [target.context_tokens]
+    return Usage(prompt, max([request.sampling.max_tokens, *known]))
+
+
+def most_context(target: Target) -> int | None:
+    """Returns the most tokens of a prompt and its reply to `target`; None before a server said so."""
+    return getattr(target, "whole_context", target.context_tokens) or None
+
+
+def most_usd(target: Target, prompt: int | None, reply: int) -> float | None:
+    """Returns the most dollars of a prompt of `prompt` tokens with a reply of `reply`; None if unknown."""
+    price = price_of(target)
+    if price is None or (prompt is None and price != FREE):
+        return None
+    return price.most(prompt or 0, reply)
+
+
+def check_priced(targets: Mapping[str, Target]) -> None:
+    """Raises UsageError if the price of any of `targets`, by name, is unknown: dollars cannot be limited."""
+    unknown = {name: target for name, target in targets.items() if price_of(target) is None}
+    if unknown:
+        named = ", ".join(f"{name} ({target.name})" for name, target in unknown.items())
+        raise UsageError(
+            f"budget.usd cannot be held to: the price of {named} is not known; set targets."
+            f"{next(iter(unknown))}.options.price = {{input = ..., output = ...}} in dollars per million "
+            "tokens, 0 if it is free (give a target of your own an attribute `price`, a dspy.LM "
+            "ragc.target(lm, price=...)), or limit budget.lm_calls or budget.tokens in the place of dollars."
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,14 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.calls import CallStore, open_store
 from ragc.targets import TARGETS
 from ragc.targets.base import Target
-from ragc.targets.gateway import fallback_names
 from ragc.targets.options import TargetSpec
-from ragc.targets.thinking import check_rooms, room_of, thinking_note
-from ragc.targets.token_price import typed_price
+from ragc.targets.prices import check_priced
+from ragc.targets.reasoning import check_rooms, reasoning_note, room_of
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
 
+CALL_COST_RATIO = 1.25
+"""The cost of a call of the study over one of the baseline's on dev, where demonstrations or instructions may
+lengthen prompts: half of the calls on test are the winner's, taken to cost half as much again.
+"""
+
 THINKING_FACT = "thinking_tokens"
 """The fact with a target's room for thoughts, where it has one."""
 
@@ -53,14 +58,14 @@ THINKING_FACT = "thinking_tokens"
 class Task:
     """The inputs of a study.
 
-    `instructions` replace those of the recipe's own program, by predictor. `price_note` reports odd prices of
-    targets, "" for none. `folds` are the ids of the questions of each fold where questions are
-    cross-validated. `until` is the share of the budget that is spent when the search of this task ends.
+    `instructions` replace those of the recipe's own program, by predictor. `folds` are the ids of the
+    questions of each fold where questions are cross-validated. `until` is the share of the budget that is
+    spent when the search of this task ends.
     """
 
     recipe: Recipe
     runtime: Runtime
-    ledger: FileLedger
+    budget: BudgetFile
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
@@ -68,7 +73,6 @@ class Task:
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
-    price_note: str = ""
     folds: tuple[frozenset[str], ...] = ()
     until: float = 1.0
 
@@ -128,6 +132,26 @@ class Task:
         parts = {name: type(limit)(limit * self.until) for name, limit in limits.items()}
         return budget.replace(**parts)
 
+    def answers_left(self, cost: Mapping[str, float], answers: int) -> float:
+        """Returns how many answers the planned budget still allows where `answers` have the counters `cost`.
+
+        Infinite without a limit on calls, tokens or dollars.
+        """
+        limits, spent = self.planned_budget, self.budget.spent
+        tokens = cost.get("prompt_tokens", 0) + cost.get("completion_tokens", 0)
+        rooms = [
+            (limits.lm_calls, spent.calls, cost.get("lm_calls", 0)),
+            (limits.tokens, spent.tokens, tokens),
+            (limits.usd, spent.usd, cost.get("usd", 0)),
+        ]
+        left = [(limit - used) * answers / each for limit, used, each in rooms if limit is not None and each]
+        return min(left, default=math.inf)
+
+    def price_calls(self, calls: int) -> dict[str, float]:
+        """Sets what a held-back call costs by the first `calls` of the study; see `BudgetFile.price_held`."""
+        longer = self.recipe.search.demos or self.recipe.search.instructions
+        return self.budget.price_held(calls, CALL_COST_RATIO if longer else 1.0)
+
     @property
     def seed(self) -> int:
         """The seed of all randomness."""
@@ -173,10 +197,10 @@ class Task:
         }
         small = small_data_note(sizes["dev"], sizes["test"], folded=bool(self.folds))
         lines = [folds_note(self), small, groups_note(self.facts)]
-        lines.append(thinking_note(self.runtime.targets))
+        lines.append(reasoning_note(self.runtime.targets))
         if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
-        return " ".join(filter(None, [*lines, self.price_note]))
+        return " ".join(filter(None, lines))
 
     def summarize(self, scores: Sequence[Scores], groups: Sequence[str] | None = None) -> dict[str, Interval]:
         """Returns the interval of each metric that applies to any question; empty for no questions.
@@ -210,7 +234,7 @@ def prepare(
     recipe: Recipe,
     *,
     store: CallStore | None = None,
-    ledger: FileLedger | None = None,
+    budget: BudgetFile | None = None,
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
@@ -218,11 +242,11 @@ def prepare(
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
-    `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
-    empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
-    recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine. Raises RecipeError with everything that this
-    machine lacks, DataError and UsageError.
+    `budget` is in memory unless it is given. With `questions` False all splits are empty and nothing is
+    scored, for answering questions outside the data. `targets` replace those of the recipe. `progress` shows
+    the first conversion of a large corpus to disk. `answering` False skips the check of what targets and
+    metrics need on this machine. Raises RecipeError with everything that this machine lacks, DataError and
+    UsageError.
     """
     store = store or open_store()
     here = answering and targets is None
@@ -237,8 +261,8 @@ def prepare(
     splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
     check_rooms(by_role.values())
-    ledger = ledger or FileLedger(None, recipe.budget)
-    runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, ledger=ledger)
+    budget = budget or BudgetFile(None, recipe.budget)
+    runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, budget=budget)
     for program in recipe.methods:
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
@@ -249,32 +273,42 @@ def prepare(
     facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
     facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
     folds = data.folds
-    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other, folds=folds)
+    task = Task(recipe, runtime, budget, splits, scorer, objectives, facts=facts, other=other, folds=folds)
     _check_answers(task)
     _check_train(task, questions=questions)
-    return with_prices(task)
+    check_prices(task)
+    return task
 
 
 def _scored_metrics(recipe: Recipe, objectives: Iterable[Objective]) -> Iterable[str]:
     """Returns the ids of the reported metrics, the `objectives`, and those of limits and `search.pick`."""
     pick = recipe.search.pick
-    ids = [*recipe.report, *(objective.metric.id for objective in objectives)]
+    ids = [*recipe.metrics.report, *(objective.metric.id for objective in objectives)]
     ids += [limit.metric.id for limit in recipe.search.limits.limits]
     return dict.fromkeys(ids if isinstance(pick, str) else [*ids, pick.then])
 
 
-def with_prices(task: Task) -> Task:
-    """Returns `task` with a note on odd prices. Raises UsageError if its dollar budget cannot be enforced."""
-    recipe, runtime = task.recipe, task.runtime
-    if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
-        return task
-    from ragc.task.prices import check_prices, price_notes, reachable_targets
+def check_prices(task: Task) -> None:
+    """Raises UsageError if a budget in dollars cannot be held to, because a target has no known price."""
+    if task.recipe.budget.usd is not None:
+        targets = reachable_targets(task.recipe, task.runtime, tuple(task.baseline_knobs.values()))
+        check_priced({**targets, **_own_lms(task, targets)})
 
-    targets = reachable_targets(recipe, runtime, tuple(task.baseline_knobs.values()))
-    if recipe.budget.usd is not None:
-        targets |= _own_lms(task, targets)
-    check_prices(recipe, targets)
-    return replace(task, price_note=" ".join(price_notes(targets)))
+
+def reachable_targets(recipe: Recipe, runtime: Runtime, chosen: Collection[object] = ()) -> dict[str, Target]:
+    """Returns by name the targets that may be called: those in a used role or `chosen`, and fallbacks."""
+    targets, roles = runtime.targets, recipe.search.targets
+    used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
+    used |= {name for name in chosen if isinstance(name, str)}
+    for entry in recipe.methods:
+        used |= {*entry.roles, *entry.optional_roles}
+    if recipe.search.instructions or recipe.search.optimizer != OWN_OPTIMIZER:
+        used.add("teacher")
+    found_targets = {name: target for name, target in targets.items() if name in used}
+    for target in tuple(found_targets.values()):
+        others = runtime.gateway.fallbacks.get(target, ())
+        found_targets |= {name: other for name, other in targets.items() if other in others}
+    return found_targets
 
 
 def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
@@ -408,7 +442,7 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
         from ragc.task.judge import Judge
 
         ask = Judge(runtime)
-    settings = recipe.assessing
+    settings = recipe.metrics
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = settings.replace(entailment=f"{kind}:{recipe.path(model)}")
@@ -488,7 +522,7 @@ def data_facts(splits: Mapping[str, tuple[Question, ...]]) -> dict[str, Any]:
 
 
 def _target_facts(target: Target) -> dict[str, Any]:
-    others = fallback_names(target)
+    others = getattr(getattr(target, "options", None), "fallbacks", ())
     facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
     if thinking := room_of(target):
         facts[THINKING_FACT] = thinking

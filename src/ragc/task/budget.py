@@ -1,405 +1,254 @@
-"""The ledger: hard limits on the spending of a study, persistent across kills.
+"""The budget of a study: hard limits on calls, tokens, dollars and minutes, over kills and resumes.
+
+    reserve ─► the try is sent ─┬► settle    a reply came: its tokens and dollars
+                                ├► release   it was refused, or never sent: nothing
+                                └► keep      it failed in any other way: what it reserved
 
 A limit blocks requests but no stored replies. Each distinct request is charged once, whether it was sent or
-replayed. So a study that runs again on the same store ends at the same point, and one whose replies are all
+cached. So a study that runs again on the same store ends at the same point, and one whose replies are all
 stored runs to its end under any limit. A request that is sent again after a failure is charged again. Before
-a request is sent, its greatest possible cost in calls, tokens and dollars is checked and reserved, on disk
-too, until its real cost is known. A reservation stays charged if the process is killed, or if the request
-fails without a report of its cost.
+a try is sent, the most that it may cost is reserved on disk. That stays charged if the process is killed, or
+if the try fails: a provider may compute, and bill, a reply that never arrives.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import json
-import math
-import os
-import secrets
+import sqlite3
 import time
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
-from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
-from ragc.targets.charges import Need, Wanted
 
-if TYPE_CHECKING:
-    from ragc.optimizers.candidates.trial import TrialResult
-
-NEW_ANSWERS = 0.5
-"""Answers that the search without a fold is taken to ask anew, as a share of those on all questions.
-
-Searches of knobs ask far fewer (`experiments/benchmarks/scoring/cross_validation.py`), those of
-demonstrations, which are others without a fold, up to all.
+SPARE_CALLS, SPARE_RESERVED = 10, 2
+"""What is held back beside the cost of calls, so that the last of them fits: a call reserves more than it
+costs. So many mean costs of a call, or so many times the most that one reserved; the greater decides.
 """
 
-FIRST = 10_000
-"""The most charges whose costs are kept apart."""
-
+_PICO = 10**12
 _WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes": "minutes"}
+_SCHEMA = """
+pragma journal_mode = wal;
+pragma synchronous = normal;
+create table if not exists charges (
+    number integer primary key, key text, state text, tokens integer, picos integer,
+    most_tokens integer, most_picos integer, minutes real);
+create index if not exists by_key on charges (key, state);
+create table if not exists totals (state text primary key, calls integer, tokens integer, picos integer);
+create trigger if not exists begun after insert on charges begin
+    insert or ignore into totals values (new.state, 0, 0, 0);
+    update totals set calls = calls + 1, tokens = tokens + new.tokens, picos = picos + new.picos
+        where state = new.state;
+end;
+create trigger if not exists left after delete on charges begin
+    update totals set calls = calls - 1, tokens = tokens - old.tokens, picos = picos - old.picos
+        where state = old.state;
+end;
+create trigger if not exists ended after update on charges begin
+    update totals set calls = calls - 1, tokens = tokens - old.tokens, picos = picos - old.picos
+        where state = old.state;
+    insert or ignore into totals values (new.state, 0, 0, 0);
+    update totals set calls = calls + 1, tokens = tokens + new.tokens, picos = picos + new.picos
+        where state = new.state;
+end;
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """The amount that is held back beside the cost of calls, so that the last of them fits too.
-
-    A call reserves more than it costs: `calls` times its mean cost, and `tokens` and `usd` for its reply.
-    """
-
-    calls: float = 0.0
-    tokens: int = 0
-    usd: float = 0.0
-
-
-@dataclass(slots=True)
-class Spent:
-    """Some of the charges of a study."""
+class Spent(NamedTuple):
+    """LM calls, tokens, and dollars times 10^12: whole, so that a sum does not depend on its order."""
 
     calls: int = 0
     tokens: int = 0
-    usd: float = 0.0
-
-    def add(self, tokens: int, usd: float) -> None:
-        """Adds one call."""
-        self.calls, self.tokens, self.usd = self.calls + 1, self.tokens + tokens, self.usd + usd
-
-
-def all_charges(ledger: FileLedger) -> Spent:
-    """Returns all charges of a study so far, by earlier processes too."""
-    return Spent(ledger.calls, ledger.tokens, ledger.usd)
-
-
-def budget_error(what: str, limits: Budget) -> BudgetExhausted:
-    """Returns the error of a request that exceeds `limits`; `what` is lm_calls, tokens, usd or minutes."""
-    limit = getattr(limits, what)
-    return BudgetExhausted(f"The budget of {_amount(what, limit)} is spent; raise budget.{what} to go on.")
-
-
-def _amount(what: str, limit: float) -> str:
-    """Returns `limit` with its unit, as in `200 LM calls` and `0.05 dollars`."""
-    number = f"{limit:g}" if what in ("usd", "minutes") else f"{limit:.0f}"
-    return f"{number} {_WORDS[what]}"
-
-
-def answers_left(limits: Budget, ledger: FileLedger, base: TrialResult) -> float:
-    """Returns how many answers `limits` still allow after `ledger`, at the mean cost of those of `base`.
-
-    Infinite without a limit on calls, tokens or dollars.
-    """
-    cost, questions = base.counters, len(base.scores)
-    rooms = [
-        (limits.lm_calls, ledger.calls, cost.get("lm_calls", 0)),
-        (limits.tokens, ledger.tokens, base.tokens),
-        (limits.usd, ledger.usd, cost.get("usd", 0)),
-    ]
-    answers = [
-        (limit - spent) * questions / each for limit, spent, each in rooms if limit is not None and each
-    ]
-    return min(answers, default=math.inf)
-
-
-def share_until(search: int, folds: int) -> float:
-    """Returns the share of a budget that may be spent when a search of a cross-validation ends.
-
-    Search 0 is that on all questions, search 1 that without the first of `folds` folds. Without folds all.
-    """
-    return (1 + search * NEW_ANSWERS) / (1 + folds * NEW_ANSWERS)
-
-
-class FileLedger:
-    """A ledger in an append-only file, which a resumed study reads again.
-
-        {"reserve": N, "key": K, "tokens": n, "usd": x}   before a try is sent
-        {"key": K, "tokens": n, "usd": x, "try": N}       what it cost; without "try", of a stored reply
-        {"keep": N}, {"release": N}                       it failed: charged as reserved, or not at all
-
-    Each line carries its own digest. Tries of an earlier process that it neither settled nor released stay
-    charged at their reservation. Raises StoreError if the file cannot be read or a line is damaged, because
-    the total would be too low.
-    """
-
-    def __init__(self, path: Path | None, budget: Budget) -> None:
-        self.budget = budget
-        self.calls = 0
-        self.tokens = 0
-        self.usd = 0.0
-        self.replayed = Spent()
-        self._charged: set[str] = set()
-        self._reserved: dict[str, Need] = {}
-        self._lost: set[str] = set()
-        self._reserved_tokens, self._reserved_usd = 0, 0.0
-        self._waiting: list[asyncio.Future[None]] = []
-        self._name, self._tries = secrets.token_hex(4), 0
-        self._held, self._price, self._spare = 0, (0.0, 0.0), Spare()
-        self._first: list[tuple[int, float]] = []
-        self._spent_before = 0.0
-        self._started: float | None = None
-        self._file: Any = None
-        self._path = path
-        self._torn = 0
-        if path is not None and path.exists():
-            self._read(path)
-
-    def _read(self, path: Path) -> None:
-        """Reads the charges of earlier processes; a last line cut off by a kill is ignored."""
-        try:
-            content = path.read_bytes()
-            lines = content.rstrip(b"\0").splitlines(keepends=True)
-        except OSError as error:
-            raise StoreError(
-                f"What the study spent cannot be read from {path} ({error.strerror or error}); grant access "
-                "to it, or leave --resume out to begin anew."
-            ) from error
-        if lines and _is_torn(lines[-1]):
-            lines.pop()
-        self._torn = len(content) - sum(map(len, lines))  # with zeros that a power loss left
-        for number, line in enumerate(lines, start=1):
-            if not self._take(_charge(line)):
-                raise StoreError(
-                    f"{path} is damaged in line {number}, so what the study spent is not known; leave "
-                    "--resume out to begin anew (what was answered is replayed, and counted again), or "
-                    "move the file away to count from 0."
-                )
-        for unsettled in list(self._reserved):  # its process was killed before it knew what they cost
-            self._lost.add(self._reserved[unsettled].key)
-            self._charge_reserve(self._end(unsettled))
-
-    def _take(self, row: dict[str, Any] | None) -> bool:
-        """Applies one line of the file; returns False if it is no valid charge."""
-        if row is None:
-            return False
-        try:
-            if row.keys() == {"minutes"}:
-                self._spent_before = max(self._spent_before, float(row["minutes"]))
-            elif row.keys() in ({"keep"}, {"release"}):
-                ended = self._end(str(row.get("keep", row.get("release"))))
-                if "keep" in row:
-                    self._charge_reserve(ended)
-            elif row.keys() - {"try", "reserve"} == {"key", "tokens", "usd"}:
-                return self._take_amount(row)
-            else:
-                return False
-        except (ValueError, TypeError, OverflowError):
-            return False
-        return True
-
-    def _take_amount(self, row: Mapping[str, Any]) -> bool:
-        """Applies a line with an amount: a charge or a reservation; returns False if it is invalid."""
-        key, tokens, usd = str(row["key"]), int(row["tokens"]), float(row["usd"])
-        if tokens < 0 or not 0 <= usd < math.inf:
-            return False
-        if "reserve" in row:
-            self._begin(str(row["reserve"]), Need(key, tokens, usd))
-        else:
-            if sent := "try" in row:
-                self._end(str(row["try"]))
-            self._add(key, tokens, usd, sent=sent)
-        return True
-
-    def _begin(self, number: str, need: Need) -> None:
-        self._reserved[number] = need
-        self._reserved_tokens += need.tokens
-        self._reserved_usd += need.usd
-
-    def _end(self, number: str) -> Need | None:
-        """Frees and returns what the try `number` had reserved; None for an unknown try."""
-        reserved = self._reserved.pop(number, None)
-        if reserved is not None:
-            self._reserved_tokens -= reserved.tokens
-            self._reserved_usd = math.fsum(need.usd for need in self._reserved.values())
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-        return reserved
-
-    def _charge_reserve(self, reserved: Need | None) -> None:
-        """Charges a failed try as it was reserved. Its request does not count as answered."""
-        if reserved is not None:
-            self._count(reserved.tokens, reserved.usd)
-
-    def _add(self, key: str, tokens: int, usd: float, *, sent: bool = False) -> bool:
-        """Charges the request `key`; a request charged before only if it was `sent` again."""
-        if key in self._charged and not sent:
-            return False
-        if len(self._first) < FIRST and key not in self._charged:
-            self._first.append((tokens, usd))
-        self._charged.add(key)
-        self._count(tokens, usd)
-        if not sent:
-            self.replayed.add(tokens, usd)
-        return True
-
-    def _count(self, tokens: int, usd: float) -> None:
-        self.calls += 1
-        self.tokens += tokens
-        self.usd += usd
-
-    def _start(self) -> None:
-        if self._started is None:
-            self._started = time.monotonic()
+    picos: int = 0
 
     @property
-    def limits_usd(self) -> bool:
-        """Whether dollars are limited, so that every request needs a price."""
-        return self.budget.usd is not None
+    def usd(self) -> float:
+        """Dollars."""
+        return self.picos / _PICO
+
+    def to_json(self) -> dict[str, float]:
+        """Returns `calls`, `tokens` and `usd`."""
+        return {"calls": self.calls, "tokens": self.tokens, "usd": self.usd}
+
+
+class BudgetFile:
+    """A budget whose charges are in the SQLite file `path`, or in memory without one.
+
+    What other processes reserved and did not settle counts as spent. Processes may share a file, but wait
+    only for their own tries. Raises StoreError where the file cannot be read or written, or is damaged.
+    `reserve` and what ends a try must be called on the process's event loop.
+    """
+
+    def __init__(self, path: Path | None, limits: Budget) -> None:
+        self.limits, self.limits_usd = limits, limits.usd is not None
+        self.held, self._mean, self._spare = Spent(), [0.0, 0.0], [0.0, 0.0]
+        self._started, self._flying, self._freed = float("inf"), 0, asyncio.Event()
+        self.path = path or Path(":memory:")
+        if path is not None and not path.exists() and path.with_suffix(".jsonl").exists():
+            raise self._error("an earlier version of ragc wrote what is there")
+        self._db = sqlite3.connect(self.path, timeout=20, isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._db.close)  # an Optuna objective is dropped, never closed
+        with self._errors():
+            self._db.executescript(_SCHEMA)
+            sums, totals = (
+                self._db.execute(f"select state, {amounts} order by state").fetchall()
+                for amounts in (
+                    "count(*), sum(tokens), sum(picos) from charges group by state",
+                    "calls, tokens, picos from totals where calls",
+                )
+            )
+            if sums != totals or self._db.execute("pragma integrity_check(1)").fetchone() != ("ok",):
+                raise self._error("it is damaged")
+            self._db.execute("update charges set state = 'lost' where state = 'reserved'")
+            self._before = float(
+                *self._db.execute("select coalesce(max(minutes), 0.0) from charges").fetchone()
+            )
+
+    def _error(self, reason: object) -> StoreError:
+        return StoreError(
+            f"What was spent cannot be kept in {self.path} ({' '.join(str(reason).split())}); leave "
+            "--resume out to begin anew (what was answered is cached, and counted again), or move the file "
+            "away to count from 0."
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Writes all or nothing of what is changed until exit. Raises StoreError."""
+        try:
+            with self._db:
+                yield
+        except (sqlite3.Error, ValueError, TypeError) as error:  # a damaged text is no UTF-8
+            raise self._error(error) from error
+
+    def _total(self, state: str, excluded: str = "") -> Spent:
+        amounts = self._db.execute(
+            "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?",
+            (state, excluded),
+        ).fetchone()
+        return Spent(*(amount or 0 for amount in amounts))
+
+    @property
+    def spent(self) -> Spent:
+        """All that was charged, by earlier processes too, without tries in flight."""
+        return self._total("%", "reserved")
+
+    @property
+    def cached(self) -> Spent:
+        """The part of what was charged that is for stored replies."""
+        return self._total("cached")
 
     @property
     def minutes(self) -> float:
         """Minutes spent by earlier processes and by this one since its first request."""
-        return self._spent_before + (0.0 if self._started is None else time.monotonic() - self._started) / 60
+        return self._before + max(0.0, time.monotonic() - self._started) / 60
+
+    def price_held(self, calls: int, longer: float) -> dict[str, float]:
+        """Sets what a held-back call costs: `longer` times the mean of the first `calls` charges, which do
+        not change. Returns its tokens and dollars; nothing where the budget limits neither.
+        """
+        if self.limits.tokens is None and self.limits.usd is None:
+            return {}
+        rows = self._db.execute(
+            "select tokens, picos, most_tokens, most_picos from charges where state in ('sent', 'cached') "
+            "order by number limit ?",
+            (max(1, calls),),
+        ).fetchall() or [(0, 0, 0, 0)]
+        *costs, most_tokens, most_picos = zip(*rows, strict=True)
+        self._mean = [longer * sum(column) / len(rows) for column in costs]
+        reserved = (SPARE_RESERVED * max(most_tokens), SPARE_RESERVED * max(most_picos))
+        self._spare = [max(SPARE_CALLS * mean, most) for mean, most in zip(self._mean, reserved, strict=True)]
+        return {"tokens": self._mean[0], "usd": self._mean[1] / _PICO}
 
     def hold(self, calls: int) -> None:
         """Holds back `calls` LM calls for later, and their cost; 0 releases them."""
-        self._held = calls
+        pairs = zip(self._mean, self._spare, strict=True)
+        self.held = Spent(calls, *(round(calls * mean + spare if calls else 0) for mean, spare in pairs))
 
-    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
-        """Sets the cost of held-back calls by the first `calls` charges, which do not change."""
-        first = self._first[: max(1, calls)] or [(0, 0.0)]
-        tokens, usd = (longer * sum(column) / len(first) for column in zip(*first, strict=True))
-        self._price, self._spare = (tokens, usd), spare
-        return self._price
+    def refusal(self, need: Spent, *, settled: bool = False) -> BudgetExhausted | None:
+        """Returns the error if `need` does not fit beside what is spent and held back; None if it does.
 
-    def held_back(self, calls: int) -> tuple[float, float]:
-        """Returns the tokens and dollars that are held back with `calls`."""
-        if not calls:
-            return 0.0, 0.0
-        tokens, usd = ((calls + self._spare.calls) * price for price in self._price)
-        return tokens + self._spare.tokens, usd + self._spare.usd
-
-    def _refused(self, needs: Sequence[Need], *, settled: bool) -> BudgetExhausted | None:
-        """Returns the error if `needs` do not fit; None if they do.
-
-        With `settled`, tries in flight count as free, so an error means that `needs` can never fit.
+        With `settled`, tries in flight count as free, so that `need` can never fit.
         """
-        calls, tokens, usd = len(needs), sum(need.tokens for need in needs), sum(need.usd for need in needs)
-        if not settled:
-            calls += len(self._reserved)
-            tokens += self._reserved_tokens
-            usd += self._reserved_usd
-        held_tokens, held_usd = self.held_back(self._held)
-        amounts = {
-            "lm_calls": self.calls + self._held + calls,
-            "tokens": self.tokens + held_tokens + tokens,
-            "usd": self.usd + held_usd + usd,
-            "minutes": self.minutes,
-        }
+        used = self._total("%", "reserved" if settled else "")
+        total = Spent(*map(sum, zip(used, self.held, need, strict=True)))
+        amounts = {"lm_calls": total.calls, "tokens": total.tokens, "usd": total.usd, "minutes": self.minutes}
         for what, amount in amounts.items():
-            if (limit := getattr(self.budget, what)) is not None and _exceeds(what, amount, limit):
-                return budget_error(what, self.budget)
+            limit = getattr(self.limits, what)
+            if limit is not None and amount > limit:
+                return BudgetExhausted(
+                    f"The budget of {limit:.12g} {_WORDS[what]} is spent; raise budget.{what} to go on."
+                )
         return None
 
-    async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
-        """Reserves all of `needs`, or none; returns the numbers of the tries.
+    def _put(self, key: str, state: str, cost: Spent) -> int:
+        put = self._db.execute(
+            "insert into charges values (null, ?, ?, ?, ?, ?, ?, ?)",
+            (key, state, cost.tokens, cost.picos, cost.tokens, cost.picos, self.minutes),
+        )
+        return put.lastrowid or 0
 
-        While they do not fit, waits for tries in flight, which mostly cost less than they reserved. Raises
-        BudgetExhausted once they cannot fit, or nothing is in flight; CancelledError if no longer `wanted`.
+    async def reserve(self, key: str, tokens: int, usd: float) -> int:
+        """Reserves the most that a try of the request `key` may cost; returns the number of the try.
+
+        While it does not fit, waits for tries in flight, which mostly cost less than they reserved. Raises
+        BudgetExhausted once it cannot fit, or nothing is in flight.
         """
-        self._start()
-        while error := self._refused(needs, settled=False):
-            never = self._refused(needs, settled=True)
-            if never or not self._reserved:
-                raise never or error
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            try:
-                await future
-            finally:
-                with suppress(ValueError):
-                    self._waiting.remove(future)
-            if not wanted():
-                raise asyncio.CancelledError
-        rows = list[Mapping[str, Any]]()
-        numbers = list[str]()
-        for need in needs:
-            self._tries += 1
-            number = f"{self._name}-{self._tries}"
-            numbers.append(number)
-            rows.append({"reserve": number, "key": need.key, "tokens": need.tokens, "usd": need.usd})
-        self._write(*rows)
-        for number, need in zip(numbers, needs, strict=True):
-            self._begin(number, need)
-        return numbers
+        self._started, need = min(self._started, time.monotonic()), _one(tokens, usd)
+        while True:
+            with self._errors():
+                self._db.execute("begin immediate")
+                error = self.refusal(need)
+                if error is None:
+                    number = self._put(key, "reserved", need)
+                    self._flying += 1
+                    return number
+            if self._flying:
+                error = self.refusal(need, settled=True)
+            if error is not None:
+                raise error
+            await self._freed.wait()
 
-    def settle(self, number: str, tokens: int, usd: float) -> None:
+    def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        reserved = self._end(number)
-        if reserved is None:
-            return
-        self._add(reserved.key, tokens, usd, sent=True)
-        charge = {"key": reserved.key, "tokens": tokens, "usd": usd, "try": number}
-        self._write(charge, {"minutes": round(self.minutes, 4)})
+        change = "update charges set state = 'sent', tokens = ?, picos = ?, minutes = ? where number = ?"
+        self._end(change, tokens, _one(tokens, usd).picos, self.minutes, number)
 
-    def charge_in_full(self, number: str) -> None:
-        """Charges the try `number` as it was reserved."""
-        if (reserved := self._end(number)) is not None:
-            self._charge_reserve(reserved)
-            self._write({"keep": number})
+    def keep(self, number: int) -> None:
+        """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
+        self._end("update charges set state = 'kept', minutes = ? where number = ?", self.minutes, number)
 
-    def release(self, number: str) -> None:
-        """Charges nothing for the try `number`."""
-        if self._end(number) is not None:
-            self._write({"release": number})
+    def release(self, number: int) -> None:
+        """Charges nothing for the try `number`: it was not sent, or was refused."""
+        self._end("delete from charges where number = ?", number)
 
-    def replay(self, key: str, tokens: int, usd: float) -> None:
-        """Charges a stored reply; a request that was charged before is free.
+    def _end(self, statement: str, *values: object) -> None:
+        self._flying -= 1
+        self._freed.set()
+        self._freed = asyncio.Event()
+        with self._errors():
+            self._db.execute(statement, values)
 
-        So is a request that an earlier process reserved and never settled: its reservation is charged.
-        """
-        self._start()
-        if key not in self._lost and self._add(key, tokens, usd):
-            charge = {"key": key, "tokens": tokens, "usd": usd}
-            self._write(charge, {"minutes": round(self.minutes, 4)})
-
-    def _write(self, *rows: Mapping[str, Any]) -> None:
-        """Appends `rows` to the file, in one write, so that a kill leaves all or none."""
-        if self._path is None:
-            return
-        if self._file is None:
-            self._file = self._path.open("ab", buffering=0)
-            weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
-            if self._torn:
-                self._file.truncate(self._path.stat().st_size - self._torn)
-        text = "".join(json.dumps(add_digest(dict(row))) + "\n" for row in rows).encode()
-        before = self._file.seek(0, 2)
-        try:
-            written = self._file.write(text)
-            if written != len(text):  # a full disk: unbuffered, it writes a part and says nothing
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-        except OSError:
-            with suppress(OSError):
-                self._file.truncate(before)  # else the next line would begin in the middle of this one
-            raise
+    def charge_cached(self, key: str, tokens: int, usd: float) -> None:
+        """Charges a stored reply; a request that was answered or reserved before is free."""
+        self._started = min(self._started, time.monotonic())
+        with self._errors():
+            if not self._db.execute(
+                "select 1 from charges where key = ? and state != 'kept'", (key,)
+            ).fetchone():
+                self._put(key, "cached", _one(tokens, usd))
 
     def close(self) -> None:
         """Closes the file. Later charges, for requests still in flight, are not written."""
-        held, self._file, self._path = self._file, None, None
-        if held is not None:
-            held.close()
+        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._db.backup(memory)
+        self._db.close()
+        self._db = memory
 
 
-def _charge(line: bytes) -> dict[str, Any] | None:
-    """Returns the charge in a line; None if it is damaged."""
-    try:
-        return verify_digest(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _exceeds(what: str, amount: float, limit: float) -> bool:
-    """Returns whether `amount` is too much: minutes are spent when reached, the rest when passed."""
-    return amount >= limit if what == "minutes" else amount > limit
-
-
-def _is_torn(line: bytes) -> bool:
-    """Returns whether `line`, the last of the file, was cut off by a kill or a power loss, its newline alone
-    too.
-    """
-    begun = b"}" not in line and line[:1] in (b"{", b"")
-    return not line.endswith(b"\n") and (begun or _charge(line) is not None)
+def _one(tokens: int, usd: float) -> Spent:
+    return Spent(1, tokens, min(round(usd * _PICO), 2**62))

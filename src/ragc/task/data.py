@@ -43,7 +43,7 @@ from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe
 from ragc.records import Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.passages import SPLITS, CorpusIds, OtherDomain, RecipePassages, hub_rows, searching
 from ragc.task.study_address import storage_address
 
@@ -193,7 +193,7 @@ class RecipeData(RecipePassages):
     def _answered(self) -> bool:
         """Whether questions must have gold answers: some metric of the recipe compares with them."""
         objectives = (name.removeprefix("-") for name in self.recipe.search.objectives)
-        return metrics.need_answers((*self.recipe.report, *objectives))
+        return metrics.need_answers((*self.recipe.metrics.report, *objectives))
 
     def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
         """Questions from a file or the Hub, converted with the field map."""
@@ -228,7 +228,7 @@ class RecipeData(RecipePassages):
         path, corpus = self.data.cross_domain, self.data.cross_domain_corpus
         if not path:
             return None
-        own = replace(self.recipe, data=Data().replace(questions=path, corpus=corpus))
+        own = self.recipe.replace(data=Data().replace(questions=path, corpus=corpus))
         data = RecipeData(own, self._progress)
         specs = searching(self.recipe) if corpus else {}
         bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}

@@ -16,7 +16,7 @@ from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 
 if TYPE_CHECKING:
     from ragc.corpora.datasets.base import Dataset

@@ -30,10 +30,10 @@ from ragc.programs.question_writer.file import FAILED, QUESTIONS, SET_ASIDE
 from ragc.programs.question_writer.log import Columns, read_log
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.store.call_store import open_store
+from ragc.store.calls import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
+from ragc.targets.prices import price_of
 from ragc.task.run import Measurement, measure
 
 COUNT = 60

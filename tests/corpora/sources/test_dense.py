@@ -171,7 +171,7 @@ def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) ->
         IndexSettings("hnsw", m=1)
     monkeypatch.delitem(sys.modules, "faiss", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs faiss, .* pip install 'ragc\[dense\]'"):
+    with pytest.raises(UsageError, match=r"needs faiss, .* pip install .ragc\[dense\]."):
         DenseSource(CATS, HashedWords())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragc.core.home import cache_home
+from ragc.core.files import cache_home
 from ragc.core.progress import Silent
 from ragc.corpora.storage.index_cache import BUILDING, Build, Step, index_path, indexes_home, open_or_build
 from ragc.errors import SourceError

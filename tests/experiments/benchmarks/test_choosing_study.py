@@ -15,7 +15,7 @@ from experiments.benchmarks.search.choosing.table_study import study_picks
 from experiments.benchmarks.search.choosing.worlds import World
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragc.exports.formats.baml.format import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Message
 from tests.exports.common import capture_messages, texts
 

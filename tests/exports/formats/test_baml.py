@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import pydantic
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.core.retry import Retry
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.baml.format import BLANKS, LIMITS, SPLIT, SPLITS, functions_of
 from ragc.exports.formats.baml.types import RESERVED, NoBamlType, Types, names, pascal, text, value
@@ -20,6 +20,7 @@ from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
 from ragc.prompts.model import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 from ragc.prompts.render import render
+from ragc.targets.retry import with_tries
 from tests.examples import examples
 from tests.exports.common import (
     CALM,
@@ -113,10 +114,10 @@ def test_a_text_cannot_begin_a_message() -> None:
 
 def test_it_tries_again_as_targets_do() -> None:
     main = export_files(derive_export(build_program(method("vanilla"))))["baml_src/main.baml"].decode()
-    retry = Retry()
-    assert f"max_retries {retry.tries - 1}\n" in main
-    assert f"  delay_ms {retry.first_wait_s * 1000:.0f}\n" in main
-    assert f"max_delay_ms {retry.longest_wait_s * 1000:.0f}\n" in main
+    retry = {name: field.default for name, field in signature(with_tries).parameters.items()}
+    assert f"max_retries {retry['tries'] - 1}\n" in main
+    assert f"  delay_ms {retry['first_wait_s'] * 1000:.0f}\n" in main
+    assert f"max_delay_ms {retry['longest_wait_s'] * 1000:.0f}\n" in main
 
 
 def test_its_limits_stand_in_the_export() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 import pydantic
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import Case
-from ragc.targets.vllm.target import VllmTarget
+from ragc.targets.chat import ChatTarget
 from tests.examples import examples
 from tests.exports.common import NASTY, build_program
 
@@ -35,19 +34,20 @@ def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, 
     """The body that an OpenAI-compatible server gets from our target for a call."""
     bodies: list[dict[str, Any]] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        bodies.append(json.loads(request.content))
-        token = {"token": "a", "logprob": -1.0}
-        choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
-        return httpx.Response(200, json={"choices": [choice]})
+    class Recording(ChatTarget):
+        async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
+            bodies.append(json.loads(content or b""))
+            token = {"token": "a", "logprob": -1.0}
+            choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+            return {"choices": [choice]}
 
     call = dict(program.named_predictors())[name]
-    target = VllmTarget("http://127.0.0.1:9/v1", "model", transport=httpx.MockTransport(answer))
+    target = Recording("http://127.0.0.1:9/v1", "model")
     event_loop.run(_complete(target, call.request(**inputs)))
     return bodies[0]
 
 
-async def _complete(target: VllmTarget, request: Any) -> None:
+async def _complete(target: ChatTarget, request: Any) -> None:
     await target.complete(request)
     await target.aclose()
 

@@ -14,7 +14,7 @@ from ragc.exports.formats.prompty import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from tests.exports.common import build_program
 from tests.exports.formats.handmade import changed, file_of
 from tests.exports.formats.prompty_runs import render_file
@@ -86,6 +86,6 @@ def test_prompty_sends_the_request_that_is_sent(tmp_path: Path) -> None:
     agent = prompty.load(tmp_path / "p.prompty")
     agent.model.connection = prompty.ReferenceConnection(kind="reference", name="scripted")
     prompty.run(agent, prompty.prepare(agent, inputs))
-    expected = request_body(dict(program.named_predictors())["answer"].request(**inputs), "model")
+    expected = body_of(dict(program.named_predictors())["answer"].request(**inputs), "model")
     expected["response_format"]["json_schema"]["name"] = "structured_output"  # a name of Prompty's own
     assert requests == [expected]

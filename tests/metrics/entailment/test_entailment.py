@@ -25,7 +25,7 @@ from ragc.metrics.entailment.base import CachedEntailer, Entailer, LexicalEntail
 from ragc.metrics.entailment.judge import JudgeEntailer, truncate
 from ragc.metrics.entailment.nli import entailment_label
 from ragc.signatures.judge import TextEntails
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
 
 
@@ -240,10 +240,10 @@ def test_a_model_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
 def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     classifier_folder(tmp_path, onnx=False)
-    with pytest.raises(UsageError, match=r"needs torch, .* pip install 'ragc\[nli\]'"):
+    with pytest.raises(UsageError, match=r"needs torch, .* pip install .ragc\[nli\]."):
         make(f"nli:{tmp_path}")
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install 'ragc\[dense\]'"):
+    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
         make(f"nli:{tmp_path}")
 
 

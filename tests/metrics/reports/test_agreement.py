@@ -17,7 +17,7 @@ from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
 from ragc.errors import DataError, UsageError
 from ragc.metrics.judged.labels import beside, digest
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, write_data, written
@@ -202,7 +202,6 @@ def test_an_evaluation_has_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "agreement" not in plain.to_json()
     console.print_evaluation(labelled)
     assert "(kappa 1.00 [" in capsys.readouterr().out
-    assert "judge_acc: kappa 1.00" in labelled._repr_html_()
 
 
 def test_labels_are_checked_before_anything_is_sent(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
 from ragc.metrics.judged.labels import digest
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 from tests.metrics.judged_world import World
 from tests.support.rows import read_rows, write_rows
 
@@ -88,7 +88,7 @@ def test_a_correction_is_adjusted_for_earlier_looks_too(tmp_path: Path) -> None:
     paths = put_runs(tmp_path, {"one": a, "two": b})
     write_rows(tmp_path / "labels.jsonl", label_rows(labels))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-    later = compared.at(Look(7, 300, seen=300))
+    later = compared.at(TestUse(7, 300, seen=300))
     assert compared.correction is not None
     assert later.correction is not None
     assert later.correction.result.p == pytest.approx(min(1, 40 * compared.correction.result.p))

@@ -14,6 +14,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
+from ragc.core.progress import Progress
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,
@@ -37,7 +38,7 @@ from ragc.optimizers.compile import (
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, identical, needs_demos
@@ -46,7 +47,7 @@ FREE = Cost(0, 0, 0, 0.0, 0.0)
 
 
 @dataclass
-class Watched:
+class Watched(Progress):
     """A progress that notes what it hears."""
 
     phases: list[str]
@@ -55,15 +56,6 @@ class Watched:
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         self.phases.append(name)
-
-    def step(self, n: int = 1) -> None:
-        """Not noted."""
-
-    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """Not noted."""
-
-    def download(self, done: int, total: int) -> None:
-        """Not noted."""
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -154,7 +146,7 @@ def test_a_compile_that_is_refused_leaves_the_earlier_study_as_it_was(
     run(sets=("search.trials=3",))
     directory = study_directory(folder / "out")
     before = state_of(directory)
-    assert "charges.jsonl" in before
+    assert "charges.sqlite3" in before
     assert "recipe.toml" in before
 
     with pytest.raises(UsageError, match=r"data\.dev"):
@@ -183,7 +175,7 @@ def test_a_study_set_aside_by_a_killed_compile_is_resumed(folder: Path, run: Run
     rest = ScriptedTarget(needs_demos)
     with prepared_in(folder, rest, "search.trials=3", resume=True):
         assert state_of(directory).keys() >= before.keys()
-    assert state_of(directory)["charges.jsonl"] == before["charges.jsonl"]
+    assert state_of(directory)["charges.sqlite3"] == before["charges.sqlite3"]
 
 
 def test_a_kill_while_the_earlier_study_is_deleted_brings_nothing_of_it_back(
@@ -353,7 +345,7 @@ def test_verify_measures_nothing_without_test_questions_or_without_a_budget(fold
     assert dict(verified.rows) == {"baseline": (), "winner": ()}
     with prepared_in(folder, target, "budget.lm_calls=75", out="other") as prepared:
         *_, selected = event_loop.run(first_passes(prepared))
-        prepared.task.ledger.hold(70)
+        prepared.task.budget.hold(70)
         assert event_loop.run(verify(prepared, selected)).verdict == NOT_MEASURED
         assert watched(prepared).notes[-1].startswith("test not measured: ")
 

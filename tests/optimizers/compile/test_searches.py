@@ -15,7 +15,7 @@ from ragc.compiled.opened import open_program
 from ragc.errors import RecipeError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Run, colour_of, identical

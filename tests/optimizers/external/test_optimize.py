@@ -1,4 +1,4 @@
-"""The peers and the proposer on a scripted target: through our store and ledger, with valid results."""
+"""The peers and the proposer on a scripted target: through our store and budget, with valid results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ragc.optimizers.harness.teacher import CUT, teacher_lm
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Hit, Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -114,9 +114,9 @@ def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Searched(task, target, outcome, again, spent)
 
 
-def test_every_call_is_on_the_ledger_and_in_the_counters(searched: Searched) -> None:
+def test_every_call_is_in_the_budget_and_in_the_counters(searched: Searched) -> None:
     spent = searched.spent
-    assert searched.task.ledger.calls == len(searched.target.requests) == spent.sent
+    assert searched.task.budget.spent.calls == len(searched.target.requests) == spent.sent
     assert spent.lm_calls == searched.outcome.counters["lm_calls"] == spent.sent + spent.replayed
 
 
@@ -320,7 +320,7 @@ def test_a_spent_budget_ends_the_proposing(make: Make) -> None:
     task = make(ScriptedTarget(Teacher()), "budget.lm_calls=20")
     with pytest.raises(BudgetExhausted, match="20 LM calls"):
         event_loop.run(propose_instructions(task.method.build(task.runtime), task, n=4))
-    assert task.ledger.calls == 20
+    assert task.budget.spent.calls == 20
 
 
 def test_a_teacher_that_cannot_be_read_leaves_the_present_instruction(make: Make) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ragc import recipe as recipes
 from ragc.optimizers.grids import record
 from ragc.optimizers.grids.grid import Grid
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos
 from tests.support.recipes import recipe_toml

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ragc
-from ragc.core import outputs
+from ragc.core.files import with_manifest
 from ragc.errors import ArtefactError
 from ragc.optimizers.grids.files import check_out, read_files
 from ragc.optimizers.grids.grid import Grid
@@ -42,7 +42,7 @@ def rewrite(folder: Path, facts: dict[str, Any] | None = None, **content: bytes)
     before = json.loads((folder / "provenance.json").read_bytes())
     files = {name: (folder / name).read_bytes() for name in before.pop("files") if name != "provenance.json"}
     files |= {name.removeprefix("_").replace("_", "."): value for name, value in content.items()}
-    for name, data in outputs.with_manifest("provenance.json", facts or before, files).items():
+    for name, data in with_manifest("provenance.json", facts or before, files).items():
         (folder / name).write_bytes(data)
 
 
@@ -160,52 +160,13 @@ def test_a_small_file_that_names_a_huge_grid_takes_no_memory(
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("renames", range(4))
-def test_a_write_that_was_killed_is_refused_by_a_reader_and_completed_by_a_writer(
-    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
-) -> None:
-    """The files of a write are moved to their names one by one; some are there, some are not."""
-    files = read_files(grid)
-    changed = Path(shutil.copytree(grid, tmp_path / "changed"))
-    files.add(0, [row.model_copy(update={"counters": {"tokens": 1.0}}) for row in files.rows[0]])
-    replaced = Path.replace
-    moves = 0
-
-    def dying(self: Path, target: Any) -> Any:
-        nonlocal moves
-        moves += 1
-        if moves > renames:
-            raise KeyboardInterrupt
-        return replaced(self, target)
-
-    monkeypatch.setattr(Path, "replace", dying)
-    with pytest.raises(KeyboardInterrupt):
-        files.save(changed)
-    monkeypatch.undo()
-    before = contents(changed)
-    with pytest.raises(ArtefactError, match=r"is half written: .* run `ragc grid` with --out .* again"):
-        ragc.read_grid(changed)
-    assert contents(changed) == before
-    assert check_out(changed) == changed.resolve()
-    assert ragc.read_grid(changed).tokens[0].tolist() == [1.0] * 8
-
-
-def test_a_plan_that_a_stranger_laid_into_a_grid_is_carried_out_by_nobody(grid: Path) -> None:
-    digest = outputs.sha256((grid / "settings.json").read_bytes())
-    write = grid / ".ragc-evil"
-    write.mkdir()
-    plan = {
-        "format": outputs.FORMAT,
-        "write": write.name,
-        "manifest": "provenance.json",
-        "new": {},
-        "old": {"settings.json": digest},
-    }
-    (write / "ready.json").write_text(json.dumps(plan))
+def test_a_grid_with_a_file_of_others_is_read_and_not_written(grid: Path) -> None:
+    (grid / "notes.txt").write_text("mine")
     before = contents(grid)
-    for reader in (ragc.read_grid, check_out):
-        with pytest.raises(ArtefactError, match="does not know, so it is not carried out"):
-            reader(grid)
+    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc; move it away"):
+        check_out(grid)
+    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc; move it away"):
+        read_files(grid).save(grid)
     assert contents(grid) == before
 
 

@@ -24,7 +24,7 @@ from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.optimizers.colours import needs_demos
@@ -194,9 +194,9 @@ def test_it_is_evaluated_by_the_metrics_that_are_named_in_place_of_the_function(
         "sources.local={kind = 'bm25', corpus = 'things.jsonl'}",
     ]  # fmt: skip
     how = Opening(tuple(sets), Access(tmp_path))
-    assert resolve(ragc.load(out), how, stand_ins=True).report == ("em",)
+    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("em",)
     how = Opening((*sets, "metrics.report=['f1', 'recall@5']"), Access(tmp_path))
-    assert resolve(ragc.load(out), how, stand_ins=True).report == ("f1", "recall@5")
+    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("f1", "recall@5")
     with pytest.raises(RecipeError, match=r"needs \[targets.main\]"):
         resolve(ragc.load(out), how)
 

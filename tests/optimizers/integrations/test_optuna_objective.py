@@ -14,7 +14,7 @@ from ragc.compiled.base import load
 from ragc.errors import UsageError
 from ragc.optimizers.integrations.optuna_objective import Objective, study
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget
 from tests.optimizers.search.test_tell import three_suffice

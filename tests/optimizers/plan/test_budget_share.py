@@ -13,7 +13,7 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.plan.headroom.probe import headroom
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.examples import thorough
 from tests.optimizers.colours import written
 from tests.optimizers.compile.test_passes import Watched

@@ -25,7 +25,7 @@ from ragc.optimizers.plan.call_bounds import part_bound
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.parameters import suggest
 from ragc.programs import METHODS
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget

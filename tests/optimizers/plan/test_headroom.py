@@ -19,8 +19,7 @@ from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
 from ragc.optimizers.plan.headroom.settings import differing_settings
-from ragc.store import uses
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -32,6 +31,7 @@ from tests.optimizers.colours import (
     needs_demos,
 )
 from tests.support.recipes import recipe_toml, vllm
+from tests.support.used import recorded
 
 Probe = Callable[..., Headroom]
 NO_DEMOS = ("search.demos=0",)
@@ -81,12 +81,11 @@ def test_no_test_question_is_sent(measure: Probe) -> None:
 
 
 @pytest.mark.parametrize(("sets", "used"), [((), {"train": 15, "dev": 20}), (NO_DEMOS, {"dev": 20})])
-def test_the_ledger_of_uses_has_the_questions_that_were_used(
+def test_the_record_has_the_questions_that_were_used(
     measure: Probe, sets: tuple[str, ...], used: dict[str, int]
 ) -> None:
     measure(*sets)
-    recorded = uses.read(uses.ledger_file()).uses
-    assert {use.role: use.questions.n for use in recorded if use.work == "headroom"} == used
+    assert {role: questions for role, work, questions in recorded() if work == "headroom"} == used
 
 
 @pytest.mark.parametrize("calls", [61, 100, 300])

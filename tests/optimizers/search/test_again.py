@@ -1,4 +1,4 @@
-"""A study that asks anew: a new epoch, in which replies of before are kept and not used."""
+"""A study that asks anew: a new salt, in which replies of before are kept and not used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragc.compiled import evaluate
 from ragc.compiled.opened import open_program
 from ragc.errors import NothingAnswered, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.search.directory import epoch_of
+from ragc.optimizers.search.directory import salt_of
 from ragc.optimizers.search.storage import study_directory
 from ragc.testing import ScriptedTarget
 from tests.programs.own.common import fit, number_in, write_folder
@@ -54,12 +54,12 @@ def test_again_asks_anew_once_and_what_was_kept_before_stays(folder: Path) -> No
     assert len(target.requests) == first, "the same command replays"
     compiled(folder, target, again=True)
     assert len(target.requests) == 2 * first
-    epoch = epoch_of(study_directory(folder / "out"))
-    assert epoch
+    salt = salt_of(study_directory(folder / "out"))
+    assert salt
     compiled(folder, target)
     compiled(folder, target, resume=True)
     assert len(target.requests) == 2 * first, "what was asked anew is replayed from then on"
-    assert epoch_of(study_directory(folder / "out")) == epoch
+    assert salt_of(study_directory(folder / "out")) == salt
     compiled(folder, target, out="other")
     assert len(target.requests) == 2 * first, "the replies of before are kept, for others"
     compiled(folder, target, again=True)

@@ -17,7 +17,7 @@ from ragc.errors import RagcError
 from ragc.optimizers.search import checkpoint
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, dying, needs_demos
 

@@ -11,7 +11,7 @@ import pytest
 from ragc.compiled.base import load
 from ragc.errors import NothingAnswered, RequestRefused, TargetUnavailable
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, identical, needs_demos

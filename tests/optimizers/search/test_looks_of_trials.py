@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.optimizers.search.storage import read_study, study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough

@@ -39,7 +39,7 @@ from ragc.signatures.grade import (
 from ragc.signatures.route import DomainRouter, EntityExtract
 from ragc.signatures.select import RankPassages, SelectDocuments, VerifyDocuments
 from ragc.signatures.step import ReactStep, SelfAskStep, agent_step
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases, examples
 from tests.exports.formats.python.replies import damage, value_like

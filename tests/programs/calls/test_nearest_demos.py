@@ -17,7 +17,7 @@ from ragc.programs.calls.demos import nearest_first
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import NotExpressible
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import examples
 

@@ -23,9 +23,9 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.ragx.demos import ChoosingPredict
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 
 PASSAGES = ["Paris is in France.", "Rome is in Italy."]
@@ -233,7 +233,9 @@ def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_pa
     target = ScriptedTarget([{"answer": "Paris"}])
     run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
     with sqlite3.connect(tmp_path / "store" / "cache.db") as rows:
-        changed = rows.execute("UPDATE Cache SET value = '[]' WHERE value LIKE '%\"answers\"%'").rowcount
+        changed = rows.execute(
+            "UPDATE Cache SET value = '[]' WHERE CAST(value AS TEXT) LIKE '%\"answers\"%'"
+        ).rowcount
     rows.close()
     assert changed == 1
     memos = []
@@ -247,18 +249,18 @@ def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_pa
 def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], tmp_path: Path) -> None:
     target = ScriptedTarget([{"answer": "Paris"}])
     run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
-    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
-    call = RagPredict(Answer, ground(target, home(), ledger=ledger))
+    budget = BudgetFile(tmp_path / "charges.sqlite3", Budget())
+    call = RagPredict(Answer, ground(target, home(), budget=budget))
     costs = [run_call(call, question="Where?", passages=PASSAGES).cost for _ in range(3)]
     assert [cost.memo for cost in costs] == [1, 1, 1]
-    assert (ledger.calls, ledger.tokens) == (1, costs[0].tokens)
-    ledger.close()
-    assert len((tmp_path / "charges.jsonl").read_text().splitlines()) == 2
+    assert (budget.spent.calls, budget.spent.tokens) == (1, costs[0].tokens)
+    budget.close()
+    assert BudgetFile(tmp_path / "charges.sqlite3", Budget()).spent.calls == 1
 
 
-@pytest.mark.parametrize("ledger", [None, FileLedger(None, Budget())])
-def test_it_replays_for_callers_on_any_loop_and_on_none(ledger: FileLedger | None) -> None:
-    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]), ledger=ledger))
+@pytest.mark.parametrize("budget", [None, BudgetFile(None, Budget())])
+def test_it_replays_for_callers_on_any_loop_and_on_none(budget: BudgetFile | None) -> None:
+    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]), budget=budget))
     with counting(Counters()) as cost:
         answers = [call(question="Where?", passages=PASSAGES).answer]
         answers.append(call(question="Where?", passages=PASSAGES).answer)

@@ -22,9 +22,9 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replay import call_key, fresh
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, TokenLogprob, Usage
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 
@@ -127,12 +127,12 @@ def test_results_cost_and_trace_are_equal_with_and_without_it(
     charged, hits = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for name, folders, memo in (("off", "a", False), ("on", "b", True), ("later", "b", True)):
-            store, ledger = CallStore(Path(folder) / folders), FileLedger(None, Budget())
-            runtime = Runtime({"main": setting.target()}, store=store, ledger=ledger)
+            store, budget = CallStore(Path(folder) / folders), BudgetFile(None, Budget())
+            runtime = Runtime({"main": setting.target()}, store=store, budget=budget)
             runtime.gateway.memo = memo
             runs = [run_call(setting.call(runtime), inputs) for inputs in (*calls, *calls)]
             outcomes[name], hits[name] = [result for result, _ in runs], [hit for _, hit in runs]
-            charged[name] = (ledger.calls, ledger.tokens, round(ledger.usd, 9))
+            charged[name] = (budget.spent.calls, budget.spent.tokens, round(budget.spent.usd, 9))
             store.close()
     assert outcomes["on"] == outcomes["off"]
     assert outcomes["later"] == outcomes["off"]

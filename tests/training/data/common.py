@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe as recipes
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build

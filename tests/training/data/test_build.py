@@ -15,11 +15,10 @@ from filelock import FileLock
 import ragc
 from ragc import recipe as recipes
 from ragc.cli.main import main
-from ragc.core import outputs
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
+from ragc.core.files import Foreign, cache_home, put_file
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
@@ -208,7 +207,7 @@ FOREIGN = {
 def test_files_of_others_are_not_replaced(folder: Path, make: Make, what: str) -> None:
     FOREIGN[what](folder)
     models = models_of("slimplm-labels")
-    with pytest.raises(outputs.Foreign, match="choose another --out or move it away"):
+    with pytest.raises(Foreign, match="choose another --out or move it away"):
         make(models)
     assert n_sent(models) == 0
 
@@ -218,7 +217,7 @@ def test_files_that_were_changed_since_are_not_replaced(folder: Path, make: Make
     make(models_of("slimplm-labels"))
     text = (folder / name).read_text()
     (folder / name).write_text("a line of mine\n" + text)
-    with pytest.raises(outputs.Foreign, match=f"{name} was changed since ragc wrote it"):
+    with pytest.raises(Foreign, match=f"{name} was changed since ragc wrote it"):
         make(models_of("slimplm-labels"))
     assert (folder / name).read_text() == "a line of mine\n" + text
 
@@ -228,7 +227,7 @@ def test_files_of_a_process_killed_while_it_wrote_are_its_own(
     folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     make(models_of("slimplm-labels"))
-    put, n = outputs.put_file, 0
+    put, n = put_file, 0
 
     def dies(out: Path, content: bytes) -> None:
         nonlocal n
@@ -239,7 +238,8 @@ def test_files_of_a_process_killed_while_it_wrote_are_its_own(
 
     every = ("training_data.balance=false",)
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "put_file", dies)
+        patch.setattr(build, "put_file", dies)
+        patch.setattr("ragc.training.data.files.put_file", dies)
         with pytest.raises(Killed):
             make(models_of("slimplm-labels"), sets=every)
     assert len(make(models_of("slimplm-labels"), sets=every).rows) == 8
@@ -382,7 +382,7 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
         def say(request: ChatRequest) -> Any:
             answered: Any = answer(request)
             if isinstance(answered, Reply):
-                return replace(answered, thoughts="zebra")
+                return replace(answered, reasoning="zebra")
             return f"<think>zebra</think>{answered if isinstance(answered, str) else json.dumps(answered)}"
 
         return say

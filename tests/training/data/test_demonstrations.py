@@ -10,7 +10,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.compiled.base import load
-from ragc.core import outputs
+from ragc.core.files import Foreign
 from ragc.errors import ArtefactError, NothingAnswered, UsageError
 from ragc.exports.derive import OfflineStub
 from ragc.optimizers.search.storage import study_directory
@@ -90,7 +90,7 @@ def test_a_demonstration_that_lacks_a_field_is_counted(compiled: Path, tmp_path:
 
 def test_files_of_others_stay_and_a_dry_run_has_nothing_to_plan(compiled: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{}\n")
-    with pytest.raises(outputs.Foreign):
+    with pytest.raises(Foreign):
         ragc.training_data("demonstrations", compiled, out=tmp_path / "mine.jsonl")
     with pytest.raises(ArtefactError, match="holds no compiled program"):
         ragc.training_data("demonstrations", tmp_path, out=tmp_path / "demos.jsonl")

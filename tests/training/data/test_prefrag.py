@@ -18,7 +18,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.prefrag.program import PrefRag
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget

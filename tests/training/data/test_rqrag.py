@@ -13,7 +13,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
 from ragc.records import Passage, Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget

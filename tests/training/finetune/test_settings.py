@@ -57,9 +57,9 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         load(write(tmp_path, text))
     assert len(caught.value.problems) == 5
     message = str(caught.value)
-    assert "No method is named 'dop'. Did you mean 'dpo'?" in message
-    assert "unknown key 'learning_rat' at the top. Did you mean 'learning_rate'?" in message
-    assert "learning_rate must be a number above 0, found 'fast'" in message
+    assert "found 'dop'. Did you mean 'dpo'?" in message
+    assert "learning_rat: unknown key at the top. Did you mean 'learning_rate'?" in message
+    assert "learning_rate must be a number, found 'fast'" in message
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         (minimal("sft").replace("rows", "row"), "Did you mean 'rows.jsonl'"),
         (minimal("sft", base="model.gguf"), "base = 'model.gguf': there is no such file"),
         (minimal("sft", base="./mine/model"), "there is no such file"),
-        ("base = \n", "line 1: this is not TOML"),
+        ("base = \n", "this is not TOML"),
         (minimal("sft") + "learning_rate = 2\n", "below 1"),
     ],
 )
@@ -86,7 +86,7 @@ def test_overrides_and_bases(tmp_path: Path) -> None:
     changed = load(path, ["learning_rate=1e-5", "base=model", "steps=3"])
     assert (changed.learning_rate, changed.steps, changed.base) == (1e-5, 3, str(tmp_path / "model"))
     assert load(path, ["base=Qwen/Qwen2.5-0.5B-Instruct"]).base == "Qwen/Qwen2.5-0.5B-Instruct"
-    with pytest.raises(RecipeError, match="--set steps=few: steps must be an integer"):
+    with pytest.raises(RecipeError, match="--set steps=few: steps must be a whole number"):
         load(path, ["steps=few"])
     with pytest.raises(UsageError, match=r"the training file .*there is no such file"):
         load(tmp_path / "none.toml")

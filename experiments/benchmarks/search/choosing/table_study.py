@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
+
+from pydantic import PrivateAttr
 
 from experiments.benchmarks.search.choosing.worlds import Pick, World
 from ragc import recipe as recipes
@@ -30,10 +32,10 @@ from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.task.answering import Row
 from ragc.task.base import Task, objective_of
-from ragc.task.budget import FileLedger, budget_error
+from ragc.task.budget import BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 
 METRIC = "f1"
@@ -54,16 +56,21 @@ report = ["{metric}"]
 """
 
 
-@dataclass(frozen=True)
 class TableRecipe(Recipe):
     """A recipe whose program has a knob for each column of a table."""
 
-    table_method: Method | None = None
+    _table_method: Method | None = PrivateAttr(default=None)
+
+    def on(self, chosen: Method) -> TableRecipe:
+        """Returns the recipe with the program of a table."""
+        moved = self.model_copy()
+        moved._table_method = chosen
+        return moved
 
     @property
     def method(self) -> Method:
         """The program of the table."""
-        return self.table_method or super().method
+        return self._table_method or super().method
 
 
 @dataclass(frozen=True)
@@ -136,8 +143,8 @@ class TableRunner:
 
     concurrency = 64
 
-    def __init__(self, task: TableTask, ledger: TableLedger) -> None:
-        self._task, self._ledger = task, ledger
+    def __init__(self, task: TableTask, budget: TableBudget) -> None:
+        self._task, self._budget = task, budget
         positions = {question.id: at for at, question in enumerate(task.dev)}
         self._order = [(question, positions[question.id]) for question in shuffle_dev(task)]
 
@@ -151,7 +158,7 @@ class TableRunner:
         """See `ragc.optimizers.search.run_trial.Runner`."""
         setting, world = self._task.setting_of(candidate), self._task.world
         order = self._order[slice(*span)] if span else self._order
-        self._ledger.charge(setting, [at for _, at in order])
+        self._budget.charge(setting, [at for _, at in order])
         rows = [
             Row(question, "", (), {METRIC: float(world.scores[setting, at])}, {"lm_calls": 1})
             for question, at in order
@@ -159,7 +166,7 @@ class TableRunner:
         return result_of(number, candidate, rows, self._task.objectives, None)
 
 
-class TableLedger(FileLedger):
+class TableBudget(BudgetFile):
     """The budget of a study on `world`, in answers."""
 
     def __init__(self, world: World, budget: recipes.Budget) -> None:
@@ -172,9 +179,13 @@ class TableLedger(FileLedger):
         Raises BudgetExhausted where the budget does not pay for all of them.
         """
         paid = len(self._world.answer(setting, questions))
-        self.calls = int(self._world.seen.sum())
         if paid < len(questions):
-            raise budget_error("lm_calls", self.budget)
+            raise BudgetExhausted(f"The budget of {self.limits.lm_calls} LM calls is spent.")
+
+    @property
+    def spent(self) -> Spent:
+        """The answers so far."""
+        return Spent(int(self._world.seen.sum()))
 
 
 def table_task(world: World, seed: int, folder: Path, more: str = "") -> TableTask:
@@ -184,25 +195,25 @@ def table_task(world: World, seed: int, folder: Path, more: str = "") -> TableTa
     )
     parsed = recipes.parse(text, where="the bench", base=folder)
     columns = tuple(f"column{index}" for index in range(len(world.columns)))
-    values = {field.name: getattr(parsed, field.name) for field in fields(parsed)}
+    values = dict(parsed)
     values["search"] = parsed.search.replace(knobs=columns)
-    recipe = TableRecipe(**values, table_method=method_of(world))
-    ledger = TableLedger(world, recipe.budget)
-    runtime = Runtime({"main": ScriptedTarget([])}, store=CallStore(None), ledger=ledger)
+    recipe = TableRecipe(**values).at(folder).on(method_of(world))
+    budget = TableBudget(world, recipe.budget)
+    runtime = Runtime({"main": ScriptedTarget([])}, store=CallStore(None), budget=budget)
     dev = tuple(Question(f"q{at}", f"Question {at}?", ("yes",)) for at in range(world.shape[1]))
     objective = objective_of(METRIC)
     return TableTask(
-        recipe, runtime, ledger, {"dev": dev}, Scorer((objective.metric,), {}), (objective,), table=world
+        recipe, runtime, budget, {"dev": dev}, Scorer((objective.metric,), {}), (objective,), table=world
     )
 
 
 async def _studied(task: TableTask, folder: Path) -> Study:
     """The study of `task` after its search."""
-    study, ledger = Study(task, folder, asyncio.Semaphore(1), Silent()), task.ledger
-    if not isinstance(ledger, TableLedger):
-        raise TypeError("A study on a table has its ledger.")
+    study, budget = Study(task, folder, asyncio.Semaphore(1), Silent()), task.budget
+    if not isinstance(budget, TableBudget):
+        raise TypeError("A study on a table has its budget.")
     study.builder.space = within(study.builder.space, task.world)
-    study.runner = TableRunner(task, ledger)
+    study.runner = TableRunner(task, budget)
     await study.baseline()
     await study.search(0)
     return study

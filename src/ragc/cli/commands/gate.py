@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     least = dict(map(_minimum, args.minimums))
     asking = {"split": args.split, "include_seen": args.include_seen, **args.opening}
     from ragc.compiled import gate_report
-    from ragc.core import outputs
+    from ragc.core.files import put_file
 
     files = [
         (gate_report.check_file(path, head), write)
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             **asking,
         )
     for path, write in files:
-        outputs.put_file(path, write(result).encode("utf-8", "backslashreplace"))
+        put_file(path, write(result).encode("utf-8", "backslashreplace"))
     console.print_json(result.to_json()) if args.json else console.lines(result.lines())
     code: int = result.exit_code
     return code

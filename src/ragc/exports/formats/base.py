@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragc.core.kinds import Registry
+from ragc.core.plugins import Registry
 from ragc.errors import UnknownName
 from ragc.exports.loading import Load
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
@@ -65,18 +65,21 @@ FORMATS = Registry(
     "export format",
     Format,
     {
-        "baml": "ragc.exports.formats.baml.format",
-        "dotprompt": "ragc.exports.formats.dotprompt",
-        "haystack": "ragc.exports.formats.haystack",
-        "jinja2": "ragc.exports.formats.jinja2",
-        "langchain": "ragc.exports.formats.langchain",
-        "llamaindex": "ragc.exports.formats.llamaindex",
-        "mlflow": "ragc.exports.formats.mlflow",
-        "openai-batch": "ragc.exports.formats.openai_batch",
-        "openai-json": "ragc.exports.formats.openai_json",
-        "promptfoo": "ragc.exports.formats.promptfoo.format",
-        "prompty": "ragc.exports.formats.prompty",
-        "python": "ragc.exports.formats.python.format",
+        name: (f"ragc.exports.formats.{module}", "")
+        for name, module in {
+            "baml": "baml.format",
+            "dotprompt": "dotprompt",
+            "haystack": "haystack",
+            "jinja2": "jinja2",
+            "langchain": "langchain",
+            "llamaindex": "llamaindex",
+            "mlflow": "mlflow",
+            "openai-batch": "openai_batch",
+            "openai-json": "openai_json",
+            "promptfoo": "promptfoo.format",
+            "prompty": "prompty",
+            "python": "python.format",
+        }.items()
     },
 )
 """The formats, by id."""

@@ -17,7 +17,7 @@ from ragc.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from ragc.metrics.base import JudgeCall
     from ragc.metrics.entailment.base import Entailer
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
 
 def make(name: str, ask: JudgeCall | None = None, *, store: CallStore | None = None) -> Entailer:

@@ -12,7 +12,7 @@ from ragc.core.digest import digest
 from ragc.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragc.store.call_store import CallStore
+    from ragc.store.calls import CallStore
 
 VERSION = 1
 """Incremented when a backend's verdicts change; part of every key in a store."""

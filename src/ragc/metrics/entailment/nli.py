@@ -138,7 +138,7 @@ def _locate_model(model: str) -> tuple[Path, str]:
         return folder, f"{folder.resolve().name}@{_content(folder)}"
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise UsageError(f"An entailment model's folder is needed, and {folder} is none.")
-    require("huggingface_hub", _WHAT, "'ragc[nli]'")
+    require("huggingface_hub", _WHAT)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
+from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError, UsageError
@@ -74,7 +74,7 @@ def label(answers: Path, decide: Decide, out: Path) -> dict[str, int]:
             "label": verdict,
             "answer": key,
         }
-        outputs.put_file(out, "".join(f"{json_text(one)}\n" for one in labels.values()).encode())
+        put_file(out, "".join(f"{json_text(one)}\n" for one in labels.values()).encode())
     counted = [one["label"] for one in labels.values()]
     return {CORRECT: counted.count(CORRECT), WRONG: counted.count(WRONG), "open": skipped}
 

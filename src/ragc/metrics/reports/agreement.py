@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.display import quantity
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.judged import labels as labelled

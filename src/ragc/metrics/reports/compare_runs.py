@@ -28,7 +28,7 @@ from ragc.metrics.stats.intervals import (
 )
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, adjust_family, match
 from ragc.metrics.stats.prediction_powered import Corrected
-from ragc.store.looks import Look
+from ragc.store.used_questions import TestUse
 
 MAX_CELL_CHARS = 60
 """Maximum characters of a question or prediction in a table."""
@@ -118,7 +118,7 @@ class RunComparison:
     fell: int
     changed: tuple[Change, ...]
     skipped: tuple[str, ...]
-    look: Look | None = field(default=None, compare=False)
+    look: TestUse | None = field(default=None, compare=False)
     remarks: tuple[str, ...] = ()
     correction: Correction | None = None
 
@@ -134,12 +134,12 @@ class RunComparison:
         rows = tuple(row.corrected(correction.result) if row.metric == self.by else row for row in self.rows)
         return replace(self, rows=rows, correction=correction)
 
-    def at(self, look: Look | None) -> RunComparison:
+    def at(self, look: TestUse | None) -> RunComparison:
         """Returns the comparison as a `look` at test questions: p and intervals adjusted for those before."""
-        if look is None or look.factor == 1:
+        if look is None or look.adjustment == 1:
             return replace(self, look=look)
-        correction = self.correction and self.correction.after_looks(look.factor)
-        rows = [row.after_looks(look.factor) for row in self.rows]
+        correction = self.correction and self.correction.after_looks(look.adjustment)
+        rows = [row.after_looks(look.adjustment) for row in self.rows]
         if correction:
             rows = [row.corrected(correction.result) if row.metric == self.by else row for row in rows]
         return replace(self, look=look, rows=tuple(rows), correction=correction)
@@ -148,13 +148,6 @@ class RunComparison:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
         verdicts = {row.metric: row.verdict_text for row in self.rows}
         return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
-
-    def _repr_html_(self) -> str:
-        from ragc.core import notebook
-
-        decided = next((row.verdict_text for row in self.rows if row.metric == self.by), "not compared")
-        headline = f"{self.b.name} against {self.a.name}: {decided} by {self.by}"
-        return notebook.table(headline, self.table()[0], self.table()[1:], self.notes())
 
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval A B --json`."""

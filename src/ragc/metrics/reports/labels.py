@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
 from ragc.core.display import quantity
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, read_text
 from ragc.errors import DataError, UsageError
 from ragc.metrics.base import Metric
 from ragc.metrics.judged.labels import CORRECT, WRONG, digest
@@ -103,7 +102,7 @@ def _check_numbers(
 def _rows(path: Path) -> Iterator[tuple[int, Any]]:
     """Yields the lines of the file as JSON values, None where one is none."""
     try:
-        lines = inputs.read_text(path, "utf-8-sig", MAX_BYTES).split("\n")
+        lines = read_text(path, "utf-8-sig", MAX_BYTES).split("\n")
     except FileNotFoundError:
         raise DataError(str(path), [missing_file("the labels", str(path), Path())]) from None
     except UnicodeDecodeError as error:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs
-from ragc.core.inputs import missing_file
+from ragc.core.files import missing_file, open_regular, read_text
 from ragc.errors import DataError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Scores
@@ -165,10 +164,10 @@ def _scanned(
     path: Path, seen: Callable[[int, int, Mapping[str, Any]], None], largest: int
 ) -> Iterator[tuple[str, Any]]:
     """Yields the values of the lines of `path`, read one by one; `seen` is called after each row."""
-    with _as_data_error(path), inputs.open_regular(path) as file:
+    with _as_data_error(path), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
-            raise inputs.NotRegular(errno.EFBIG, f"it is larger than {largest // 2**20} MiB", str(path))
+            raise OSError(errno.EFBIG, f"it is larger than {largest // 2**20} MiB", str(path))
         offset = 0
         for n, line in enumerate(file, 1):
             start, offset = offset, offset + len(line)
@@ -197,7 +196,7 @@ def _as_data_error(path: Path) -> Iterator[None]:
 def _values(path: Path, largest: int = MAX_FILE_BYTES) -> Iterator[tuple[str, Any]]:
     """Yields the values of the lines of `path`, each with its location."""
     with _as_data_error(path):
-        lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
+        lines = read_text(path, "utf-8-sig", largest).split("\n")
     for n, line in enumerate(lines, 1):
         if line.strip():
             yield f"line {n}", _parse_json(line)

@@ -17,7 +17,7 @@ share the sign of their group, and each comparison has an interval for as many i
 differences are worth (`clusters`).
 
 Repeated looks at the same questions are a family too: `after_looks` adjusts for those before, by the factor
-of `ragc.store.looks`.
+of `ragc.store.used_questions`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ def _build(spec: TargetSpec) -> Target:
 
     if spec.base_url:
         raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
-    options = EmbeddedOptions.of(spec.options)
-    target: Target = EmbeddedTarget(spec.model or None, **dict(options))
+    target: Target = EmbeddedTarget(spec.model, **spec.options)
     return target
 
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ragc.core.kinds.marks import HARMLESS
-from ragc.core.validation import Whole
+from ragc.core.marks import HARMLESS
 from ragc.targets.options import Duration, Flag, Natural, Positive, TargetOptions
 
 
@@ -16,7 +15,7 @@ class EmbeddedOptions(TargetOptions):
 
     kind = "embedded"
 
-    context: Annotated[int, Whole(64, expected="a whole number from 64"), HARMLESS] = Field(
+    context: Annotated[int, Field(strict=True, ge=64), HARMLESS] = Field(
         default=4096,
         description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
     )
@@ -32,8 +31,4 @@ class EmbeddedOptions(TargetOptions):
     )
     quiet: Flag = Field(
         default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
-    )
-    keep_prefixes: Flag = Field(
-        default=True,
-        description="Whether the computed instructions and demonstrations stay on disk for later processes.",
     )

@@ -1,256 +1,192 @@
-"""The embedded target: a GGUF model in this process, run by llama.cpp (`xllamacpp`).
+"""The embedded target: a GGUF model in this process, run and batched by llama.cpp's own server (`xllamacpp`).
 
-Concurrent requests share the model by continuous batching. Each slot remembers its last prompt, so that
-shared prefixes are computed once.
+The server is called in the process and not over its socket. Concurrent requests share the model by continuous
+batching, and its `slots` share long beginnings of prompts.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import os
 import threading
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from ragc.core.digest import digest
-from ragc.core.home import cache_home
-from ragc.downloads.weights import noted_digest
-from ragc.errors import TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
-from ragc.targets.embedded import server as llama
+from ragc.core.files import cache_home
+from ragc.downloads.hub import fetch_hub_file, is_hub_file
+from ragc.downloads.weights import Watch, noted_digest
+from ragc.errors import RequestRefused, TargetUnavailable, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, parts_taker
 from ragc.targets.embedded.options import EmbeddedOptions
-from ragc.targets.embedded.server import check_file, cores
-from ragc.targets.embedded.weights import SMOLLM2, default_weights
-from ragc.targets.embedded.wire import read_answer, request_body, too_long
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
-from ragc.targets.thoughts import take_off
-from ragc.targets.token_price import FREE, Price
+from ragc.targets.embedded.schema import grammar, is_cut
+from ragc.targets.embedded.server import Loaded, library, load
+from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
+from ragc.targets.prices import FREE, Price
+from ragc.targets.reasoning import Reasons, mark_of
+from ragc.targets.retry import Again, with_tries
+from ragc.targets.wire import Where, body_of, read_reply
 
 T = TypeVar("T")
+_CAPABILITIES: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
 _TRAINED_CONTEXT = 8192
-_AROUND = 64  # maximum tokens that a chat template adds around messages
 
 
-class EmbeddedTarget(ThinkingRoom):
-    """Answers from the GGUF file at `path`, by default SmolLM2-135M-Instruct, which is downloaded once.
+class EmbeddedTarget(Reasons):
+    """Answers from the GGUF file `model`, a file of the Hub (`owner/repository:file.gguf`), or SmolLM2-135M.
 
-    `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
-    requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
-    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` stores the
-    states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
-    the price of its tokens, 0 by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
-    `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of the same file
-    and options share one model. If a request leaves top_k and min_p open they are off, as on a vLLM server.
+    The options are those of `EmbeddedOptions`. Targets of one file and one size share one loaded model. If a
+    request leaves top_k and min_p open they are off, as on a vLLM server.
     """
 
     template_tokens = 16
     """Tokens that the chat template puts around a message, at most: prompts leave room for them."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        context: int = 4096,
-        parallel: int = 4,
-        threads: int = 0,
-        timeout_s: float = 600.0,
-        quiet: bool = True,
-        keep_prefixes: bool = True,
-        price: Mapping[str, float] | None = None,
-        thinking_tokens: int | str | None = None,
-        reasoning_effort: str = "",
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        sizes = {"context": context, "parallel": parallel, "threads": threads}
-        switches = {"timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes}
-        thoughts = {
-            "price": dict(price or {}),
-            "thinking_tokens": thinking_tokens,
-            "reasoning_effort": reasoning_effort,
-            "chat_template_kwargs": dict(chat_template_kwargs or {}),
-        }
-        typed = {name: value for name, value in thoughts.items() if value not in (None, "", {})}
-        self.options = EmbeddedOptions.of({**sizes, **switches, **typed})
-        self.price = price or None
-        if path is None and context > _TRAINED_CONTEXT:
+    def __init__(self, model: str | Path = "", **options: Any) -> None:
+        self.named, self.options = str(model), EmbeddedOptions.of(options)
+        self.model = Path(self.named.rpartition(":")[2]).stem if self.named else MODEL
+        self.name, self.capabilities = f"embedded {self.model}", _CAPABILITIES
+        self.whole_context, self.concurrency = self.options.context, self.options.parallel
+        self.price = dict(self.options.price) or None
+        if not self.named and self.whole_context > _TRAINED_CONTEXT:
             raise UsageError(
-                f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
+                f"{MODEL} takes {_TRAINED_CONTEXT} tokens at most, got context {self.whole_context}."
             )
-        self.path = None if path is None else Path(path).expanduser()
-        self.model = SMOLLM2.model if self.path is None else self.path.stem
-        self.name = f"embedded {self.model}"
-        self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
-        self.whole_context, self.concurrency = context, parallel
-        self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
-        self._keep_prefixes = bool(keep_prefixes)
-        self._sha256 = SMOLLM2.sha256 if self.path is None else ""
-        self._held: tuple[llama.ModelSettings, llama.LoadedModel] | None = None
+        self._held: Loaded | None = None
+        self._path: Path | None = None
         self._opening = threading.Lock()
-        self._counted = lru_cache(maxsize=4096)(self._count)
-
-    def __copy__(self) -> EmbeddedTarget:
-        return self
 
     def __deepcopy__(self, memo: object) -> EmbeddedTarget:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "An embedded target holds a loaded model and cannot be pickled; build it where it is used."
-        )
-
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.whole_context})"
+        return f"EmbeddedTarget({self.named or self.model!r}, context={self.whole_context})"
 
-    @property
-    def context_tokens(self) -> int:
-        """The context size in tokens, without the tokens for thoughts."""
-        return room_left(self, self.whole_context)
+    def path(self, progress: Watch | None = None) -> Path:
+        """Returns the file of the weights, fetched where it is missing. Raises TargetUnavailable."""
+        if self._path is None:
+            path = Path(self.named).expanduser()
+            if not self.named:
+                path = default_weights(progress)
+            elif is_hub_file(self.named) and not path.exists():
+                path = fetch_hub_file(self.named)
+            if not path.is_file():
+                raise TargetUnavailable(f"There is no file {path}; name a GGUF file as the target's model.")
+            with path.open("rb") as file:
+                start = file.read(4)
+            if start != b"GGUF":
+                raise TargetUnavailable(f"{path} is no GGUF file: it begins with {start!r}; name another.")
+            self._path = path
+        return self._path
 
     @property
     def identity(self) -> str:
-        """The model, how it thinks, and the checksum of its weights (read again when they change).
-
-        Raises TargetUnavailable.
-        """
-        return self._identity(identity_mark(self.thinking_tokens))
+        """The model, how it reasons, and the checksum of its weights. Raises TargetUnavailable."""
+        return self._identity(mark_of(self.reasoning_tokens))
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the tokens for thoughts."""
+        """The identity without the tokens for reasoning."""
         return self._identity("")
 
     def _identity(self, mark: str) -> str:
-        if not self._sha256 and self.path is not None:
-            check_file(self.path)
-            note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
-            self._sha256 = noted_digest(self.path, note)
-        sent = self.options.sent
-        extra = f"#{digest(dict(sent))[:12]}" if sent else ""
-        return f"{self.model}{extra}{mark}@sha256:{self._sha256}"
+        sent = dict(self.options.sent)
+        return f"{self.model}{f'#{digest(sent)[:12]}' if sent else ''}{mark}@sha256:{self._sha256()}"
+
+    def _sha256(self) -> str:
+        if not self.named:
+            return SMOLLM2.sha256
+        path = self.path().resolve()
+        return noted_digest(path, cache_home() / "weights/notes" / f"{digest(str(path))[:32]}.json")
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Downloads the default weights if they are missing, and loads the model."""
+        """Fetches the weights if they are missing, and loads the model."""
         if self._held is None:
             await _in_thread(lambda: self._load(progress))
 
     def _load(self, progress: Watch | None) -> None:
         with self._opening:
-            if self._held is None:
-                llama.require()  # before a useless download of 93 MB
-                path = default_weights(progress) if self.path is None else self.path
-                _ = self.identity
-                threads = self._threads or cores()
-                settings = llama.ModelSettings(
-                    path.resolve(),
-                    self.whole_context,
-                    self.concurrency,
-                    threads,
-                    self._quiet,
-                    self._sha256 if self._keep_prefixes else "",
-                )
-                self._held = settings, llama.acquire(settings)
+            library()  # before a useless download
+            self._held = self._held or load(self.path(progress).resolve(), self.options, self._sha256())
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """Returns the reply to `request`; opens the target first if needed.
+        """Returns the reply to `request`; a complete one fits its schema. Opens the target first if needed.
 
-        Raises TargetError for a prompt and token limit that exceed the context together, and for a schema
-        that cannot be enforced; TargetUnavailable after `timeout_s` seconds.
+        Raises RequestRefused for a prompt beyond the context and a schema that cannot be enforced,
+        TargetUnavailable after `timeout_s` seconds.
         """
-        body = request_body(request, self.whole_context)
-        if variables := self.options.template_variables:
-            body["chat_template_kwargs"] = dict(variables)
+        tokens, schema = request.sampling.max_tokens, request.schema
+        body = {"top_k": 0, "min_p": 0.0, "cache_prompt": True, **body_of(replace(request, schema=None), "")}
+        body["chat_template_kwargs"] = dict(self.options.template_variables)
+        if schema is not None:  # llama.cpp would not hold to a response_format
+            body["grammar"] = grammar(schema, tokens)
         await self.open()
-        held = self._held
+        held, stop, take = self._held, threading.Event(), parts_taker.get()
         if held is None:
             raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
-        stop, take = threading.Event(), parts_taker.get()
+
+        async def attempt() -> Reply:
+            answer = await _in_thread(lambda: held.ask(body, stop.is_set, take))
+            return read_reply(answer, request, self.count_tokens, Where(self.name, self.model))
+
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await _in_thread(lambda: _ask(held[1], body, self.whole_context, stop, take))
-        except TimeoutError as error:
-            raise TargetUnavailable(
-                f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
-                "lower max_tokens or raise the option timeout_s."
-            ) from error
+            reply = await with_tries(
+                attempt, self.name, tries=1, total_s=self.options.timeout_s, error=_unfinished
+            )
         finally:
             stop.set()
-        reply = read_answer(answer, request, self.whole_context)
-        return take_off(reply, request, self.count_tokens)
+        prompt, context = reply.usage.prompt, self.whole_context
+        if reply.finish == "length" and prompt + tokens > context:
+            raise RequestRefused(
+                f"The prompt has {prompt} tokens and the reply may have {tokens}, together more than the "
+                f"context of {context}; shorten the prompt, lower max_tokens or raise the target's context.",
+                "too long",
+            )
+        if schema is None or reply.finish != "stop":
+            return reply
+        cut = is_cut(reply.text, schema, tokens, stopped=bool(request.sampling.stop))
+        return replace(reply, finish="length") if cut else reply
 
     def table_price(self) -> Price:
         """Returns a price of 0: the model runs in this process."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """Returns the exact count once open; before, and above a megabyte, a quarter of the bytes."""
-        return self._counted(text, self._held is not None)
-
-    def _count(self, text: str, exact: bool) -> int:
+        """Returns the exact count once open, else a quarter of the bytes."""
         held = self._held
-        data = text.encode("utf-8", "replace")
-        counted = held[1].count(data.decode()) if exact and held and len(data) < 2**20 else None
-        return math.ceil(len(data) / 4) if counted is None else counted
+        with suppress(OSError, ValueError, LookupError):  # such as half of a surrogate pair
+            if held is not None:
+                return held.count(text)
+        return math.ceil(len(text.encode("utf-8", "replace")) / 4)
 
     async def aclose(self) -> None:
         """Frees the model unless another target of this process uses it; `open` loads it again."""
-        held, self._held = self._held, None
-        if held is not None:
-            settings = held[0]
-            del held
-            await _in_thread(lambda: llama.release(settings))
+        self._held = None
 
 
-def _ask(
-    model: llama.LoadedModel,
-    body: Mapping[str, Any],
-    context: int,
-    stop: threading.Event,
-    take: Callable[[str], None] | None,
-) -> llama.StreamedReply:
-    """Returns the reply, whose parts go to `take` as they arrive.
-
-    The prompt's tokens are counted first if it could be too long: a token is at least a byte.
-    """
-    most = body["max_tokens"]
-    if sum(len(m["content"].encode()) + _AROUND for m in body["messages"]) + most + _AROUND > context:
-        prompt = model.count_prompt(body["messages"])
-        if prompt is not None and prompt + most > context:
-            raise too_long(prompt, most, context)
-    return model.ask(body, lambda: stop.is_set() or _is_exiting(), take)
-
-
-def _is_exiting() -> bool:
-    """Returns whether the interpreter is shutting down and waits for this thread."""
-    return not threading.main_thread().is_alive()
+def _unfinished(name: str, failure: Again, tries: int) -> TargetUnavailable:
+    return TargetUnavailable(f"{name} {failure}; lower max_tokens or raise the option timeout_s.")
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread of its own; an executor would be joined before `_is_exiting` becomes true."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    """Runs `work` in a thread of its own, which the interpreter waits for: it may be inside llama.cpp.
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    An executor would be joined before its requests are told that the program ends.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only given up
 
     def run() -> None:
-        result, error = None, None
         try:
-            result = work()
-        except BaseException as raised:  # passed on to the awaiting caller
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed and nothing awaits the result
-            loop.call_soon_threadsafe(settle, result, error)
+            future.set_result(work())
+        except BaseException as error:  # passed on to the awaiting caller
+            future.set_exception(error)
 
-    # Not a daemon, unlike children of daemon threads: the interpreter must wait for it to leave llama.cpp.
-    threading.Thread(target=run, name="ragc-embedded", daemon=False).start()
-    return await future
+    context = copy_context()  # with who listens to notices
+    threading.Thread(target=context.run, args=(run,), name="ragc-embedded", daemon=False).start()
+    return await asyncio.wrap_future(future)

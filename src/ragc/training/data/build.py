@@ -21,10 +21,11 @@ from typing import Any
 import dspy
 
 from ragc.compiled import contamination
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import __version__
+from ragc.core.files import put_file, read_bytes
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import OF_ONE_QUESTION, BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
@@ -32,13 +33,14 @@ from ragc.optimizers.grids.provenance import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import Target
-from ragc.targets.prices import request_limits
+from ragc.targets.prices import most_context, most_usd
+from ragc.targets.reasoning import room_of
 from ragc.task import base as tasks
 from ragc.task.answering import kind_of, outage_of
 from ragc.task.base import Task
-from ragc.task.budget import FileLedger
+from ragc.task.budget import BudgetFile
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
 from ragc.task.run import MeasuredRun, measure, open_run, open_state
@@ -117,8 +119,8 @@ def build(
     _check_names(kind, format)
     files = DataFiles(out)
     with _open_state(files.rows, kind, recipe) as state:
-        ledger = FileLedger(state.charges, recipe.budget)
-        with open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run:
+        budget = BudgetFile(state.charges, recipe.budget)
+        with open_run(recipe, budget, store=store, targets=targets, progress=progress) as run:
             collector = collector_of(kind, run.task)
             if problem := contamination.record(run.task, "training data", ["train"]):
                 progress.note(problem)
@@ -142,8 +144,9 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
     limit = recipe.budget.lm_calls
     most = REQUESTS * about if limit is None else min(REQUESTS * about, limit)
     reply = collector.longest_reply
-    limits = [request_limits(task.runtime.target(role), reply) for role in collector.roles]
-    tokens, usd = [one.tokens for one in limits], [one.usd(reply) for one in limits]
+    asked = [task.runtime.target(role) for role in collector.roles]
+    tokens = [most_context(target) for target in asked]
+    usd = [most_usd(target, most_context(target), reply + room_of(target)) for target in asked]
     return {
         "kind": kind,
         "program": recipe.program,
@@ -209,7 +212,7 @@ class _OutputState:
 
 def identity(kind: str, recipe: Recipe) -> str:
     """Returns a digest of the recipe without limits, its prompt files, and the kind."""
-    same = replace(recipe, budget=Budget(), concurrency=None, grid=GridSpec())
+    same = recipe.replace(budget=Budget(), concurrency=None, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
 
 
@@ -221,18 +224,18 @@ def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_OutputState]:
     """
     today = datetime.now(UTC).date().isoformat()
     with open_state("training_data", out, "writing") as folder:
-        mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
+        mark, charges, about = identity(kind, recipe), folder / "charges.sqlite3", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
-            outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
+            put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
         yield _OutputState(charges, begun or today)
 
 
 def _begun(path: Path, mark: str) -> str:
     """Returns the day on which the work with the digest `mark` was begun; "" for other or no work."""
     try:
-        state = json.loads(inputs.read_bytes(path))
+        state = json.loads(read_bytes(path))
         return str(state["begun"]) if state["identity"] == mark else ""
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""

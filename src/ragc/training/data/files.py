@@ -16,8 +16,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ragc.core import inputs, outputs
-from ragc.core.activity import doing
+from ragc.core.files import (
+    Foreign,
+    check_writable,
+    doing,
+    kind_of,
+    open_regular,
+    put_file,
+    read_text,
+    resolve_out,
+    sha256,
+)
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 
@@ -34,45 +43,45 @@ class DataFiles:
     """
 
     def __init__(self, out: str | Path) -> None:
-        self.rows = outputs.resolve_out(out)
+        self.rows = resolve_out(out)
         if self.rows.suffix != ".jsonl":
             raise UsageError(f"--out names a file FILE.jsonl, found {str(out)!r}; its card is FILE.md.")
         self.card = self.rows.with_suffix(".md")
         for path in (self.rows, self.card):
             _check_regular(path)
         self._check()
-        outputs.check_writable(self.rows)
+        check_writable(self.rows)
 
     def _check(self) -> None:
         if not (os.path.lexists(self.rows) or os.path.lexists(self.card)):
             return
-        text = inputs.read_text(self.card, errors="replace") if self.card.exists() else ""
+        text = read_text(self.card, errors="replace") if self.card.exists() else ""
         seal = _SEAL.search(text)
         if seal is None:
             there = self.rows if self.rows.exists() else self.card
-            raise outputs.Foreign(
+            raise Foreign(
                 f"{there} exists and is no training data that ragc wrote; choose another --out or move it "
                 "away."
             )
         rows, was, card = seal.groups()
-        if card != outputs.sha256(text[: seal.start()].encode()):
-            raise outputs.Foreign(_changed(self.card))
+        if card != sha256(text[: seal.start()].encode()):
+            raise Foreign(_changed(self.card))
         if self.rows.exists() and _sha256_of(self.rows) not in (rows, was):
-            raise outputs.Foreign(_changed(self.rows))
+            raise Foreign(_changed(self.rows))
 
     def write(self, rows: Iterable[Any], card: str) -> None:
         """Writes `rows`, JSON objects, and the `card`. Raises OSError."""
         content = "".join(f"{json_text(row)}\n" for row in rows).encode()
         was = _sha256_of(self.rows) if self.rows.exists() else "-"
         with doing(f"Writing the training data to {self.rows}", _AGAIN):
-            outputs.put_file(self.card, _sealed(card, content, was))
-            outputs.put_file(self.rows, content)
-            outputs.put_file(self.card, _sealed(card, content, "-"))
+            put_file(self.card, _sealed(card, content, was))
+            put_file(self.rows, content)
+            put_file(self.card, _sealed(card, content, "-"))
 
 
 def _sealed(card: str, rows: bytes, was: str) -> bytes:
-    digest = outputs.sha256(card.encode())
-    seal = f"rows={outputs.sha256(rows)} was={was} card={digest}"
+    digest = sha256(card.encode())
+    seal = f"rows={sha256(rows)} was={was} card={digest}"
     return f"{card}\n<!-- ragc.training-data/1 {seal} -->\n".encode()
 
 
@@ -81,13 +90,13 @@ def _changed(path: Path) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    if os.path.lexists(path) and (kind := inputs.kind_of(path.lstat().st_mode)):
-        raise outputs.Foreign(f"{path} is {kind}; choose another --out or move it away.")
+    if os.path.lexists(path) and (kind := kind_of(path.lstat().st_mode)):
+        raise Foreign(f"{path} is {kind}; choose another --out or move it away.")
 
 
 def _sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
-    with inputs.open_regular(path) as file:
+    with open_regular(path) as file:
         while part := file.read(2**20):
             digest.update(part)
     return digest.hexdigest()

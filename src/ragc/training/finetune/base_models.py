@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ragc.core import extras, outputs
+from ragc.core import extras
 from ragc.core.digest import digest, file_digest, folder_digests, pretty
-from ragc.core.home import cache_home
+from ragc.core.files import APART, cache_home, check_writable, resolve_out
 from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import UsageError
-from ragc.targets.embedded.weights import SMOLLM2, default_weights
+from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.training.finetune.settings import EMBEDDED
 
 ORIGIN = "ragc-base.json"
@@ -113,10 +113,10 @@ def write_base(base: str, out: str | Path, progress: Progress) -> BaseModel:
 
     Raises UsageError, also for a base that is such a directory.
     """
-    folder = outputs.resolve_out(out)
+    folder = resolve_out(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not empty; choose another --out.")
-    outputs.check_writable(folder)
+    check_writable(folder)
     if base != EMBEDDED:
         base = str(Path(base).expanduser().absolute())
         if Path(base).is_dir():
@@ -137,7 +137,7 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=outputs.APART, dir=out.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=APART, dir=out.parent))
     try:
         source: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
         try:
@@ -177,7 +177,7 @@ def _gguf_of(base: str, progress: Progress) -> tuple[Path, str, str]:
     """Returns the GGUF file that `base` names, its model's name and its SHA-256."""
     if base == EMBEDDED:
         progress.phase("fetching weights", None)
-        return default_weights(progress.download), SMOLLM2.model, SMOLLM2.sha256
+        return default_weights(progress.download), MODEL, SMOLLM2.sha256
     path = Path(base)
     try:
         with path.open("rb") as file:

@@ -8,6 +8,7 @@ left out, where the papers' trainers cut it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +16,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.inputs import exists, missing_file
-from ragc.core.validation import Choice, Model, Number, Switch, Text, Whole, validate
+from ragc.core.files import exists, missing_file
+from ragc.core.tables import (
+    Above,
+    Choice,
+    Flag,
+    FromZero,
+    Positive,
+    Problem,
+    Share,
+    Table,
+    Whole,
+    Words,
+    read,
+)
 from ragc.errors import RecipeError
 from ragc.recipe.load import read_tables, read_text
 
@@ -34,56 +47,54 @@ _BETA = 0.1
 _MAX_SEED = 2**32 - 1
 
 
-class TrainTable(Model):
+class TrainTable(Table):
     """The whole file: one flat table."""
 
-    base: Annotated[str, Text()] = Field(
+    base: Words = Field(
         examples=[EMBEDDED],
         description="What is trained: embedded, a GGUF file, a Hugging Face directory, or an id of its hub.",
     )
-    data: Annotated[str, Text()] = Field(examples=["rows.jsonl"], description="The rows, a file.")
-    method: Annotated[str, Choice("method", METHODS)] = Field(
+    data: Words = Field(examples=["rows.jsonl"], description="The rows, a file.")
+    method: Annotated[str, Choice(METHODS)] = Field(
         examples=["sft"], description="dpo for preferences, sft for examples."
     )
-    steps: Annotated[int, Whole(0)] = Field(default=0, description="Optimizer steps; 0 lets `epochs` decide.")
-    epochs: Annotated[float, Number(above=0)] = Field(default=1.0, description="Passes over the rows.")
-    learning_rate: Annotated[float | None, Number(above=0, largest=1)] = Field(
+    steps: Whole = Field(default=0, description="Optimizer steps; 0 lets `epochs` decide.")
+    epochs: Above = Field(default=1.0, description="Passes over the rows.")
+    learning_rate: Annotated[Above, Field(lt=1)] | None = Field(
         default=None, description="The highest learning rate. By default 5e-7 for dpo, 2e-5 for sft."
     )
-    schedule: Annotated[str, Choice("schedule", SCHEDULES)] = Field(
+    schedule: Annotated[str, Choice(SCHEDULES)] = Field(
         default="linear", description="How the learning rate falls after the warmup."
     )
-    warmup: Annotated[float | None, Number(low=0, below=1)] = Field(
+    warmup: Annotated[FromZero, Field(lt=1)] | None = Field(
         default=None, description="Share of the steps in which it rises. By default 0 for dpo, 0.03 for sft."
     )
-    weight_decay: Annotated[float, Number(low=0, high=1)] = Field(default=0.0, description="AdamW's decay.")
-    beta: Annotated[float | None, Number(above=0)] = Field(
+    weight_decay: Share = Field(default=0.0, description="AdamW's decay.")
+    beta: Above | None = Field(
         default=None, description="Of dpo: how close to the base it stays. By default 0.1."
     )
-    lora_rank: Annotated[int, Whole(0, 1024)] = Field(
+    lora_rank: Annotated[Whole, Field(le=1024)] = Field(
         default=0, description="Rank of LoRA on all linear layers, alpha twice that; 0 trains all weights."
     )
-    max_length: Annotated[int | None, Whole(16)] = Field(
+    max_length: Annotated[int, Field(strict=True, ge=16)] | None = Field(
         default=None,
         description="Tokens of a row, longer ones are left out. By default 8192 for dpo, 4096 for sft.",
     )
-    batch: Annotated[int, Whole(1)] = Field(default=1, description="Rows that are computed together.")
-    gradient_accumulation: Annotated[int | None, Whole(1)] = Field(
+    batch: Positive = Field(default=1, description="Rows that are computed together.")
+    gradient_accumulation: Positive | None = Field(
         default=None, description="Batches of an optimizer step. By default 8 for dpo, 32 for sft."
     )
-    held_out: Annotated[int, Whole(0)] = Field(
+    held_out: Whole = Field(
         default=0, description="Rows that are not trained on, whose loss is measured before and after."
     )
-    seed: Annotated[int, Whole(0, _MAX_SEED)] = Field(default=1, description="Order of rows, LoRA's start.")
-    checkpoint_steps: Annotated[int, Whole(1)] = Field(
+    seed: Annotated[Whole, Field(le=_MAX_SEED)] = Field(default=1, description="Order of rows, LoRA's start.")
+    checkpoint_steps: Positive = Field(
         default=50, description="Optimizer steps between checkpoints, from which a killed run goes on."
     )
-    dtype: Annotated[str, Choice("dtype", DTYPES)] = Field(
+    dtype: Annotated[str, Choice(DTYPES)] = Field(
         default="auto", description="Arithmetic; auto is bfloat16 where a GPU has it, else float32."
     )
-    gradient_checkpointing: Annotated[bool, Switch()] = Field(
-        default=False, description="Less memory for a fifth more time."
-    )
+    gradient_checkpointing: Flag = Field(default=False, description="Less memory for a fifth more time.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,27 +137,26 @@ def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
     order.
 
     Relative paths are relative to the file. Raises UsageError when it cannot be read, and RecipeError with
-    all problems of its content, each with its line.
+    all problems of its content.
     """
     path = Path(path)
-    values, problems = read_tables(read_text(path, "training file"), sets, str(path))
-    table, wrong = validate(TrainTable, values)
-    for problem in wrong:
-        problems.add(problem.keys, str(problem))
+    written = read_tables(read_text(path, "training file"), sets, str(path))
+    table, found = read(TrainTable, written.values)
     if table.method == "sft" and table.beta is not None:
-        problems.add(("beta",), "beta belongs to method dpo; leave it out for sft")
+        found.append(Problem(("beta",), "beta belongs to method dpo; leave it out for sft"))
     folder = path.resolve().parent
     base = table.base if is_address(table.base, folder) else str(folder / table.base)
     data = folder / table.data
-    if not problems.inside(("data",)) and not exists(data):
-        problems.add(("data",), missing_file(f"data = {table.data!r}", table.data, folder))
-    if not problems.inside(("base",)) and Path(base).is_absolute() and not exists(Path(base)):
-        problems.add(("base",), missing_file(f"base = {table.base!r}", table.base, folder))
-    if texts := problems.texts():
+    wrong = {problem.keys[0] for problem in found}
+    if "data" not in wrong and not exists(data):
+        found.append(Problem(("data",), missing_file(f"data = {table.data!r}", table.data, folder)))
+    if "base" not in wrong and Path(base).is_absolute() and not exists(Path(base)):
+        found.append(Problem(("base",), missing_file(f"base = {table.base!r}", table.base, folder)))
+    if texts := written.sentences(found):
         raise RecipeError(str(path), texts)
     filled: dict[str, Any] = {**_DEFAULTS[table.method], "beta": _BETA if table.method == "dpo" else 0.0}
-    written = {name: value for name, value in dict(table).items() if value is not None}
-    return TrainSettings(**{**filled, **written, "base": base, "data": data})
+    named = {name: value for name, value in dict(table).items() if value is not None}
+    return TrainSettings(**{**filled, **named, "base": base, "data": data})
 
 
 def is_address(base: str, folder: Path) -> bool:
@@ -154,4 +164,6 @@ def is_address(base: str, folder: Path) -> bool:
     if base == EMBEDDED:
         return True
     looks_like_id = base.count("/") == 1 and not base.startswith((".", "/", "~")) and not base.endswith("/")
-    return looks_like_id and not base.endswith(".gguf") and not exists(folder / base.partition("/")[0])
+    return (
+        looks_like_id and not base.endswith(".gguf") and not os.path.exists(folder / base.partition("/")[0])  # noqa: PTH110
+    )

@@ -22,9 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ragc.core import outputs
 from ragc.core.digest import digest, file_digest, folder_digests, pretty
-from ragc.core.inputs import read_text
+from ragc.core.files import check_writable, put_file, read_text, resolve_out
 from ragc.core.progress import Progress, Silent
 from ragc.errors import UsageError
 from ragc.training.finetune import base_models, rows, trainers
@@ -75,7 +74,7 @@ def train(
     read_rows = rows.read(settings.data, settings.method)
     train_rows, held_rows = rows.hold_out(read_rows, settings.held_out, settings.seed)
     base_models.require("Fine-tuning")
-    folder = outputs.resolve_out(out)
+    folder = resolve_out(out)
     _check_folder(folder)
     data = {"name": settings.data.name, "sha256": file_digest(settings.data), "rows": len(read_rows)}
     base = base_models.resolve(settings.base, progress)
@@ -84,7 +83,7 @@ def train(
         "data": data,
         "base": {"name": base.name, "digest": base.digest},
     }
-    outputs.check_writable(folder)
+    check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     from filelock import FileLock, Timeout
 
@@ -116,7 +115,7 @@ def _continue(
 
     def write(memory: dict[str, Any], *, finished: bool = False) -> None:
         content = {"format": _FORMAT, "subject": subject, "memory": memory, "finished": finished}
-        outputs.put_file(folder / STATE, pretty(content).encode())
+        put_file(folder / STATE, pretty(content).encode())
 
     def recall() -> dict[str, Any]:
         memory: dict[str, Any] = _state(folder).get("memory", {})
@@ -133,8 +132,8 @@ def _continue(
         "weights": digest(folder_digests(folder / "model", ("*.safetensors",))),
         "machine": _machine(),
     }
-    outputs.put_file(folder / CARD, pretty(card).encode())
-    outputs.put_file(folder / "card.md", markdown(card).encode())
+    put_file(folder / CARD, pretty(card).encode())
+    put_file(folder / "card.md", markdown(card).encode())
     write(recall(), finished=True)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return Trained(folder, folder / "model", json.loads(pretty(card)))

@@ -444,5 +444,5 @@ def test_a_source_is_shared_and_its_fingerprint_says_what_answers() -> None:
 
 def test_what_is_not_installed_is_said_before_the_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
-    with pytest.raises(UsageError, match=r"pip install 'ragc\[api\]'"):
+    with pytest.raises(UsageError, match=r"pip install .ragc\[api\]."):
         ApiSource("http://api.test")

@@ -16,7 +16,7 @@ from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, WebResult, parse_r
 from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from tests.support.server import Answer, Visit, serving
 
 RESULTS = (

@@ -28,7 +28,7 @@ from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
 from ragc.records import Passage
 from ragc.targets.base import Reply
-from ragc.targets.openai_wire import request_body
+from ragc.targets.wire import body_of
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases
 from tests.exports.common import (
@@ -157,7 +157,7 @@ def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: 
         answer, passages = prediction.answer, prediction.passages
     except ParseFailure:
         answer = None
-    expected = [request_body(request, "model") for request in target.requests]
+    expected = [body_of(request, "model") for request in target.requests]
     out = _derived(id, tuple(sorted(knobs.items())))
     module, again = load_module(out), iter(replies)
 

@@ -31,7 +31,7 @@ from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
 from ragc.recipe.values import DEMO_KINDS
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.task.baseline import label_field

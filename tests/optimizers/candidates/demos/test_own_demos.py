@@ -22,7 +22,7 @@ from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpac
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
 from ragc.programs import method
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget

@@ -28,7 +28,7 @@ from ragc.optimizers.compile import Compiled
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import StudyAttributes, study_directory
 from ragc.optimizers.status import status
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget

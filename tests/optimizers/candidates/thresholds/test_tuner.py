@@ -18,7 +18,7 @@ from ragc.optimizers.candidates.thresholds.curve import POINTS, Fit
 from ragc.optimizers.candidates.thresholds.tuner import MAX_OFFERS, offers
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.run import reproduce
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.support.rows import write_rows

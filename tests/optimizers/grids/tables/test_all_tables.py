@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 from ragc.optimizers.grids.tables.data_files import entries
 from ragc.optimizers.grids.tables.run import estimate, reproduce
 from ragc.optimizers.grids.tables.table import load, tables
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.grids.tables.common import answer

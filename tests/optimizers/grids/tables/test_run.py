@@ -15,7 +15,7 @@ from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.optimizers.grids.tables.result import TOO_FEW, _relation
 from ragc.optimizers.grids.tables.run import estimate
 from ragc.optimizers.grids.tables.table import load
-from ragc.store.call_store import CallStore
+from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.grids.tables.common import Run, answer

@@ -1,0 +1,490 @@
+"""What must hold across the tables of a recipe, and what follows from them: knobs, roles, files.
+
+Each table is checked by its model (`ragc.recipe.models`); knobs check their own values, and targets what only
+their constructor finds. Every problem is added to a list, so that all are reported at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragc.core.files import exists, missing_file
+from ragc.core.tables import Keys, Problem, dotted
+from ragc.core.user_code import load_object
+from ragc.corpora import SOURCES, datasets
+from ragc.corpora.files.field_maps import GROUP
+from ragc.corpora.files.records import is_address
+from ragc.downloads.hub import is_hub_file
+from ragc.errors import UnknownName, UsageError
+from ragc.metrics import ADDED, is_added
+from ragc.programs import METHODS, Method, method
+from ragc.programs.knobs import Knob, Value
+from ragc.recipe.models import CostLimits, Data, GridSpec, Recipe, Search, SourceSpec
+from ragc.recipe.values import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, OWN_OPTIMIZER, check_metric
+from ragc.targets import TARGETS
+from ragc.targets.base import ROLES
+from ragc.targets.options import TargetSpec
+
+T = TypeVar("T")
+
+STUDY_CONTEXT_TOKENS = 3000
+"""Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
+
+MAX_SETTINGS = 32_767
+"""Most settings of a grid, and most questions: what 16 bits hold."""
+
+_DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
+_EXAMPLES = {
+    "targets": 'with kind = "embedded", "vllm" or "hosted"',
+    "sources": 'with kind = "bm25" and a corpus',
+}
+
+
+class Rules:
+    """The rules of one recipe for `methods`, its programs, its own first; empty when that is invalid.
+
+    `found` are the problems of its tables: what only follows from one of them is not reported again.
+    """
+
+    def __init__(self, methods: Sequence[Method], found: Sequence[Problem] = ()) -> None:
+        self.methods = tuple(methods)
+        self.problems = list(found)
+        self.knobs: dict[str, list[Knob]] = {}
+        for knob in (knob for program in self.methods for knob in program.knobs.list_knobs()):
+            self.knobs.setdefault(knob.name, []).append(knob)
+
+    def add(self, keys: Keys, said: str) -> None:
+        """Adds a problem of `keys`."""
+        self.problems.append(Problem(keys, said.rstrip(".")))
+
+    def sound(self, *keys: str | int) -> bool:
+        """Returns whether there is no problem with `keys`, around them, or with anything inside them."""
+        return not any(
+            one.keys[: len(keys)] == keys or keys[: len(one.keys)] == one.keys for one in self.problems
+        )
+
+    def tried(self, keys: Keys, work: Callable[[], T]) -> T | None:
+        """Returns the result of `work`; None, and a problem of `keys`, where it raises UsageError."""
+        try:
+            return work()
+        except UsageError as error:
+            self.add(keys, str(error))
+            return None
+
+    # Knobs, search and grid
+
+    def fixed(self, values: Mapping[str, Any], search: Search) -> dict[str, Value]:
+        """Returns the fixed knobs, in the order of declaration, with what makes several programs comparable.
+
+        That is one answer format, that of the recipe's own program if all have it, and one budget of
+        passages, unless the recipe sets them.
+        """
+        if not self.methods:
+            return {}
+        common: dict[str, Any] = {}
+        if len(self.methods) > 1:
+            common["answer_format"] = self._common_format()
+            if any(program.reads_passages for program in self.methods):
+                common["context_tokens"] = STUDY_CONTEXT_TOKENS
+        varied = {*search.knobs, *search.ranges}
+        common = {name: value for name, value in common.items() if name not in varied}
+        fixed = self._checked(("knobs",), common | dict(values), check_value)
+        for program in self.methods:  # values that contradict each other
+            own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
+            self.tried(("knobs",), partial(program.knobs.of, own))
+        return {name: fixed[name] for name in self.knobs if name in fixed}
+
+    def _common_format(self) -> Value:
+        """Returns the first default answer format that all programs have, else the first that all have."""
+        knobs = self.knobs["answer_format"]
+        shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
+        return next((knob.default for knob in knobs if knob.default in shared), shared[0])
+
+    def _checked(
+        self, table: Keys, values: Mapping[str, Any], check: Callable[[Knob, Any], T]
+    ) -> dict[str, T]:
+        """Returns the values of `table` by knob as `check` returns them for every program with the knob."""
+        valid: dict[str, T] = {}
+        for name, value in values.items():
+            keys = (*table, name)
+            for knob in self._find(name, keys):
+                checked = self.tried(keys, partial(check, knob, value))
+                if checked is None:
+                    break
+                valid[name] = checked
+        return valid
+
+    def _find(self, name: str, keys: Keys) -> list[Knob]:
+        """Returns the knob `name` of every program that has it; a problem at `keys` if none has."""
+        if name not in self.knobs:
+            having = [one.id for one in METHODS if any(knob.name == name for knob in one.knobs.list_knobs())]
+            more = f" and {len(having) - 3} more" if len(having) > 3 else ""
+            advice = f"It is one of {', '.join(having[:3])}{more}." if having else ""
+            kind = f"knob of {' or '.join(program.id for program in self.methods)}"
+            self.add(keys, str(UnknownName(kind, name, self.knobs, advice)))
+        return self.knobs.get(name, [])
+
+    def search(
+        self, search: Search, fixed: Mapping[str, Value], report: Sequence[str], *, crossed: bool = False
+    ) -> Search:
+        """Returns the search space. A knob with a range is searched whether it is listed or not.
+
+        `crossed` says whether the recipe names questions of another domain.
+        """
+        ranges = self._checked(("search", "ranges"), search.ranges, check_range) if self.methods else {}
+        names = self._searched(search, fixed, ranges)
+        objectives = search.objectives or (_signed(report[0]),)
+        pick = search.pick_name or objectives[0]
+        if pick not in objectives and self.sound("search", "objectives"):
+            self.add(("search", "pick"), str(UnknownName("objective of this recipe", pick, objectives)))
+        for key, said in _contradictions(search, objectives, crossed=crossed):
+            if self.sound("search", key):
+                self.add(("search", key), said)
+        return search.replace(
+            knobs=names,
+            ranges={name: ranges[name] for name in names if name in ranges},
+            objectives=objectives,
+            pick=pick if isinstance(search.pick, str) else search.pick.replace(objective=pick),
+            programs=tuple(program.id for program in self.methods[1:]),
+            targets=self._players(search.targets),
+        )
+
+    def _searched(
+        self, search: Search, fixed: Mapping[str, Value], ranges: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        """Returns the names of the knobs to vary, in the order of declaration."""
+        names = {*search.knobs}
+        if search.knobs == ("all",):
+            usual = {name for name, knobs in self.knobs.items() if any(knob.searched for knob in knobs)}
+            names = usual - fixed.keys()
+        elif self.methods:
+            for index, name in enumerate(search.knobs):
+                keys = ("search", "knobs", index)
+                if self._find(name, keys) and name in fixed:
+                    self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
+        for name in (name for name in ranges if name in fixed and name not in names):
+            self.add(
+                ("search", "ranges", name),
+                f"knob {name} is fixed in [knobs] and has a range here; keep one",
+            )
+        return tuple(name for name in self.knobs or sorted(names) if name in names or name in ranges)
+
+    def _players(self, listed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """Returns the possible targets of each role, its own first."""
+        players: dict[str, tuple[str, ...]] = {}
+        for role, names in listed.items():
+            keys = ("search", "targets", role)
+            if role not in ROLES:
+                self.add(keys, str(UnknownName("target role", role, ROLES)))
+            elif role not in names:
+                self.add(keys, f"{dotted(keys)} must list {role!r}, the target that plays it at first")
+            else:
+                players[role] = tuple(dict.fromkeys((role, *names)))
+        return players
+
+    def grid(self, grid: GridSpec, search: Search) -> GridSpec:
+        """Returns the settings of a grid, those of its products included.
+
+        A value may be any that a knob of the recipe's own program has, whether the recipe fixes it or not.
+        """
+        if not self.methods:
+            return grid.replace(settings=(), baseline={}, product=())
+        settings = [
+            self._setting(values, ("grid", "settings", index), search)
+            for index, values in enumerate(grid.settings)
+        ]
+        keys = ("grid", "product")
+        for axes in grid.product:
+            if (count := math.prod(map(len, axes.values()))) > MAX_SETTINGS:
+                self.add(
+                    keys,
+                    f"grid.product has {count:,} combinations, and a grid holds {MAX_SETTINGS:,} settings",
+                )
+                continue
+            columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
+            settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
+        baseline = self._setting(grid.baseline, ("grid", "baseline"), search)
+        return grid.replace(baseline=baseline, settings=tuple(settings), product=())
+
+    def _setting(self, values: Mapping[str, Any], keys: Keys, search: Search) -> dict[str, Value]:
+        return {name: self._in_grid(name, value, keys, search) for name, value in values.items()}
+
+    def _in_grid(self, name: str, value: Any, keys: Keys, search: Search) -> Value:
+        """Returns `value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
+
+        def check() -> Value:
+            own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
+            if name in own:
+                return check_value(own[name], value)
+            if name not in DEMO_COLUMNS:
+                raise UnknownName(f"knob of {self.methods[0].id}", name, (*own, *DEMO_COLUMNS))
+            if name == DEMO_KIND:
+                if value not in search.demo_kinds:
+                    kind = "kind of demonstrations in search.demo_kinds"
+                    raise UnknownName(kind, str(value), search.demo_kinds)
+            elif type(value) is not int or value < 0:
+                raise UsageError(f"{name} must be an integer of at least 0, found {repr(value)[:60]}")
+            elif name == DEMOS and value > search.demos:
+                raise UsageError(f"{name} = {value} is more than search.demos = {search.demos}; raise that")
+            checked: Value = value
+            return checked
+
+        return self.tried(keys, check) or 0
+
+    # Data, sources and targets
+
+    def data(self, data: Data, *, stored: bool) -> Data:
+        """Returns the data with filters by their whole paths."""
+        from ragc.corpora.files.filters import Where, flat
+
+        where: dict[str, Any] = {}
+        for path, value in flat(data.where).items():
+            where[path] = tuple(value) if isinstance(value, list) else (value,)
+            self.tried(("data", "where", path), partial(Where, {path: where[path]}))
+        hosted = is_address(data.dataset)
+        if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
+            self.add(
+                ("data", "fields"),
+                f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group",
+            )
+        brings = hosted or data.dataset in datasets.BUILT_IN or not self.sound("data", "dataset")
+        if not brings and not data.questions and self.sound("data", "questions"):
+            sizes = [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]
+            if sizes:
+                keys = ("data", sizes[0])
+                self.add(keys, f"{dotted(keys)} is drawn from a question file; add data.questions")
+            elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
+                self.add(
+                    ("data", "dataset"),
+                    f"data set {data.dataset!r} needs a question file; add data.questions",
+                )
+        return data.replace(where=where) if where else data
+
+    def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
+        """Returns a source with its corpus: by default that of the data."""
+        record, keys = SOURCES.loaded(source.kind), ("sources", name)
+        if record is None or record.corpus != "passages" or source.corpus:
+            return source
+        brings = data.dataset in datasets.BUILT_IN or data.dataset in datasets.FILES
+        if not (data.corpus or brings) and self.sound(*keys, "corpus"):
+            self.add(
+                (*keys, "kind"),
+                f"a source of kind {source.kind!r} needs a corpus; add {dotted((*keys, 'corpus'))}",
+            )
+        return source.replace(corpus=data.corpus)
+
+    def targets(
+        self, targets: Mapping[str, TargetSpec], search: Search, base: Path, *, code: bool
+    ) -> tuple[dict[str, TargetSpec], Search]:
+        """Returns the targets with one for each effort of `search.efforts`, which may play its role too.
+
+        A target is a role, one that may take a role, or a fallback.
+        """
+        fallbacks = {name: spec.options.get("fallbacks", ()) for name, spec in targets.items()}
+        players = {player for names in search.targets.values() for player in names}
+        allowed = {*ROLES, *players, *(other for names in fallbacks.values() for other in names)}
+        for name, spec in targets.items():
+            keys = ("targets", name)
+            if name not in allowed:
+                self.add(keys, str(UnknownName("target role", name, ROLES)))
+                continue
+            for other in fallbacks[name]:
+                if other == name:
+                    self.add(keys, f"{dotted(keys)} lists itself in fallbacks; name other targets there")
+                elif other not in targets and self.sound("targets", other):
+                    self.add(
+                        keys,
+                        f"{dotted(keys)} falls back on [targets.{other}], which is not there; add it",
+                    )
+            self._try_build(keys, spec, base, code=code)
+        varied, playing = dict(targets), dict(search.targets)
+        for role, efforts in search.efforts.items():
+            where = ("search", "efforts", role)
+            if role not in targets:
+                self.add(
+                    where,
+                    f"{dotted(where)} varies the effort of [targets.{role}], which is not there; add it",
+                )
+                continue
+            own = targets[role]
+            others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
+            for effort in others:
+                options = {**own.options, "reasoning_effort": effort}
+                varied.setdefault(f"{role}-{effort}", own.replace(options=options))
+                self._try_build(where, varied[f"{role}-{effort}"], base, code=code)
+            added = [f"{role}-{effort}" for effort in others]
+            playing[role] = tuple(dict.fromkeys([*playing.get(role, (role,)), *added]))
+        for role, players_of_role in playing.items():
+            for index, name in enumerate(players_of_role):
+                if name not in varied and self.sound("targets", name):
+                    self.add(
+                        ("search", "targets", role, index),
+                        f"there is no [targets.{name}] for the role {role!r}; add it",
+                    )
+        return varied, search.replace(targets=playing, efforts={})
+
+    def _try_build(self, keys: Keys, spec: TargetSpec, base: Path, *, code: bool) -> None:
+        """Reports the problems that only the target's constructor finds; no weights are looked up."""
+        if TARGETS.is_own(spec.kind):
+            if code:
+                self.tried((*keys, "kind"), partial(load_object, spec.kind, base))
+            return
+        record = TARGETS.loaded(spec.kind)
+        if record is None or not self.sound(*keys):
+            return
+        try:
+            record.build(spec.replace(model="") if record.model_file else spec)
+        except UsageError as error:
+            self.add(keys, f"[{dotted(keys)}]: {error}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("ragc"):
+                raise
+            # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
+
+    def check_needs(self, recipe: Recipe) -> None:
+        """Reports the targets and sources that programs need and that are not there."""
+        for program in self.methods:
+            for part in lacking_parts(program, recipe.targets, recipe.sources):
+                family, _, name = part.partition(".")
+                if not any(one.keys[:2] == (family, name) for one in self.problems):
+                    self.add(
+                        ("program",),
+                        f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}",
+                    )
+
+    def check_files(self, recipe: Recipe, *, files: bool) -> None:
+        """Reports invalid addresses and, with `files`, missing files."""
+        for keys, value in named_files(recipe):
+            if is_address(value) and keys[0] in ("data", "sources"):
+                from ragc.corpora.files import hub
+
+                self.tried(keys, partial(hub.parse, value))
+            elif files and not exists(recipe.path(value)):
+                self.add(keys, missing_file(f"{dotted(keys)} = {value!r}", value, recipe.base))
+
+
+def resolved(
+    recipe: Recipe, found: Sequence[Problem], *, files: bool, code: bool, stored: bool
+) -> tuple[Recipe, list[Problem]]:
+    """Returns the recipe with what follows from its tables, and all problems, those `found` among them.
+
+    `files=False` skips the check that files exist. `code` allows the import of the author's own program;
+    without it the recipe only names it, and its knobs are left out. A recipe that ragc `stored` may lack what
+    only the caller's Python had: targets and sources that were objects.
+    """
+    methods, wrong = _methods(recipe, found, code=code)
+    rules = Rules(methods, (*found, *wrong))
+    fixed = rules.fixed(recipe.knobs, recipe.search)
+    data = rules.data(recipe.data, stored=stored)
+    search = rules.search(recipe.search, fixed, recipe.metrics.report, crossed=bool(data.cross_domain))
+    sources = {name: rules.source(name, source, data) for name, source in recipe.sources.items()}
+    grid = rules.grid(recipe.grid, search)
+    targets, search = rules.targets(recipe.targets, search, recipe.base, code=code)
+    if not stored:
+        rules.check_needs(recipe)
+    rules.check_files(recipe, files=files)
+    program = methods[0].id if methods else "" if code or not rules.sound("program") else recipe.program
+    whole = recipe.replace(
+        program=program, knobs=fixed, search=search, data=data, sources=sources, targets=targets, grid=grid
+    )
+    return whole, rules.problems
+
+
+def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[list[Method], list[Problem]]:
+    """Returns the programs of a recipe, none if its own is invalid or not imported, and the reason."""
+    from ragc.programs.own import own_method, registered
+
+    if any(one.keys == ("program",) for one in found):
+        return [], []
+    try:
+        if ":" in recipe.program:
+            (own_method if code else registered)(recipe.program, recipe.base)
+    except UsageError as error:
+        return [], [Problem(("program",), str(error).rstrip("."))] if code else []
+    named = [method(recipe.program, recipe.base), *map(method, recipe.search.programs)]
+    return [*{one.id: one for one in named}.values()], []
+
+
+def _contradictions(search: Search, objectives: Sequence[str], *, crossed: bool) -> Iterator[tuple[str, str]]:
+    """Yields the keys of `[search]` that another one contradicts, and why."""
+    own = search.optimizer == OWN_OPTIMIZER
+    if search.front and len(objectives) < 2:
+        text = 'search.front needs several objectives, such as ["f1", "-tokens"]; found one, '
+        yield "front", f"{text}{objectives[0]}"
+    if search.front and not own:
+        yield "front", f'search.front needs optimizer = "{OWN_OPTIMIZER}", whose trials are measured alike'
+    for key, used in (("limits", search.limits != CostLimits()), ("pick", not isinstance(search.pick, str))):
+        if used and not own:
+            text = f"search.{key} needs trials to choose among, and {search.optimizer} chooses by itself; "
+            yield key, f'{text}leave it out, or set search.optimizer = "{OWN_OPTIMIZER}"'
+    if CROSS in search.demo_kinds and not crossed:
+        yield "demo_kinds", f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
+    if search.instruction_rounds and not search.instructions:
+        text = f"search.instruction_rounds = {search.instruction_rounds} needs search.instructions, the most "
+        yield "instruction_rounds", f"{text}that a round writes; set it to 1 or more"
+
+
+def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    """Yields every file or address that a recipe names, with its keys."""
+    for key in _DATA_FILES:
+        if isinstance(value := getattr(recipe.data, key), str) and value:
+            yield ("data", key), value
+    for name, source in recipe.sources.items():
+        if source.corpus:
+            yield ("sources", name, "corpus"), source.corpus
+    for name, target in recipe.targets.items():
+        record = TARGETS.loaded(target.kind)
+        if record is not None and record.model_file and target.model and not is_hub_file(target.model):
+            yield ("targets", name, "model"), target.model
+    for predictor, file in recipe.prompts.items():
+        yield ("prompts", predictor), file
+
+
+def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
+    """Returns the tables that `program` needs and that are not among the names, such as `targets.main`."""
+    return [
+        *(f"targets.{role}" for role in program.roles if role not in targets),
+        *(f"sources.{name}" for name in program.sources if name not in sources),
+    ]
+
+
+def check_value(knob: Knob, value: Any) -> Value:
+    """Returns `value` as the knob's type; raises UsageError."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"knob {knob.name} must be a finite number, found {value!r}")
+    return knob.check(value)
+
+
+def check_range(knob: Knob, value: Any) -> tuple[Value, ...]:
+    """Returns the range of `knob` in `value`; raises UsageError when it is invalid."""
+    numeric = knob.kind in ("int", "float")
+    if not isinstance(value, list | tuple) or not value or (numeric and len(value) != 2):
+        expected = "[low, high]" if numeric else "a list of options"
+        raise UsageError(f"the range of knob {knob.name} must be {expected}, found {value!r}")
+    limits = tuple(check_value(knob, item) for item in value)
+    if len(set(limits)) < len(limits) and not numeric:
+        raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")
+    if numeric and float(limits[0]) > float(limits[1]):
+        raise UsageError(f"the range of knob {knob.name} must have low <= high, found {value!r}")
+    if numeric and knob.step and knob.low is not None:
+        for limit in limits:
+            steps = (float(limit) - knob.low) / knob.step
+            if abs(steps - round(steps)) > 1e-6:
+                grid = f"{knob.low:g}, {knob.low + knob.step:g}, {knob.low + 2 * knob.step:g}, ..."
+                raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {limit}")
+    return limits
+
+
+def _signed(name: str) -> str:
+    """Returns the metric `name` as an objective; one that is unknown or not loaded unchanged."""
+    if is_added(name) and ADDED.loaded(name) is None:
+        return name
+    try:
+        return check_metric(name)
+    except UsageError:
+        return name

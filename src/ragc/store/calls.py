@@ -1,0 +1,234 @@
+"""The call store: every reply by the digest of its request, so that no request is sent twice.
+
+Keys are SHA-256 digests, values JSON texts. diskcache stores them in SQLite, safe across processes and kills;
+in front of it are the latest in memory. Failures are not stored. A row is a digest of key and text, and the
+text; one whose digest does not fit counts as absent, and its request is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import diskcache
+
+from ragc.core.digest import row_digest
+from ragc.core.files import cache_home, make_private, narrow_tree
+from ragc.errors import StoreError
+from ragc.store.used_questions import check_database
+
+T = TypeVar("T")
+
+
+class _ByteRows(diskcache.Disk):  # type: ignore[misc]
+    """Rows of bytes alone.
+
+    diskcache would unpickle some other rows, and read or delete the file that one names.
+    """
+
+    def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> bytes | None:
+        """Returns the bytes of a row; None for a row that the store did not write."""
+        return value if filename is None and isinstance(value, bytes) else None
+
+    def remove(self, file_path: Any) -> None:
+        """Does nothing: no row of the store has a file."""
+
+
+class CallStore:
+    """JSON texts by digest, in memory and on disk; concurrent requests for one key share one call.
+
+    Without a `directory` they are in memory only. `memory` is the most entries in memory. A subclass whose
+    rows are elsewhere, such as in another process, replaces `read` and `write`. Raises StoreError if the
+    directory cannot be used. `where` says to users where the rows are.
+    """
+
+    def __init__(self, directory: Path | None, *, memory: int = 10_000) -> None:
+        self.where = str(directory or "memory")
+        self._limit = memory
+        self._memory: dict[str, str] = {}
+        self._in_flight: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
+        self._unwritten: dict[str, bytes] = {}
+        self._writer: asyncio.Task[None] | None = None
+        self._rows = None if directory is None else _opened(directory)
+
+    def __deepcopy__(self, memo: object) -> CallStore:
+        return self
+
+    def get(self, key: str) -> str | None:
+        """Returns the text under `key`, or None. Raises StoreError."""
+        text = self._memory.get(key)
+        if text is None and (text := self._read(key)) is not None:
+            self._remember(key, text)
+        return text
+
+    def put(self, key: str, text: str) -> None:
+        """Stores `text` under `key`; a kill then no longer loses it, a power loss may. Raises StoreError."""
+        self._write({key: _row(key, text)})
+        self._remember(key, text)
+
+    async def read(self, key: str) -> str | None:
+        """Returns the text under `key` on disk, for callers that cache the parsed value themselves."""
+        return self._read(key)
+
+    async def write(self, key: str, text: str) -> None:
+        """Stores `text` on disk only; without a directory this does nothing. Raises StoreError.
+
+        Texts of one turn of the event loop share a transaction, which takes most of the time.
+        """
+        self._unwritten[key] = _row(key, text)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.ensure_future(self._write_together())
+            self._writer.add_done_callback(_retrieve)
+        await asyncio.shield(self._writer)
+
+    async def _write_together(self) -> None:
+        rows, self._unwritten, self._writer = self._unwritten, {}, None
+        self._write(rows)
+
+    async def get_or_call(
+        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
+    ) -> tuple[str, bool]:
+        """As `get_or_make`, for a value that is text; stored text for which `fits` is False is as absent."""
+        return await self.get_or_make(key, call, lambda text: text if fits(text) else None, str)
+
+    async def get_or_make(
+        self,
+        key: str,
+        make: Callable[[], Awaitable[T]],
+        read: Callable[[str], T | None],
+        write: Callable[[T], str],
+    ) -> tuple[T, bool]:
+        """Returns the value under `key`, made by `make` when absent, and whether it was cached.
+
+        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text
+        that does not fit, counts as absent. Concurrent callers share one call and its value. The call
+        continues when its callers are cancelled, so that the reply to a request already sent is stored.
+        Raises what `make` raises, and StoreError. All callers must be on one event loop.
+        """
+        text = self._memory.get(key)
+        if text is not None and (value := read(text)) is not None:
+            return value, True
+        task = self._in_flight.get(key)
+        if first := task is None:
+            task = self._in_flight[key] = asyncio.ensure_future(self._find_or_make(key, make, read, write))
+            task.add_done_callback(lambda done: self._in_flight.pop(key))
+            task.add_done_callback(_retrieve)
+        found, cached = await asyncio.shield(task)
+        return found, cached or not first
+
+    async def _find_or_make(
+        self,
+        key: str,
+        make: Callable[[], Awaitable[T]],
+        read: Callable[[str], T | None],
+        write: Callable[[T], str],
+    ) -> tuple[T, bool]:
+        text = await self.read(key)
+        if text is not None and (value := read(text)) is not None:
+            self._remember(key, text)
+            return value, True
+        made = await make()
+        text = write(made)
+        await self.write(key, text)
+        self._remember(key, text)
+        return made, False
+
+    async def settle(self) -> None:
+        """Waits until no call is in flight."""
+        while self._in_flight:
+            await asyncio.wait(list(self._in_flight.values()))
+
+    def _remember(self, key: str, text: str) -> None:
+        self._memory[key] = text
+        if len(self._memory) > self._limit:
+            self._memory.pop(next(iter(self._memory)))
+
+    def _read(self, key: str) -> str | None:
+        with _reported(self.where):
+            row = None if self._rows is None else self._rows.get(key, retry=True)
+        _, _, text = (row or b"").decode(errors="replace").partition(" ")
+        return text if row == _row(key, text) else None
+
+    def _write(self, rows: Mapping[str, bytes]) -> None:
+        if self._rows is not None:
+            with _reported(self.where), self._rows.transact(retry=True):
+                for key, row in rows.items():
+                    self._rows.set(key, row)
+
+    def check(self) -> None:
+        """Raises StoreError unless SQLite finds the database whole; changes nothing."""
+        if self._rows is not None:
+            with (
+                _reported(self.where),
+                closing(
+                    sqlite3.connect(f"{Path(self.where, 'cache.db').resolve().as_uri()}?mode=ro", uri=True)
+                ) as rows,
+            ):
+                check_database(rows)
+
+    def close(self) -> None:
+        """Closes the files; the store can no longer be used."""
+        if self._rows is not None:
+            self._rows.close()
+
+
+def open_store() -> CallStore:
+    """Opens the user's call store. Raises StoreError if it cannot be opened."""
+    return CallStore(cache_home() / "store")
+
+
+def _row(key: str, text: str) -> bytes:
+    """Returns the row with `text` under `key`. Raises UnicodeEncodeError for half of a surrogate pair."""
+    if not isinstance(text, str):
+        raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+    return f"{row_digest(key, text)} {text}".encode()
+
+
+def _retrieve(done: asyncio.Task[Any]) -> None:
+    """Looks at the exception of a task that nobody waits for any more, which the loop would log."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _opened(directory: Path) -> diskcache.Cache:
+    """Opens the rows in `directory`, which is created for this user alone. Raises StoreError."""
+    with _reported(str(directory)):
+        make_private(directory)
+        rows = diskcache.Cache(
+            str(directory),
+            disk=_ByteRows,
+            disk_min_file_size=2**30,  # the most that SQLite holds in a row, so that no row has a file
+            eviction_policy="none",
+            cull_limit=0,
+            size_limit=2**50,
+            timeout=60,
+        )
+        narrow_tree(directory)
+        if rows.get("version", None if len(rows) else b"1") != b"1":
+            raise ValueError("its rows are of another version")
+        rows.add("version", b"1", retry=True)
+        return rows
+
+
+@contextmanager
+def _reported(where: str) -> Iterator[None]:
+    """Raises errors of the store's files as StoreError, with what to do."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, OSError | sqlite3.OperationalError | diskcache.Timeout) and not any(
+            words in str(error)
+            for words in ("no such", "no column")  # the tables of another program
+        ):
+            raise StoreError(
+                f"The call store at {where} cannot be read or written ({error}); free space there, check its "
+                "permissions, or set RAGC_HOME to another folder. What was stored before is kept."
+            ) from error
+        raise StoreError(
+            f"The call store at {where} is damaged or not of this version ({error}); delete that folder, "
+            "and what it held is asked again."
+        ) from error

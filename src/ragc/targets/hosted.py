@@ -1,0 +1,337 @@
+"""Any model of LiteLLM: hosted services, and proxies in front of them. Only its public names are used."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragc.core.digest import digest
+from ragc.core.redact import mask_keys, remember_environment, shorten
+from ragc.errors import RequestRefused, TargetStopped, UsageError, nearest
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, parts_taker
+from ragc.targets.chat import LOOPBACK, checked, headers_of, read_address, untrusted
+from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.prices import MILLION, Price
+from ragc.targets.reasoning import Reasons
+from ragc.targets.retry import Again, rate_of, with_tries
+from ragc.targets.wire import Where, body_of, bound_tokens, failure, read_reply, response_format
+
+log = logging.getLogger("ragc.targets")
+
+_ROLES = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
+"""Providers whose credentials may come from the machine's role instead of a variable."""
+
+_UNREADABLE = (
+    "Connection error",
+    "Empty or invalid response",
+    "Unable to get json",
+    "Expecting value",
+    "Invalid response object",
+)
+"""How LiteLLM's own errors begin about a body that is no completion; it makes a status up for them."""
+
+_REFUSED = frozenset({
+    "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "pattern", "format", "uniqueItems", "minProperties", "maxProperties",
+    "patternProperties", "propertyNames", "contains", "minContains", "maxContains", "not", "if", "then",
+    "else", "default",
+})  # fmt: skip
+"""Keywords that some provider refuses in strict mode; replies are checked by the whole schema."""
+
+
+@cache
+def load() -> Any:
+    """Imports LiteLLM, offline and quiet; it takes seconds."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import litellm
+    for message in (".* using the `ReadOnly` qualifier", "Pydantic serializer warnings"):
+        warnings.filterwarnings("ignore", message=message, category=UserWarning)
+    litellm.suppress_debug_info, litellm.telemetry = True, False
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    return litellm
+
+
+class HostedTarget(Reasons):
+    """Sends requests to the model with the LiteLLM id `model`, through `base_url` if given.
+
+    Capabilities, context and price are those of LiteLLM's tables; their first access imports it.
+    """
+
+    unknown_context = 8192
+
+    def __init__(self, model: str, base_url: str = "", options: HostedOptions = HostedOptions()) -> None:  # noqa: B008
+        if not model:
+            raise UsageError("A hosted target needs a LiteLLM model id, such as openai/gpt-4o-mini.")
+        self.endpoint, query, login = read_address(base_url) if base_url else ("", {}, {})
+        parts = urlsplit(self.endpoint)
+        if login or query or options.query:
+            raise UsageError(
+                "base_url of a hosted target must hold no credentials and no query; name the key in "
+                'api_key_env, and write further arguments into body, as body = { api_version = "..." }.'
+            )
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            raise UsageError(
+                f"base_url {self.endpoint!r} would send the key unencrypted to {parts.hostname}: use https."
+            )
+        self.name, self.model, self.options = f"hosted {model}", model, options
+        self.concurrency = options.concurrency
+        at = f"@{self.endpoint}" if self.endpoint else ""
+        own = [dict(options.sent), *filter(None, [list(options.omit)])]
+        mark = f"#{digest(own if len(own) > 1 else own[0])[:12]}" if any(own) else ""
+        self._identity = options.identity or f"{model}{at}{mark}"
+        provider_key = f"{model.partition('/')[0].upper()}_API_KEY"
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        self._where = Where(f"{model}{at}", model, options.api_key_env or provider_key)
+        self._rate = rate_of(self.endpoint, model, options.requests_per_minute, options.tokens_per_minute)
+        self._told: set[str] = set()
+
+    def __deepcopy__(self, memo: object) -> HostedTarget:
+        return self
+
+    def __repr__(self) -> str:
+        return f"HostedTarget({self.model!r}, {self.endpoint!r})"
+
+    @property
+    def plain_identity(self) -> str:
+        """The model, the address, and what is sent with every request."""
+        return self._identity
+
+    @cached_property
+    def info(self) -> Mapping[str, Any]:
+        """The model's entry in LiteLLM's table; empty without one."""
+        try:
+            return dict(load().get_model_info(self.model))
+        except Exception:  # LiteLLM raises a bare Exception for an unknown model
+            return {}
+
+    @cached_property
+    def params(self) -> frozenset[str]:
+        """The parameters that LiteLLM sends to this model. Raises UsageError for an id without a provider."""
+        litellm = load()
+        try:
+            bare, provider, *_ = litellm.get_llm_provider(self.model)
+        except Exception:  # of many kinds
+            known = {str(name) for name in litellm.model_cost}
+            near = nearest(self.model, known | {f"openai/{name}" for name in known if "/" not in name})
+            raise UsageError(
+                f"LiteLLM knows no provider for the model {self.model!r}.{near} Write provider/model, as in "
+                "openai/gpt-4o-mini."
+            ) from None
+        return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
+
+    @cached_property
+    def capabilities(self) -> frozenset[Capability]:
+        """What LiteLLM's tables say, with the corrections of the options."""
+        try:
+            able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
+        except UsageError:  # `open` says it
+            able = set()
+        if load().supports_response_schema(self.model):
+            able.add("schema")
+        if self.info.get("supports_prompt_caching"):
+            able.add("prefix_cache")
+        corrected: frozenset[Capability] = self.options.correct(able)
+        return corrected
+
+    @property
+    def whole_context(self) -> int:  # type: ignore[override]
+        """Tokens of prompt, reasoning and answer; 0 if no option and no table has them."""
+        known = (
+            self.options.context_tokens or self.info.get("max_input_tokens") or self.info.get("max_tokens")
+        )
+        return int(known or 0)
+
+    def known_to_reason(self) -> bool:
+        """Returns whether LiteLLM's table says that the model can reason."""
+        return bool(self.info.get("supports_reasoning"))
+
+    async def open(self, progress: Watch | None = None) -> None:
+        """Checks the id and that a key is set. Sends nothing. Raises UsageError."""
+        await asyncio.to_thread(load)
+        remember_environment(f"{self.model.partition('/')[0]}_")
+        if (
+            self.params
+            and not (self.options.api_key_env or self.endpoint)
+            and (names := missing_key(self.model))
+        ):
+            raise UsageError(f"{self.model} needs the environment variable {names}, which is not set.")
+        headers_of(self.options)
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        """Returns the reply with its price in LiteLLM's table, in parts where somebody takes them."""
+        options, take, shown = self.options, parts_taker.get(), list[str]()
+        arguments = self.arguments(request)
+        if take is not None:
+            arguments |= {"stream": True, "stream_options": {"include_usage": True}}
+
+        async def attempt() -> Reply:
+            try:
+                answer = await load().acompletion(**arguments)
+                if take is not None:
+                    answer = await self._parts(answer, take, shown)
+                body = answer.model_dump(warnings="none")
+            except Exception as error:
+                raise self._failure(error) from None
+            return read_reply(body, request, bound_tokens, self._where)
+
+        size = request.sampling.max_tokens
+        if self._rate.tokens:
+            size += sum(bound_tokens(message.content) for message in request.messages)
+        reply = await with_tries(
+            attempt, self._where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate,
+            size=size, may_repeat=lambda: not shown, sleep=self.sleep,
+        )  # fmt: skip
+        return checked(replace(reply, usd=self.table_usd(reply.usage)), request, self._where.endpoint)
+
+    async def _parts(self, stream: Any, take: Callable[[str], None], shown: list[str]) -> Any:
+        """Returns the response that comes in parts; hands the parts of its text on, and notes that it did."""
+        chunks = []
+        async for chunk in stream:
+            chunks.append(chunk)
+            if chunk.choices and (part := chunk.choices[0].delta.content):
+                shown[:] = [part]
+                take(mask_keys(part))
+        return load().stream_chunk_builder(chunks)
+
+    def arguments(self, request: ChatRequest) -> dict[str, Any]:
+        """Returns the arguments of LiteLLM. What the model does not take is left out, and logged once."""
+        options, params = self.options, self.params
+        body = body_of(request, self.model, {}, options.omit)
+        if request.schema is not None and body.pop("response_format", None):
+            if "schema" in self.capabilities and request.schema.get("properties"):
+                body["response_format"] = response_format(
+                    request.schema if self.endpoint else accepted(request.schema)
+                )
+            elif "response_format" in params:
+                body["response_format"] = {"type": "json_object"}
+        if body.get("top_p") == 1.0:
+            del body["top_p"]
+        fixed = (
+            {"temperature", "top_p", "top_k"} if "claude" in self.model and self.reasoning_tokens else set()
+        )
+        strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
+        for name in [*body]:
+            known = name in ("model", "messages", "response_format") or name in params
+            if name in fixed or not (known or (name in ("top_k", "min_p") and not strict)):
+                value = body.pop(name)
+                if name not in self._told:
+                    self._told.add(name)
+                    log.warning("%s does not take %s=%r; it is left out.", self.model, name, value)
+        headers = headers_of(options)
+        key = headers.pop("authorization", "").removeprefix("Bearer ")
+        key = key or ("none" if self.endpoint and missing_key(self.model) else "")
+        reached = {"api_key": key, "base_url": self.endpoint, "extra_headers": headers}
+        limits = {"timeout": options.timeout_s, "num_retries": 0, "max_retries": 0, "drop_params": True}
+        return {**body, **options.sent, **{name: value for name, value in reached.items() if value}, **limits}
+
+    def _failure(self, error: Exception) -> Exception:
+        """Returns what an exception of LiteLLM becomes."""
+        errors, status, where = load().exceptions, getattr(error, "status_code", None), self._where
+        if isinstance(error, Again | TargetStopped | RequestRefused):
+            return error
+        # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
+        text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
+        if isinstance(error, errors.Timeout):
+            return Again(f"gave no answer within {self.options.timeout_s:g} s")
+        if isinstance(error, errors.APIConnectionError) or not status or text.startswith(_UNREADABLE):
+            said = f"{type(error).__name__}: {shorten(text, 120)}"
+            unsent = "Connect" in text and "refused" in text
+            return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
+        kinds = {
+            errors.ContextWindowExceededError: "context length",
+            errors.ContentPolicyViolationError: "content filter",
+        }
+        code = next((code for kind, code in kinds.items() if isinstance(error, kind)), "")
+        headers = getattr(error, "litellm_response_headers", None) or {}
+        held = {"message": text, "code": code, "innererror": getattr(error, "provider_specific_fields", None)}
+        return failure(int(status), {"error": held}, headers, where)
+
+    def table_usd(self, used: Usage) -> float:
+        """Returns the dollars of a reply by LiteLLM's table; 0, which is logged once, without a price."""
+        try:
+            amounts = load().cost_per_token(
+                model=self.model,
+                prompt_tokens=used.prompt,
+                completion_tokens=used.completion,
+                cache_read_input_tokens=used.cached,
+            )
+            return max(0.0, float(sum(amounts)))
+        except Exception:  # of many kinds, for an unknown model
+            if "price" not in self._told:
+                self._told.add("price")
+                log.warning("LiteLLM has no price for %s: its replies count 0 usd.", self.model)
+            return 0.0
+
+    def table_price(self) -> Price | None:
+        """Returns the highest price of the model's tiers in LiteLLM's table; None without one."""
+
+        def dearest(*beginnings: str) -> float | None:
+            found = [
+                MILLION * amount
+                for name, amount in self.info.items()
+                if name.startswith(beginnings) and isinstance(amount, int | float)
+            ]
+            return max(found, default=None)
+
+        read, cached = dearest("input_cost_per_token"), dearest("cache_read_input_token_cost")
+        written = dearest("output_cost_per_token", "output_cost_per_reasoning_token")
+        if read is None or written is None:
+            return None
+        return Price(read, read if cached is None else cached, written)
+
+    def count_tokens(self, text: str) -> int:
+        """Returns a bound by the scripts of `text`."""
+        return bound_tokens(text)
+
+    async def aclose(self) -> None:
+        """Does nothing: LiteLLM shares its connections among all models."""
+
+
+def missing_key(model: str) -> str:
+    """Returns the environment variables of which one must be set for `model` and none is; else "".
+
+    Imports LiteLLM, which takes seconds. Sends nothing.
+    """
+    try:
+        environment = load().validate_environment(model)
+    except Exception:  # an unknown provider, of which `open` speaks
+        return ""
+    if environment["keys_in_environment"] or model.partition("/")[0] in _ROLES:
+        return ""
+    return " or ".join(
+        name for name in environment["missing_keys"] if name.endswith(("KEY", "TOKEN", "SECRET"))
+    )
+
+
+def accepted(schema: Any, *, named: bool = False) -> Any:
+    """Returns `schema` without keywords that some provider refuses; a tuple becomes a list of its types."""
+    if isinstance(schema, list):
+        return [accepted(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if named:
+        return {name: accepted(part) for name, part in schema.items()}
+    kept: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in ("enum", "required"):
+            kept[name] = value
+        elif name == "const":
+            kept["enum"] = [value]
+        elif name == "prefixItems":
+            kept["items"] = {"anyOf": [accepted(part) for part in value]}
+        elif name not in _REFUSED:
+            kept["anyOf" if name == "oneOf" else name] = accepted(
+                value, named=name in ("properties", "$defs")
+            )
+    return kept

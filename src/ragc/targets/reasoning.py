@@ -1,0 +1,300 @@
+"""Reasoning of a model: the tokens that it gets, and the one place where it is taken off a reply.
+
+    limit of a call (its answer)  +  reasoning tokens of its target  =  the limit that is sent
+
+The number is the option `thinking_tokens`, else 0 where the options switch reasoning off, else a budget in
+the options, else by `reasoning_effort`, else `DEFAULT` for a model that is known to reason; at most half of a
+known context. It is part of a target's identity unless it is 0, and reduces the context left for prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from ragc.errors import UsageError
+from ragc.targets.base import ChatRequest, Count, Reply, Target
+from ragc.targets.retry import Sleep
+
+BY_EFFORT: Mapping[str, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 2048,
+    "medium": 4096,
+    "high": 16384,
+    "xhigh": 32768,
+}
+"""Reasoning tokens by effort."""
+
+DEFAULT = BY_EFFORT["medium"]
+"""Reasoning tokens where nothing tells how much a model reasons."""
+
+MOST_CHARS = 20_000
+"""Characters of a reply's reasoning that are kept, half of its beginning and half of its end."""
+
+_ALWAYS = re.compile(
+    r"(?i)gpt-oss|deepseek-?r1|deepseek-reasoner|\bqwq\b|magistral|-thinking\b|(?:^|/)o[134](?:-|$)"
+    r"|gpt-5(?!-chat)|minimax-m|kimi-k2-thinking|glm-4\.[5-9]|gemini-(?:2\.5-pro|3)"
+)
+_WHEN_ASKED = re.compile(r"(?i)claude|deepseek-chat|deepseek-v3|gpt-5-chat")
+_SWITCHES = ("enable_thinking", "thinking")
+_NAMES = "think|thinking|thoughts?|reasoning"
+_BLOCK = re.compile(
+    rf"\s*(?:<(?P<name>{_NAMES})>(?P<tag>.*?)(?:</(?P=name)>|\Z)"
+    r"|\[THINK\](?P<mistral>.*?)(?:\[/THINK\]|\Z)"
+    r"|◁think▷(?P<kimi>.*?)(?:◁/think▷|\Z)"
+    r"|<\|channel\|>analysis<\|message\|>(?P<oss>.*?)(?:<\|end\|>|\Z))",
+    re.DOTALL | re.IGNORECASE,
+)
+_FINAL = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>")
+_FINAL_END = re.compile(r"<\|(?:return|end)\|>\s*\Z")
+_FRAME = re.compile(r"\s*(?:\{|\[\s*[{\[\"]|```|<\w+>|\[\[ ## )")
+"""How a reply begins in any layout: JSON, fenced or not, tags or markers."""
+_UNOPENED = re.compile(r"(?s)(.*?)(?<![\"'`])(?:</think(?:ing)?>|\[/THINK\]|◁/think▷)(?![\"'`])(?!\s*\w+ \w)")
+_END = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end\|>", re.IGNORECASE)
+_OPENINGS = ("<think>", "<thinking>", "<thought>", "<thoughts>", "<reasoning>", "[think]", "◁think▷")
+_BEGINNINGS = (*_OPENINGS, "<|channel|>analysis<|message|>", "[[ ## ", "```")
+
+
+class Reasons:
+    """A part of targets: reasoning tokens on top of every limit on an answer.
+
+    `plain_identity` is the identity without them. `whole_context` is the context in tokens, with those for
+    reasoning; 0 if unknown.
+    """
+
+    model: str
+    options: Any
+    whole_context: int
+    unknown_context: int = 4096
+    sleep: Sleep = staticmethod(asyncio.sleep)
+
+    def known_to_reason(self) -> bool:
+        """Returns whether a table says that the model can reason."""
+        return False
+
+    @cached_property
+    def reasoning_tokens(self) -> int:
+        """Tokens for reasoning in every request."""
+        return reasoning_tokens(self)
+
+    @property
+    def plain_identity(self) -> str:
+        """The model, its address, and what is sent with every request."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> str:
+        """What answers, in the store's keys."""
+        return self.plain_identity + mark_of(self.reasoning_tokens)
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of prompt and answer together; a guess while it is unknown."""
+        return (
+            max(0, self.whole_context - self.reasoning_tokens) if self.whole_context else self.unknown_context
+        )
+
+
+def mark_of(tokens: int) -> str:
+    """Returns the part of an identity for `tokens` of reasoning; "" for none."""
+    return f"+{tokens}t" if tokens else ""
+
+
+def reasoning_tokens(target: Reasons) -> int:
+    """Returns the tokens for reasoning in every request to `target`."""
+    options, sent = target.options, target.options.sent
+    if isinstance(options.thinking_tokens, int):
+        return options.thinking_tokens
+    tables = [held for held in (sent, sent.get("chat_template_kwargs"), sent.get("reasoning")) if held]
+    thinking = sent.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
+    budget = budget or next(
+        (table.get("max_tokens") for table in tables[1:] if table.get("max_tokens")), None
+    )
+    named = [table.get(name) for table in tables for name in ("reasoning_effort", "effort")]
+    effort = next(filter(None, named), "")
+    switches = [table.get(name) for table in tables for name in (*_SWITCHES, "enabled") if name in table]
+    if any(held is False or held == {"type": "disabled"} for held in switches):
+        return 0
+    asked = bool(effort or options.thinking_tokens) or any(switches)
+    by_name = bool(_ALWAYS.search(target.model))
+    known = target.known_to_reason() and not _WHEN_ASKED.search(target.model)
+    if not (budget or asked or by_name or known):
+        return 0
+    tokens = int(budget or BY_EFFORT.get(effort, DEFAULT))
+    return tokens if budget or not target.whole_context else min(tokens, target.whole_context // 2)
+
+
+def room_of(target: object) -> int:
+    """Returns the tokens for reasoning in every request to `target`; 0 if it does not reason."""
+    tokens = getattr(target, "reasoning_tokens", 0)
+    return tokens if type(tokens) is int else 0
+
+
+def with_room(target: Target, request: ChatRequest) -> ChatRequest:
+    """Returns `request` as it is sent to `target`, its limit raised by the reasoning tokens.
+
+    A request for the log-probabilities of a prompt needs none: its reply is not read.
+    """
+    tokens = 0 if request.prompt_logprobs else room_of(target)
+    sampling = request.sampling
+    if not tokens:
+        return request
+    return replace(request, sampling=replace(sampling, max_tokens=sampling.max_tokens + tokens))
+
+
+def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
+    """Returns the reasoning tokens of each of `targets` that has any."""
+    return {name: tokens for name, target in targets.items() if (tokens := room_of(target))}
+
+
+def reasoning_note(targets: Mapping[str, Any]) -> str:
+    """Returns sentences on the reasoning tokens of `targets`; "" for none."""
+    return " ".join(
+        f"{name} ({targets[name].name}) has {tokens:,} tokens for reasoning in every call."
+        for name, tokens in rooms_of(targets).items()
+    )
+
+
+def check_rooms(targets: Iterable[Any]) -> None:
+    """Raises UsageError if reasoning tokens take the whole known context of one of `targets`."""
+    for target in targets:
+        tokens, holds = room_of(target), getattr(target, "whole_context", 0)
+        if 0 < holds <= tokens:
+            raise UsageError(
+                f"thinking_tokens = {tokens} leaves nothing for prompts and answers in the context of "
+                f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
+            )
+
+
+def split(text: str, outputs: str = "", *, apart: bool = False) -> tuple[str, str]:
+    """Returns the reasoning at the start of `text`, without its tags, and the answer; the time is linear.
+
+    A later tag belongs to the answer, and so does one that `outputs`, the prompt, asks for. `apart` says that
+    the server sent reasoning in a field of its own, so that a closing tag without an opening one is text.
+    """
+    found, at = list[str](), 0
+    while (block := _BLOCK.match(text, at)) and not _asks_for(outputs, block["name"]):
+        found.append(next(part for part in block.group("tag", "mistral", "kimi", "oss") if part is not None))
+        at = block.end()
+    if final := _FINAL.match(text, at):
+        return _joined(found), _FINAL_END.sub("", text[final.end() :]).lstrip()
+    closed = None if at or apart or _FRAME.match(text) else _UNOPENED.match(text)
+    if closed and not any(opening in closed[1].lower() for opening in _OPENINGS):
+        return closed[1].strip(), text[closed.end() :].lstrip()
+    return _joined(found), text[at:].lstrip() if at else text
+
+
+def _asks_for(outputs: str, name: str | None) -> bool:
+    """Returns whether a prompt asks for an output in tags of `name`, as the layout `xml` does."""
+    return bool(name) and (f"{{{name}}}" if str(name).lower() == "think" else f"<{name}>") in outputs
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, (part.strip() for part in parts)))
+
+
+def _shortened(reasoning: str) -> str:
+    left_out, half = len(reasoning) - MOST_CHARS, MOST_CHARS // 2
+    if left_out <= 0:
+        return reasoning
+    return f"{reasoning[:half]}\n[… {left_out:,} characters left out …]\n{reasoning[-half:]}"
+
+
+def set_aside_cut(reply: Reply) -> Reply:
+    """Returns `reply` of a model that reasons, with its text as reasoning where the limit cut it short.
+
+    Reasoning without an opening tag looks like any text until its end; an answer begins as the layouts ask.
+    """
+    cut = reply.finish == "length" and not reply.reasoning and reply.text.strip()
+    if not cut or _FRAME.match(reply.text):
+        return reply
+    usage = replace(reply.usage, reasoning=reply.usage.completion)
+    return replace(reply, text="", reasoning=_shortened(reply.text.strip()), usage=usage, logprobs=())
+
+
+def take_off(reply: Reply, request: ChatRequest, count: Count) -> Reply:
+    """Returns `reply` to `request` without the reasoning at its start, which stands in `reasoning`.
+
+    `reply.reasoning` may hold what the server sent apart from the text. Its tokens are those reported, else
+    counted by `count`, at most those of the reply. Log-probabilities are kept for the answer alone.
+    """
+    prompt = "".join(message.content for message in request.messages)
+    text = reply.text.lstrip() if reply.reasoning else reply.text
+    tagged, answer = split(text, prompt, apart=bool(reply.reasoning))
+    if not (tagged or reply.reasoning or answer != reply.text):
+        return reply
+    reasoning, usage, scored, left = (
+        _joined([reply.reasoning, tagged]),
+        reply.usage,
+        reply.logprobs,
+        len(answer),
+    )
+    if reasoning and not usage.reasoning:
+        usage = replace(usage, reasoning=min(count(reasoning), usage.completion))
+    first = len(scored)
+    while first and left > 0:  # the answer is the end of what the tokens spell
+        first -= 1
+        left -= len(scored[first].token)
+    kept = scored[first:]
+    if kept:
+        kept = (kept[0]._replace(token=kept[0].token.lstrip()), *kept[1:])
+    return replace(reply, text=answer, reasoning=_shortened(reasoning), usage=usage, logprobs=kept)
+
+
+class AnswerParts:
+    """The answer in the parts of a reply as they come: reasoning at its start is held back.
+
+    A text that does not begin like a layout may be reasoning without an opening tag, and is held to the end.
+    `outputs` is the prompt, or the tags of outputs.
+    """
+
+    def __init__(self, outputs: str = "") -> None:
+        self._outputs, self._parts, self._tail = outputs, list[str](), ""
+        self._begun = self._held = False
+        self._looks = 50
+
+    @property
+    def holds(self) -> bool:
+        """Whether parts came and all of them are held back."""
+        return bool(self._parts) and not self._begun
+
+    def feed(self, part: str) -> str:
+        """Returns what `part` adds to the answer; "" while that is not certain."""
+        if self._begun or not (self._parts or part.strip()):
+            return part if self._begun else ""
+        self._parts.append(part)
+        if not self._held:
+            head = "".join(self._parts).lstrip()
+            if _unfinished(head):
+                return ""
+            opened = _BLOCK.match(head)
+            if _FRAME.match(head) and not (opened and not _asks_for(self._outputs, opened["name"])):
+                return self._begin(head)
+            self._held = True
+        ended = _END.search(self._tail + part)
+        self._tail = (self._tail + part)[-16:]
+        if not ended or not self._looks:
+            return ""
+        self._looks -= 1
+        whole = "".join(self._parts)
+        answer = split(whole, self._outputs)[1]
+        return self._begin(answer) if answer != whole and answer and not _unfinished(answer) else ""
+
+    def _begin(self, answer: str) -> str:
+        self._begun = True
+        self._parts.clear()
+        return answer
+
+
+def _unfinished(head: str) -> bool:
+    """Returns whether `head` may still become an opening tag, or the beginning of a reply."""
+    low = head.lower()
+    return bool(re.fullmatch(r"<\w{0,60}", low)) or any(
+        start.startswith(low) and start != low for start in _BEGINNINGS
+    )

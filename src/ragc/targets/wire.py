@@ -1,0 +1,428 @@
+"""OpenAI's chat completions: one body builder, one reply reader, one table of failures."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import string
+import time
+from collections.abc import Collection, Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from ragc.core.redact import shorten
+from ragc.core.text import repair_surrogates
+from ragc.errors import RequestRefused, TargetStopped
+from ragc.targets.base import (
+    MIN_LOGPROB,
+    MOST_TOKENS,
+    ChatRequest,
+    Count,
+    Finish,
+    Reply,
+    TokenLogprob,
+    Usage,
+)
+from ragc.targets.reasoning import take_off
+from ragc.targets.retry import Again
+
+MOST_BYTES = 2**16
+"""Bytes of an error's body that are read."""
+
+_TOO_LONG = re.compile(
+    r"(?i)context[-_ ]?(?:length|window|size|limit)|\bn_ctx\b|exceed\w*[^.]{0,40}\bcontext\b"
+    r"|max(?:imum)?[-_ ](?:context|prompt|input|model|seq|sequence)[-_ ]len"
+    r"|(?:prompt|input)\S*(?: \([^)]*\))? (?:is |are |was )?(?:too (?:long|large)|longer than)"
+    r"|(?:prompt|input)[-_ ](?:length|tokens?|size)[^.]{0,60}\b(?:exceed|greater than|longer than)"
+    r"|too many (?:input |prompt )?tokens|token (?:count|limit)[^.]{0,60}exceed"
+    r"|exceed\w* (?:model )?token limit|tokens_limit_reached|max size: \d+ tokens|max_new_tokens"
+    r"|must have less than \d+ tokens|reduce the length|range of input length|string_above_max_length"
+)
+"""That a prompt does not fit, as OpenAI, vLLM, llama.cpp, Ollama, TGI, SGLang, LM Studio say it."""
+
+_FILTERED = re.compile(
+    r"(?i)content[-_ ]?(?:filter|policy|management|moderation)|content exists risk|responsible ?ai"
+    r"|\bmoderation\b|\bflagged\b|safety (?:system|check|filter)|_safety|prohibited_content"
+    r"|\binvalid_prompt\b|usage (?:polic|guidelin)|sensitive (?:content|words)|inappropriate content"
+    r"|data_inspection|considered high risk|guardrail"
+)
+"""That a filter refused, as OpenAI, Azure, OpenRouter, Anthropic, Gemini, Bedrock, Qwen and others say it."""
+
+_SPENT = re.compile(
+    r"(?i)exceeded your current quota|credit balance|billing[ _](?:hard|details|limit|not)|out of credits"
+    r"|insufficient[ _](?:balance|credits?|funds)|account is not active|arrear"
+)
+_NO_ACCESS = re.compile(
+    r"(?i)(?:api|access)[-_ ]?(?:key|token)[^.]{0,20}(?:invalid|not valid|expired|missing|incorrect)"
+    r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)|model_not_found"
+    r"|model \S{1,120} (?:does not exist|was not found|is not found|not found)|(?:unknown|no such) model"
+)
+_LATER = re.compile(r"(?i)(?:again|retry) ?(?:in|delay\W+) ?([\d.]+) ?s")
+_PARAMETER = re.compile(
+    r"(?i)unsupported|not supported|unknown|unrecognized|unexpected|extra|deprecated|cannot both"
+    r"|does not support"
+)
+_SENT = (
+    "temperature", "top_p", "max_tokens", "top_k", "min_p", "seed", "stop", "response_format", "logprobs",
+    "top_logprobs", "prompt_logprobs", "stream_options",
+)  # fmt: skip
+
+
+class Where(NamedTuple):
+    """Where a request goes: the address for messages, the model, and the option or variable of the key."""
+
+    endpoint: str = "the server"
+    model: str = "the model"
+    key: str = ""
+
+
+SOMEWHERE = Where()
+
+
+def body_of(
+    request: ChatRequest,
+    model: str,
+    sent: Mapping[str, Any] | None = None,
+    omit: Collection[str] = (),
+) -> dict[str, Any]:
+    """Returns the body of a chat completion: `request` with the fields `sent`, without those of `omit`."""
+    sampling = request.sampling
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": repair_surrogates(m.content)} for m in request.messages],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "seed": sample_seed(request) if sampling.temperature > 0 else None,
+        "stop": list(sampling.stop) or None,
+        "response_format": None if request.schema is None else response_format(request.schema),
+        "logprobs": request.logprobs or None,
+        "top_logprobs": 1 if request.logprobs else None,
+        "prompt_logprobs": 0 if request.prompt_logprobs else None,  # no alternatives to the prompt's own
+    }
+    if sent and "max_completion_tokens" in sent:
+        del body["max_tokens"]
+    kept = {name: value for name, value in body.items() if value is not None and name not in omit}
+    return kept | dict(sent or {})
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the strict `json_schema` response format for `schema`."""
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
+
+
+def sample_seed(request: ChatRequest) -> int:
+    """Returns the seed of this sample: the sampling's (default 0) plus the sample index, below 2**31."""
+    return ((request.sampling.seed or 0) + request.sample) % 2**31
+
+
+def read_json(content: bytes | str) -> Any:
+    """Returns the JSON value of a body; lone surrogates are left for the reader to repair. Raises Again."""
+    try:
+        return orjson.loads(content)
+    except ValueError:
+        pass
+    try:
+        return json.loads(content, parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        raise Again("sent a body that is not JSON") from None
+
+
+def _no_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+_SAID = frozenset({"content", "tool_calls", "function_call", "refusal", *_REASONING})
+
+
+def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOMEWHERE) -> Reply:
+    """Returns the reply in the body of a chat completion; `count` bounds tokens that are not reported.
+
+    Raises Again for what is no completion, or reasoning alone, and what `failure` makes of an error in the
+    body, RequestRefused where a filter stopped the reply.
+    """
+    try:
+        if error := _error_in(body):
+            raise failure(error[0], error[1], {}, where)
+        choice = body["choices"][0]
+        message, stopped = choice["message"], choice.get("finish_reason")
+        if not message.keys() & _SAID:
+            raise Again("sent a reply that is no chat completion (no message)")
+        if stopped in ("abort", "error"):
+            raise Again("broke the completion off")
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
+        apart += [_reasoning(part) for part in parts if _is_reasoning(part)]
+        text, reasoning = _content(message.get("content")), "\n\n".join(filter(None, apart))
+        refusal = _refusal(message, parts)
+        finish: Finish = "length" if stopped == "length" else "stop"
+        usage = _usage(body, request, f"{reasoning}{text}{refusal}", count)
+        if not text.strip() and refusal:
+            text, finish = refusal, "refusal"
+        elif not text.strip() and (calls := _calls(message)):
+            text, finish = _read_calls(calls, request)
+        scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
+        listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
+        prompt = [_scored(token, "decoded_token") for token in listed]
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        said = shorten(str(error), 80)
+        raise Again(f"sent a reply that is no chat completion ({type(error).__name__}: {said})") from None
+    if isinstance(stopped, str) and (stopped == "sensitive" or _FILTERED.search(stopped)):
+        raise RequestRefused(
+            f"A content filter of {where.endpoint} stopped the reply.",
+            "filtered",
+            endpoint=where.endpoint,
+            refused=False,
+        )
+    reply = Reply(
+        repair_surrogates(text),
+        finish,
+        usage,
+        logprobs=tuple(scored) if request.logprobs else (),
+        prompt_logprobs=tuple(prompt) if request.prompt_logprobs else (),
+        reasoning=repair_surrogates(reasoning),
+    )
+    reply = take_off(reply, request, count)
+    if reply.reasoning and not reply.text.strip() and reply.finish == "stop" and not request.prompt_logprobs:
+        raise Again(
+            "sent its whole reply as reasoning and no answer: switch reasoning off by reasoning_effort = "
+            '"none" or chat_template_kwargs = { enable_thinking = false }, or start the server without a '
+            "reasoning parser"
+        )
+    return reply
+
+
+def _error_in(body: Any) -> tuple[int, Any] | None:
+    """Returns the status and the error that stands in a body of status 200, as OpenRouter sends it."""
+    for place in (body, *(body.get("choices") or ())[:1]):
+        error = place.get("error") or (place if place.get("object") == "error" else None)
+        if error and not (place is body and body.get("choices")):
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
+    return None
+
+
+def _is_reasoning(part: Any) -> bool:
+    return isinstance(part, dict) and str(part.get("type")).endswith(("thinking", "reasoning", "thought"))
+
+
+def _content(content: Any) -> str:
+    """Returns the text of a content: a text, nothing, or a list of parts."""
+    if isinstance(content, list):
+        parts = [part for part in content if not _is_reasoning(part)]
+        texts = [part if isinstance(part, str) else part.get("text", part.get("refusal")) for part in parts]
+        content = "".join(
+            "" if isinstance(part, dict) and part.get("refusal") else text
+            for part, text in zip(parts, texts, strict=True)
+        )
+    if not isinstance(content, str | None):
+        raise TypeError("its content is no text")
+    return content or ""
+
+
+def _refusal(message: Mapping[str, Any], parts: Iterable[Any]) -> str:
+    """Returns the text of a refusal, wherever a server or LiteLLM puts it."""
+    named = (message, message.get("provider_specific_fields"), *parts)
+    texts = (part.get("refusal") for part in named if isinstance(part, dict))
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def _reasoning(value: Any, depth: int = 0) -> str:
+    """Returns the reasoning in `value`: a text, an object that has one, or a list of those."""
+    if isinstance(value, str) or depth > 3:
+        return value if isinstance(value, str) else ""
+    if isinstance(value, list):
+        return "\n\n".join(filter(None, (_reasoning(part, depth + 1) for part in value)))
+    names = ("thinking", "text", "summary", "content", "reasoning") if isinstance(value, dict) else ()
+    return next(filter(None, (_reasoning(value.get(name), depth + 1) for name in names)), "")
+
+
+def _calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns the tools that a message calls, by name, and their arguments as JSON."""
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    functions += [message["function_call"]] if message.get("function_call") else []
+    found = [(str(function["name"]), function.get("arguments") or {}) for function in functions]
+    return [(name, held if isinstance(held, str) else json.dumps(held)) for name, held in found]
+
+
+def _read_calls(calls: list[tuple[str, str]], request: ChatRequest) -> tuple[str, Finish]:
+    """Returns text and finish of tool calls; a lone one with all that the schema asks for is an answer."""
+    if len(calls) == 1 and (wanted := (request.schema or {}).get("required")):
+        arguments = read_json(calls[0][1])
+        if isinstance(arguments, dict) and set(wanted) <= arguments.keys():
+            return calls[0][1], "stop"
+    return "\n".join(f"{name}({arguments})" for name, arguments in calls), "tool_calls"
+
+
+def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
+    value = entry["logprob"]
+    if type(value) not in (int, float) or math.isnan(value):
+        raise ValueError("a log-probability is no number")
+    token = entry.get(name)
+    text = repair_surrogates(token) if isinstance(token, str) else ""
+    return TokenLogprob(text, float(min(0.0, max(MIN_LOGPROB, value))))
+
+
+def tokens_in(value: Any) -> int | None:
+    """Returns `value` if it is a plausible number of tokens."""
+    whole = type(value) is int or (type(value) is float and value.is_integer())
+    return int(value) if whole and 0 <= value <= MOST_TOKENS else None
+
+
+def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
+    """Returns the reported tokens; those that are missing are counted."""
+    used, timings = (body[name] if isinstance(body.get(name), dict) else {} for name in ("usage", "timings"))
+    details = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]
+    of_prompt, of_reply = (held if isinstance(held, dict) else {} for held in details)
+    read, written = tokens_in(used.get("prompt_tokens")), tokens_in(used.get("completion_tokens"))
+    silent = not (read or written)  # LiteLLM writes zeros where a server reports nothing
+    if read is None or silent:
+        read = sum(count(message.content) for message in request.messages)
+    if written is None or silent:
+        written = count(text)
+    cached = tokens_in(of_prompt.get("cached_tokens", timings.get("cache_n"))) or 0
+    reasoning = tokens_in(of_reply.get("reasoning_tokens")) or 0
+    return Usage(read, written, cached if cached <= read else 0, min(reasoning, written))
+
+
+def joined(chunks: Iterable[Any]) -> dict[str, Any]:
+    """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
+    message: dict[str, Any] = {}
+    texts: dict[str, list[str]] = {"content": []}
+    calls: dict[int, dict[str, str]] = {}
+    choice: dict[str, Any] = {"message": message}
+    body: dict[str, Any] = {"choices": [choice]}
+    scored: list[Any] = []
+    for chunk in chunks:
+        if chunk.get("error"):
+            return dict(chunk)
+        body["usage"] = chunk.get("usage") or body.get("usage")
+        for part in (chunk.get("choices") or ())[:1]:
+            for name, value in (part.get("delta") or {}).items():
+                if name == "tool_calls":
+                    for call in value or ():
+                        held = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                        for key in held:
+                            held[key] += (call.get("function") or {}).get(key) or ""
+                elif isinstance(value, str) and name != "role":
+                    texts.setdefault(name, []).append(value)
+                elif isinstance(value, list):
+                    message[name] = message.get(name, []) + value
+            choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
+            scored += (part.get("logprobs") or {}).get("content") or ()
+    if not choice.get("finish_reason"):
+        raise Again("ended the stream before the reply was complete")
+    message |= {name: "".join(parts) for name, parts in texts.items() if parts or name not in message}
+    if calls:
+        message["tool_calls"] = [{"function": held} for held in calls.values()]
+    choice["logprobs"] = {"content": scored}
+    return body
+
+
+def said(content: Any) -> tuple[str, str]:
+    """Returns the message of an error's body for people, and the text that says what kind of error it is."""
+    body: Any = content
+    if isinstance(content, bytes):
+        try:
+            body = orjson.loads(content)
+        except ValueError:
+            body = content[:MOST_BYTES].decode("utf-8", "replace")
+    inner = body[0] if isinstance(body, list) and body else body
+    inner = (inner.get("error") or inner) if isinstance(inner, dict) else inner
+    if not isinstance(inner, dict):
+        return shorten(str(inner)), str(inner)[:2000]
+    message = inner.get("message") or inner.get("detail") or inner.get("error") or inner
+    if isinstance(message, list):  # FastAPI's, without the prompt that it repeats
+        parts = [part if isinstance(part, dict) else {"msg": part} for part in message]
+        message = "; ".join(
+            f"{'.'.join(map(str, part.get('loc') or ()))} {part.get('msg')}" for part in parts
+        )
+    held = [inner.get(name) for name in ("code", "type", "status", "innererror", "metadata", "details")]
+    return shorten(message if isinstance(message, str) else str(message)), f"{message} {held}"[:4000]
+
+
+def failure(status: int, content: Any, headers: Mapping[str, str], where: Where) -> Exception:
+    """Returns what an answer with another status than 200 becomes: Again, RequestRefused or TargetStopped.
+
+    `content` is its body, `headers` are read by names in lower case.
+    """
+    message, text = said(content)
+    request_id = shorten(headers.get("x-request-id") or headers.get("request-id") or "", 80)
+    answered = f"answered {status}{f' to request {request_id}' if request_id else ''}"
+    answered += f": {message}" if message else ""
+    about: dict[str, Any] = {"endpoint": where.endpoint, "request_id": request_id, "refused": status < 500}
+    if 300 <= status < 400:
+        target = shorten(headers.get("location") or "another address")
+        advice = "write the address that answers as base_url"
+        return TargetStopped(
+            f"{where.endpoint} answered {status}, a redirect to {target}; {advice}.", **about
+        )
+    if "insufficient_quota" in text or (_SPENT.search(text) and status < 500 and not _LATER.search(text)):
+        return TargetStopped(f"{where.endpoint} {answered}. Top up the account, or use another key.", **about)
+    if 400 <= status < 500 and status not in (401, 429) and _FILTERED.search(text):
+        return RequestRefused(
+            f"A content filter refused the prompt: {where.endpoint} {answered}.", "filtered", **about
+        )
+    if status not in (401, 403, 404, 429) and _TOO_LONG.search(text):
+        advice = "Show fewer or shorter passages, or serve the model with a longer context."
+        return RequestRefused(
+            f"The prompt does not fit {where.model}: {where.endpoint} {answered}. {advice}",
+            "too long",
+            **about,
+        )
+    if status in (401, 403) or (_NO_ACCESS.search(text) and status < 500):
+        key = f"Check {where.key}" if where.key else "Name the variable of its key in api_key_env"
+        return TargetStopped(
+            f"{where.endpoint} {answered}. {key}, and the model's name {where.model!r}.", **about
+        )
+    if status in (402, 404, 405):
+        advice = f"Check the model's name {where.model!r} and base_url, which usually ends in /v1."
+        return TargetStopped(f"{where.endpoint} {answered}. {advice}", **about)
+    if "request too large" in text.lower():  # more tokens than the account may ever send in a minute
+        return RequestRefused(
+            f"{where.endpoint} {answered}. Lower max_tokens or the passages.", "failed", **about
+        )
+    if status in (408, 409, 425, 429) or status >= 500 or status < 300:
+        computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
+        return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
+    named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
+    hint = f' Leave it out by omit = ["{named}"].' if named and _PARAMETER.search(text) else ""
+    return RequestRefused(f"{where.endpoint} {answered}.{hint}", "failed", **about)
+
+
+def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
+    """Returns the seconds that a server asks to wait, in a header or in words; None if it does not."""
+    header = headers.get("retry-after") or ""
+    found = _LATER.search(text)
+    for spelled in (header, found[1] if found else ""):
+        try:
+            return max(0.0, float(spelled))
+        except ValueError:
+            continue
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+_LETTERS, _BLANKS = string.ascii_letters.encode(), string.whitespace.encode()
+_ALPHABETS = re.compile(r"[\u00a0-\u052f\u0590-\u06ff]")
+_EAST_ASIAN = re.compile(r"[\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+
+
+def bound_tokens(text: str) -> int:
+    """Returns more tokens than `text` has in a usual vocabulary, by its scripts."""
+    plain = text.encode("ascii", "ignore")
+    blanks = len(plain) - len(plain.translate(None, _BLANKS))
+    letters = len(plain) - len(plain.translate(None, _LETTERS))
+    total = 0.3 * letters + 0.15 * blanks + 0.9 * (len(plain) - letters - blanks)
+    if other := len(text) - len(plain):
+        alphabets, east = len(_ALPHABETS.findall(text)), len(_EAST_ASIAN.findall(text))
+        total += 0.8 * alphabets + 1.5 * east + 3 * (other - alphabets - east)
+    return math.ceil(total)

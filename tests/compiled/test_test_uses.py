@@ -1,0 +1,397 @@
+"""Uses of test questions are counted on this machine, over recipes, studies and evaluations."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli import console
+from ragc.cli.main import main
+from ragc.compiled import comparison
+from ragc.compiled.access import Access
+from ragc.compiled.evaluate import Evaluation, score
+from ragc.compiled.opened import open_program
+from ragc.core.digest import digest
+from ragc.core.progress import Silent
+from ragc.errors import StoreError
+from ragc.metrics.reports import runs
+from ragc.optimizers import compile as compiling
+from ragc.store import used_questions
+from ragc.store.calls import CallStore
+from ragc.store.used_questions import ShownScores, TestUse, database, question_digest
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, identical, needs_demos, written
+from tests.support.rows import read_rows, write_rows
+from tests.support.used import count_use, uses_counted
+
+OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
+PLAIN = ("search.demos=0", "search.knobs=[]")
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    return written(home)
+
+
+def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    return score(open_program(folder / what, sets, store=store, targets=targets), split)
+
+
+def number(look: TestUse | None) -> int | None:
+    assert look is not None
+    return look.number
+
+
+def questions(*numbers: int) -> list[str]:
+    return [f"what is thing {n}" for n in numbers]
+
+
+def seen(first: range, then: range) -> tuple[int | None, int]:
+    """The number of a look at `then` after one at `first`, and how many of those questions it knows."""
+    count_use(questions(*first), ["one"])
+    look = count_use(questions(*then), ["other"])
+    return look.number, look.seen
+
+
+def test_a_compile_is_one_look_and_what_it_showed_is_no_new_one(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run()
+    assert result.look == TestUse(1, 25)
+    assert evaluated(folder, "out").look == TestUse(1, 25, again=True)
+    assert evaluated(folder, "recipe.toml").look == TestUse(1, 25, again=True)
+    assert number(run("again").look) == 1
+    assert json.loads((folder / "out" / "run.json").read_text())["look"]["number"] == 1
+    assert "look" not in json.loads((folder / "out" / "provenance.json").read_text())
+    assert identical(folder / "out", folder / "again")
+    console.print_compiled(result)
+    assert "Test use 1 of these questions.\n" in capsys.readouterr().out
+
+
+def test_other_programs_recipes_and_seeds_are_further_looks(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    assert number(evaluated(folder, "recipe.toml", *OTHER).look) == 2
+    third = run("other", sets=("seed=4", "knobs.top_k=6", *PLAIN))
+    assert number(third.look) == 3
+    assert third.to_json()["look"] == {"number": 3, "questions": 25, "seen": 25} | {
+        "again": False,
+        "problem": "",
+    }
+    console.print_compiled(third)
+    sentence = "Test use 3 of these questions; p is multiplied by 5 for the uses before."
+    assert sentence in capsys.readouterr().out
+    console.print_evaluation(evaluated(folder, "recipe.toml", *OTHER))
+    assert "Test use 2 of these questions, the same again." in capsys.readouterr().out
+
+
+def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    rows = read_rows(folder / "questions.jsonl")
+    fresh = [row for row in rows if row["split"] != "test"]
+    test = [{**row, "id": f"x{row['id']}"} for row in rows if row["split"] == "test"]
+    test[0]["question"] = f"  {test[0]['question'].replace('What', 'WHAT  ')} "
+    new = [{**test[0], "id": f"n{n}", "question": f"What colour is thing number{n + 90}?"} for n in range(5)]
+    write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
+    write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
+    renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
+    assert renamed == TestUse(2, 20, seen=20)  # the model answers the other spelling in another way
+    test[0]["question"] = rows[[row["split"] for row in rows].index("test")]["question"]
+    write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
+    renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
+    assert renamed == TestUse(1, 20, again=True)
+    test[0]["question"] = f"  {test[0]['question']} "
+    write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
+    wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
+    assert wider is not None
+    assert wider == TestUse(3, 30, seen=25)
+    assert wider.text == "test use 3 of these questions, 25 of which were used before"
+
+
+def showing(program: str, replies: dict[str, str]) -> TestUse:
+    shown = {(question_digest(text), digest([program, reply])) for text, reply in replies.items()}
+    return ShownScores((frozenset(shown),)).count()
+
+
+def test_only_the_same_replies_are_the_same_use_again(folder: Path) -> None:
+    first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
+    assert showing("one", first) == TestUse(1, 10)
+    assert showing("one", first) == TestUse(1, 10, again=True)
+    assert showing("one", dict(list(first.items())[:4])) == TestUse(1, 4, again=True)
+    assert showing("one", other) == TestUse(2, 10, seen=10)
+    assert showing("one", other) == TestUse(2, 10, seen=10, again=True)
+    mixed = dict(zip(first, [*list(first.values())[:5], *list(other.values())[5:]], strict=True))
+    assert showing("one", mixed) == TestUse(3, 10, seen=10), "no one use showed all of these"
+
+
+def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
+    replies = iter(range(1000))
+
+    def restless(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": f"colour {next(replies)}"}
+
+    def again(*, anew: bool) -> TestUse | None:
+        store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(restless)}
+        opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
+        if anew:
+            opened.ask_anew()
+        return score(opened).look
+
+    assert again(anew=False) == TestUse(1, 25)
+    assert again(anew=False) == TestUse(1, 25, again=True)
+    assert again(anew=True) == TestUse(2, 25, seen=25)
+
+
+def test_factors_of_looks_add_up_to_two_and_a_fifth() -> None:
+    factors = [used_questions.adjustment(number) for number in range(1, 200)]
+    assert factors[:8] == [1, 2, 5, 5, 5, 20, 40, 80]
+    assert sum(1 / factor for factor in factors) == pytest.approx(2.2)
+
+
+def test_p_after_earlier_looks_is_shown_and_provenance_has_that_of_one_look(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(30):
+        count_use([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
+    result = run()
+    assert number(result.look) == 31
+    written_run = json.loads((folder / "out" / "run.json").read_text())
+    provenance = json.loads((folder / "out" / "provenance.json").read_text())
+    assert provenance["verdict"] == "better"
+    assert provenance["test"]["differences"]["em"]["p"] < 0.05
+    assert "p_looks" not in provenance["test"]["differences"]["em"]
+    assert result.verdict == written_run["after_looks"]["verdict"] == "not shown to be better"
+    gap = written_run["after_looks"]["differences"]["em"]
+    assert gap["p_looks"] == result.differences["em"]["p_looks"] == 1
+    assert gap["ci_looks"][0] <= 0 <= gap["ci_looks"][1]
+    console.print_compiled(result)
+    assert "Verdict on test (25 questions): not shown to be better." in capsys.readouterr().out
+    page = ragc.report(folder / "out", out=folder / "r.html").page.read_text("utf-8")
+    assert "Not shown to be better than the baseline" in page
+
+
+def test_two_new_programs_in_one_comparison_are_one_look(folder: Path) -> None:
+    (folder / "other.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
+
+    def scored(path: Path, _: runs.ScoredRun | None) -> Evaluation:
+        sets = OTHER if path.name == "other.toml" else PLAIN
+        store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+        return score(open_program(path, sets, store=store, targets=targets), count=False)
+
+    first = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
+    assert first.look == TestUse(1, 25)
+    assert uses_counted() == 1
+    again = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
+    assert again.look == TestUse(1, 25, again=True)
+
+
+def test_a_comparison_at_a_later_look_multiplies_p_and_widens_the_interval(folder: Path) -> None:
+    rows = {"a": [0, 0, 1, 0, 0, 1, 0, 0, 1, 0], "b": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
+    for name, scores in rows.items():
+        write_rows(
+            folder / f"{name}.jsonl",
+            [
+                {"id": str(n), "question": f"q{n}", "answers": ["x"], "prediction": "x", "scores": {"em": s}}
+                for n, s in enumerate(scores)
+            ],
+        )
+    alone = ragc.compare(folder / "a.jsonl", folder / "b.jsonl")
+    later = alone.at(TestUse(3, 10, seen=10))
+    before, after = alone.rows[0], later.rows[0]
+    assert before.judged is not None
+    assert after.judged is not None
+    assert (before.verdict, after.verdict) == ("better", "not shown to be better")
+    assert after.judged.adjusted == pytest.approx(5 * before.judged.adjusted)
+    assert after.judged.result.p == before.judged.result.p
+    assert after.judged.low <= 0 < before.judged.low
+    assert after.judged.high > before.judged.high
+
+
+def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(sets=("data.test=0",))
+    assert uses_counted() == 0
+    on_dev = evaluated(folder, "out", split="dev")
+    assert on_dev.look is None
+    console.print_evaluation(on_dev)
+    assert "chosen by its scores on these questions" in capsys.readouterr().out
+    assert on_dev.to_json()["remark"] == on_dev.remark
+    assert evaluated(folder, "recipe.toml", split="dev").remark == ""
+    assert "flatter" in json.loads((folder / "out" / "provenance.json").read_text())["remarks"][0]
+
+
+def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_their_run(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    evaluations: dict[str, Evaluation] = {}
+    for name, sets in (("out", ()), ("recipe.toml", PLAIN)):
+        evaluations[name] = evaluated(folder, name, *sets, split="dev")
+        rows = "".join(json.dumps(row) + "\n" for row in evaluations[name].row_values(prompts=True))
+        (folder / f"{name[:3]}.jsonl").write_text(rows, "utf-8")
+    chosen, plain = str(folder / "out.jsonl"), str(folder / "rec.jsonl")
+    assert main(["eval", plain, chosen]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "out: The program was chosen by its scores on these questions, so they flatter it." in text
+    assert "The difference flatters out too." in text
+    assert "rec: The program" not in text
+    assert main(["eval", chosen, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    compared = ragc.compare(plain, chosen).to_json()
+    for name, interval in evaluations["out"].metrics.items():
+        assert summary["metrics"][name]["ci"] == [interval.low, interval.high]
+        if name in ("em", "f1"):
+            assert compared["metrics"][name]["b"]["ci"] == [interval.low, interval.high]
+    written = ragc.report([plain, chosen], out=folder / "r.html")
+    assert "so they flatter it" in written.page.read_text("utf-8")
+
+
+def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:
+    run()
+
+    def scored(path: Path, _: runs.ScoredRun | None) -> Evaluation:
+        return evaluated(folder, path.name, *(OTHER if path.suffix == ".toml" else ()))
+
+    report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
+    assert number(report.look) == 2
+    assert report.to_json()["look"]["number"] == 2
+    assert "Test use 2 of these questions; p is multiplied by 2 for the uses before." in report.notes()
+
+
+def test_the_record_holds_no_text(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    content = database().read_bytes()
+    assert b"colour" not in content
+    assert b"number35" not in content
+    assert len(content) < 50_000
+
+
+def test_a_record_in_the_compiled_directory_is_not_believed(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sets=PLAIN)
+    monkeypatch.setenv("RAGC_HOME", str(folder / "out" / "home"))
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    opened = open_program(folder / "out", access=Access(folder, targets=True), store=store, targets=targets)
+    look = score(opened).look
+    assert number(look) is None
+    assert look is not None
+    assert "not believed" in look.warning
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def put_file_above(path: Path) -> None:
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_text("a file")
+
+
+@pytest.mark.parametrize("spoil", [put_folder, put_file_above])
+def test_without_a_record_nothing_is_compiled_and_an_evaluation_says_so(
+    run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(database())
+    notes: list[str] = []
+
+    class Noting(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    main_target = ScriptedTarget(needs_demos)
+    with pytest.raises(StoreError, match=r"The record of used questions .* cannot be read or written"):
+        run(sets=PLAIN, target=main_target)
+    assert not main_target.requests
+    store, targets = CallStore(folder / "store"), {"main": main_target}
+    opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
+    result = score(opened, progress=Noting())
+    assert result.metrics["em"].n == 25
+    assert number(result.look) is None
+    assert [note for note in notes if note.startswith("Test uses are not counted: ")]
+    console.print_evaluation(result)
+    assert "em" in capsys.readouterr().out
+
+
+def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
+    put_file_above(database())
+    assert str(database().parent) in count_use(questions(1), ["one"]).warning
+
+
+@pytest.mark.parametrize("harm", ["no database", "a page", "half"])
+def test_a_damaged_record_is_named_with_what_to_do(
+    folder: Path, capsys: pytest.CaptureFixture[str], harm: str
+) -> None:
+    for name in ("one", "two", "three"):
+        count_use(questions(*range(100)), [name])
+    whole = database().read_bytes()
+    damaged = {
+        "no database": b"no database" * 2000,
+        "a page": whole[:8192] + bytes(4096) + whole[12288:],
+        "half": whole[: len(whole) // 2],
+    }
+    database().write_bytes(damaged[harm])
+    look = count_use(questions(*range(100)), ["four"])
+    assert look.number is None
+    assert "delete it" in look.warning
+    assert "\n" not in look.warning
+    assert database().read_bytes() == damaged[harm], "what may be recovered is left"
+    main(["doctor", "--json"])
+    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert not checks["uses"]["ok"]
+    assert not checks["uses"]["needed"]
+    database().unlink()
+    assert count_use(questions(*range(100)), ["four"]) == TestUse(1, 100)
+
+
+def test_doctor_counts_the_test_uses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        count_use(questions(*range(10)), [name])
+    count_use(questions(*range(10, 14)), ["one"])
+    main(["doctor", "--json"])
+    checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert checks["uses"]["found"].startswith("3 uses of test questions, ")
+
+
+def take_looks(name: str) -> list[int | None]:
+    return [count_use(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
+
+
+def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
+    assert sorted(numbers) == list(range(1, 41))
+    assert uses_counted() == 40
+
+
+def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
+    (folder / "second.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
+    run(sets=PLAIN)
+    recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
+    target = {"main": ScriptedTarget(needs_demos)}
+    assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: f"Q: {text}",
+        lambda text: text.replace("thing", "th\u200bing"),
+        lambda text: f"3. {text.upper()} ?",
+        lambda text: "\u202a" + text.replace(" ", "\u00a0 ") + "\u202c",
+    ],
+)
+def test_other_spellings_are_the_same_questions(folder: Path, edit: Callable[[str], str]) -> None:
+    count_use(questions(*range(10)), ["one"])
+    assert count_use([edit(text) for text in questions(*range(10))], ["other"]) == TestUse(2, 10, seen=10)

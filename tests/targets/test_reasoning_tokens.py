@@ -1,0 +1,209 @@
+"""Models that think have room for it on top of every limit, as many tokens as is typed, measured or known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragc.core import event_loop
+from ragc.errors import UsageError
+from ragc.programs.runtime import Runtime
+from ragc.store.calls import CallStore
+from ragc.targets import TARGETS, build
+from ragc.targets.base import ChatRequest, Message, Sampling
+from ragc.targets.chat import ChatTarget
+from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.targets.gateway import Gateway
+from ragc.targets.hosted import HostedTarget
+from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.options import EFFORTS, TargetSpec
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of
+from ragc.targets.vllm_options import VllmOptions
+from ragc.task.base import recorded_rooms
+from tests.support.server import Answer, Asked, build_answer, serving
+from tests.support.targets import KINDS, Waits, finished, target_of
+
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def thinker(tokens: int) -> Callable[[Asked], Answer]:
+    """A server whose model thinks for `tokens` tokens before it answers, and counts them."""
+
+    def script(request: Asked) -> Answer:
+        reply = json.loads(build_answer("yes").body)
+        limit = request.body.get("max_completion_tokens") or request.body["max_tokens"]
+        thought = min(tokens, limit)
+        reply["usage"] |= {
+            "completion_tokens": min(tokens + 3, limit),
+            "completion_tokens_details": {"reasoning_tokens": thought},
+        }
+        if tokens + 3 > limit:
+            reply["choices"][0] |= {
+                "finish_reason": "length",
+                "message": {"role": "assistant", "content": ""},
+            }
+        return Answer(json.dumps(reply).encode())
+
+    return script
+
+
+def grade(tokens: int = 24) -> ChatRequest:
+    return ChatRequest((Message("user", "Is it relevant?"),), sampling=Sampling(max_tokens=tokens))
+
+
+def sent_limit(body: dict[str, Any]) -> int:
+    return int(body.get("max_completion_tokens") or body["max_tokens"])
+
+
+def vllm(model: str = "Qwen3-8B", **options: Any) -> ChatTarget:
+    return ChatTarget("http://127.0.0.1:9/v1", model, VllmOptions(**options))
+
+
+def hosted(model: str, **options: Any) -> HostedTarget:
+    return HostedTarget(model, "", HostedOptions(**options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
+    with serving(thinker(400)) as server:
+        gateway = Gateway(CallStore(None))
+        plain, roomy = (
+            target_of(kind, server.url, Waits(), **more) for more in ({}, {"thinking_tokens": 1000})
+        )
+        cut = finished(plain, gateway.complete(plain, grade()))
+        whole = finished(roomy, gateway.complete(roomy, grade()))
+    assert [sent_limit(body) for body in server.bodies] == [24, 1024]
+    assert (cut.text, cut.finish) == ("", "length")
+    assert (whole.text, whole.finish) == ("yes", "stop")
+
+
+def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = EmbeddedTarget("thinker.gguf", context=2048, thinking_tokens=1000)
+    seen: list[ChatRequest] = []
+
+    async def complete(request: ChatRequest) -> Any:
+        seen.append(request)
+        raise UsageError("seen")
+
+    monkeypatch.setattr(EmbeddedTarget, "identity", "weights")
+    monkeypatch.setattr(target, "complete", complete)
+    with pytest.raises(UsageError, match="seen"):
+        event_loop.run(Gateway(CallStore(None)).complete(target, grade()))
+    assert seen[0].sampling.max_tokens == 1024
+    assert (target.context_tokens, target.whole_context) == (1048, 2048)
+
+
+def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = EmbeddedTarget(
+        "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
+    )
+    bodies: list[Any] = []
+
+    def ask(body: Any, *rest: object) -> Any:
+        bodies.append(body)
+        raise UsageError("seen")
+
+    monkeypatch.setattr(target, "_held", SimpleNamespace(ask=ask))
+    with pytest.raises(UsageError, match="seen"):
+        event_loop.run(target.complete(grade()))
+    assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
+def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
+    with pytest.raises(UsageError) as checked:
+        TARGETS.get(kind).options.of({"thinking_tokens": value})
+    words = 'thinking_tokens must be a whole number of at least 0, or "auto", found '
+    assert str(checked.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("target", "tokens"),
+    [
+        (vllm(), 0),
+        (vllm(reasoning_effort="low"), BY_EFFORT["low"]),
+        (vllm(reasoning_effort="none"), 0),
+        (vllm(chat_template_kwargs={"enable_thinking": True}), DEFAULT),
+        (vllm(chat_template_kwargs={"enable_thinking": False}, thinking_tokens="auto"), 0),
+        (vllm(chat_template_kwargs={"reasoning_effort": "high"}), BY_EFFORT["high"]),
+        (vllm(body={"reasoning_effort": "high"}), BY_EFFORT["high"]),
+        (vllm(body={"thinking": {"type": "enabled", "budget_tokens": 3000}}), 3000),
+        (vllm(thinking_tokens="auto"), DEFAULT),
+        (vllm(thinking_tokens="auto", context_tokens=4096), 2048),
+        (vllm(thinking_tokens=7, reasoning_effort="high"), 7),
+        (vllm("openai/gpt-oss-20b"), DEFAULT),
+        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), DEFAULT),
+        (hosted("openai/o3-mini"), DEFAULT),
+        (hosted("openai/o3-mini", reasoning_effort="low"), BY_EFFORT["low"]),
+        (hosted("openai/gpt-4o-mini"), 0),
+        (hosted("anthropic/claude-sonnet-4-20250514"), 0),
+        (
+            hosted("anthropic/claude-sonnet-4-20250514", reasoning_effort="medium"),
+            BY_EFFORT["medium"],
+        ),
+    ],
+    ids=str,
+)
+def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
+    assert room_of(target) == tokens
+    assert BY_EFFORT.keys() == set(EFFORTS)
+
+
+def test_a_server_that_ragc_starts_has_room_too() -> None:
+    options = {"serve": True, "context_tokens": 4096}
+    plain, roomy = (
+        build(TargetSpec(kind="vllm", model="some/model", options={**options, **more}))
+        for more in ({}, {"thinking_tokens": 96})
+    )
+    assert roomy.identity == f"{plain.identity}+96t"
+    assert (plain.context_tokens, roomy.context_tokens) == (4096, 4000)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rooms"),
+    [
+        ({"targets": {"main": {"thinking_tokens": 512}, "judge": {"name": "x"}}}, {"main": 512, "judge": 0}),
+        ({"targets": {"main": {"thinking_tokens": True}, "judge": 3}}, {"main": 0}),
+        ({"targets": {"main": {"thinking_tokens": -1}}}, {"main": 0}),
+        ({"targets": []}, {}),
+        ({}, {}),
+    ],
+)
+def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict[str, int]) -> None:
+    assert recorded_rooms(facts) == rooms
+
+
+def test_embedded_room_is_declared_by_the_template() -> None:
+    assert room_of(EmbeddedTarget()) == 0
+    target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
+    assert room_of(target) == DEFAULT
+    assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
+    assert target.identity != EmbeddedTarget().identity
+
+
+def test_room_that_takes_the_whole_context_is_refused() -> None:
+    with serving(thinker(0)) as server:
+        target = target_of("vllm", server.url, Waits(), thinking_tokens=40_000)
+        with pytest.raises(
+            UsageError, match=r"thinking_tokens = 40000 leaves nothing .* holds 32768 tokens; lower it"
+        ):
+            finished(target, Runtime({"main": target}).open())
+
+
+def test_a_claude_that_thinks_draws_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-one")
+    for options, drawn in (({}, True), ({"reasoning_effort": "low"}, False)):
+        target: Any = hosted("anthropic/claude-sonnet-4-20250514", **options)
+        assert ("temperature" in target.arguments(grade())) is drawn
