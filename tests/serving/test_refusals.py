@@ -269,7 +269,7 @@ def test_a_question_beyond_the_context_is_an_error_of_the_client(
     colours: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(request: ChatRequest) -> Any:
-        raise ragc.TargetError("The prompt has 900 tokens, more than the context of 512.")
+        raise RequestRefused("The prompt has 900 tokens, more than the context of 512.", "too long")
 
     with running([colours], {"main": ScriptedTarget(refuses)}) as served:
         for stream in (False, True):

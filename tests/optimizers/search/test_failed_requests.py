@@ -75,7 +75,7 @@ def test_a_candidate_whose_prompts_do_not_fit_loses(run: Run, folder: Path) -> N
 
     sets = ("search.demos=0", 'search.knobs=["top_k"]', "search.ranges.top_k=[2, 10]", "search.trials=8")
     run(sets=sets, target=ScriptedTarget(reply))
-    assert load(folder / "out").state.knobs["top_k"] <= 3
+    assert int(load(folder / "out").state.knobs["top_k"]) <= 3
     tried = trials_of(folder / "out")
     long = [trial for trial in tried if trial["failures"]["n"]]
     assert long
