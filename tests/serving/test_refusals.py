@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import ragc
-from ragc.errors import RequestRefused
+from ragc.errors import RagcError, RequestRefused, TargetStopped, TargetUnavailable
 from ragc.serving.settings import Settings, key_digests
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -326,3 +326,30 @@ def test_a_port_that_is_taken_is_one_sentence(colours: Path, home: Path) -> None
 def test_a_program_from_elsewhere_is_refused(stranger: Path) -> None:
     with pytest.raises(ragc.Untrusted):
         ragc.serve(stranger, port=0)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (RequestRefused("A content filter refused the prompt.", "filtered"), 400, "content_filter"),
+        (RequestRefused("The prompt has 9000 tokens.", "too long"), 400, "context_length_exceeded"),
+        (RequestRefused("The server refuses a parameter.", "failed"), 502, "refused"),
+        (TargetUnavailable("The server does not answer (HTTP 529)."), 503, "unavailable"),
+        (TargetStopped("The key is refused (HTTP 401)."), 503, "unavailable"),
+    ],
+)
+def test_a_request_that_fails_is_one_questions_error_and_the_server_goes_on(
+    colours: Path, error: RagcError, status: int, code: str
+) -> None:
+    def reply(request: ChatRequest) -> dict[str, str]:
+        if "number7?" in request.messages[-1].content:
+            raise error
+        return {"answer": "red"}
+
+    fine = {**BODY, "messages": [{"role": "user", "content": "What colour is thing number8?"}]}
+    with running([colours], {"main": ScriptedTarget(reply)}) as served:
+        for _ in range(6):  # more than end a run
+            refused = refusal(httpx.post(f"{served.v1}/chat/completions", json=BODY), status)
+            assert (refused["message"], refused["code"]) == (str(error), code)
+        answered = httpx.post(f"{served.v1}/chat/completions", json=fine)
+        assert answered.json()["choices"][0]["message"]["content"].startswith("red")

@@ -41,6 +41,23 @@ except RagcError as error:
     print(type(error).__name__, error)
 """
 METRIC = "import sys\n{kind} score(prediction, question):\n    sys.exit(3)\n"
+ENDS = """
+class Ends(ScriptedTarget):
+    async def complete(self, request):
+        sys.exit(4)
+target = Ends([])
+"""
+MODULE = """
+import dspy, sys
+
+class Mine(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.say = dspy.Predict("question -> answer")
+
+    def forward(self, question):
+        sys.exit(5)
+"""
 CASES = {
     "a metric": (
         METRIC.format(kind="def"),
@@ -64,19 +81,11 @@ CASES = {
     ),
     "a target": (
         "",
-        (
-            "class Ends(ScriptedTarget):\n    async def complete(self, request):\n        sys.exit(4)\n"
-            "target = Ends([])"
-        ),
+        ENDS,
         "TargetError scripted ended its program (SystemExit(4)) in the place of a reply.",
     ),
     "a program": (
-        (
-            "import dspy, sys\nclass Mine(dspy.Module):\n    def __init__(self):\n"
-            "        super().__init__()\n"
-            '        self.say = dspy.Predict("question -> answer")\n'
-            "    def forward(self, question):\n        sys.exit(5)\n"
-        ),
+        MODULE,
         'from ragc.programs.own import own_method\nprogram = own_method("mine:Mine", Path()).id',
         "8 of 8 questions failed: The module Mine raised SystemExit: 5",
     ),

@@ -220,7 +220,7 @@ def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
     for detail in error.errors(include_url=False):
         kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
         keys = (*table, *(key for key in detail["loc"] if not str(key).startswith(TAG)))
-        example, known = context["example"], context["known"]
+        example, known = context.get("example"), context.get("known", ())
         if kind == "missing":
             added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
             said = f"is missing{added}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def _parsed(
     written: Written, base: Path, *, files: bool, code: bool, stored: bool
 ) -> tuple[Recipe, tuple[str, ...]]:
     if _is_deep(written.values):
-        written.values, written.problems = {}, [*written.problems, "it is nested too deep"]
+        written = replace(written, values={}, problems=[*written.problems, "it is nested too deep"])
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
         repair(written.values, problem.keys)

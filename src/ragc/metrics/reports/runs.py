@@ -272,7 +272,7 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
-        failure_kind=str(row.get("failure_kind", "")),
+        failure_kind=str(row.get("failure_kind", "unreadable" if row.get("failure") else "")),
         seen=str(row.get("seen", "")),
         seed=_seed(row.get("seed")),
         remark=str(row.get("remark") or ""),
