@@ -254,7 +254,7 @@ def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server:
         ('search.efforts.main=["hgh"]', r"hgh.*high"),
         (
             'search.efforts.proxy=["high"]',
-            r"search.efforts.proxy varies the effort of \[targets.proxy\], which",
+            r"search.efforts.proxy names \[targets.proxy\], and there is no other",
         ),
     ):
         with pytest.raises(UsageError, match=sentence):
