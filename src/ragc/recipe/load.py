@@ -22,6 +22,7 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
+_MOST_KEYS = 99
 _PLACE = re.compile(r"Invalid value \(at line (\d+), column (\d+)\)")
 _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
@@ -155,6 +156,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
         )
     try:
         values = tomllib.loads(text)
+        repr(values)  # raises RecursionError where tables are nested too deep to be read
     except (ValueError, RecursionError) as error:
         raise RecipeError(where, [f"this is not TOML: {_unquoted(str(error), text) or error}"]) from None
     written = Written(values, frozenset(values))
@@ -184,7 +186,7 @@ def _override(written: Written, expression: str) -> str:
     """Writes one `key.path=value` into the values; returns the problem, or ""."""
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
-    if not (keys and equals) or right.encode(errors="ignore").decode() != right:
+    if not (keys and equals and len(keys) < _MOST_KEYS) or right.encode(errors="ignore").decode() != right:
         return "write it as key.path=value, in UTF-8"
     table: Any = written.values
     for end, name in enumerate(keys[:-1], 1):

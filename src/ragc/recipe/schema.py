@@ -47,6 +47,8 @@ def json_schema() -> dict[str, Any]:
     objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"type": "string", "pattern": _OTHERS}]}
     tables["MetricsTable"]["properties"]["report"]["items"] |= metric
     search["objectives"]["items"] |= objective
+    either = [{"type": "string"}, tables.pop("PickRule")]
+    search["pick"] = {"description": search["pick"]["description"], "anyOf": either}
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
     knobs = {name: search["knobs"].pop(name) for name in ("type", "items")}
     search["knobs"]["anyOf"] = [{"const": "all"}, knobs]
