@@ -69,13 +69,8 @@ _WORDS = {
 """What a value must be, by pydantic's type of error."""
 
 
-def _checked_float(value: object) -> object:
-    return math.inf if isinstance(value, int) and abs(value) > 1e301 else value
-
-
-_FLOAT = BeforeValidator(
-    _checked_float
-)  # pydantic raises OverflowError for a whole number that no float holds
+# pydantic raises OverflowError for a whole number that no float holds
+_FLOAT = BeforeValidator(lambda value: math.inf if isinstance(value, int) and abs(value) > 1e301 else value)
 
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
+_MOST_KEYS = 99
 _PLACE = re.compile(r"Invalid value \(at line (\d+), column (\d+)\)")
 _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
@@ -101,8 +102,6 @@ def parse_partly(text: str, *, where: str, base: Path) -> tuple[Recipe, tuple[st
 def _parsed(
     written: Written, base: Path, *, files: bool, code: bool, stored: bool
 ) -> tuple[Recipe, tuple[str, ...]]:
-    if _is_deep(written.values):
-        written = replace(written, values={}, problems=[*written.problems, "it is nested too deep"])
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
         repair(written.values, problem.keys)
@@ -110,19 +109,6 @@ def _parsed(
     recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
     recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
     return recipe, written.sentences(found)
-
-
-def _is_deep(value: object) -> bool:
-    """Returns whether tables and lists in `value` are nested more than 64 deep."""
-    inside = [value]
-    for _ in range(64):
-        inside = [
-            inner
-            for outer in inside
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return bool(inside)
 
 
 def settings(
@@ -170,6 +156,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
         )
     try:
         values = tomllib.loads(text)
+        repr(values)  # raises RecursionError where tables are nested too deep to be read
     except (ValueError, RecursionError) as error:
         raise RecipeError(where, [f"this is not TOML: {_unquoted(str(error), text) or error}"]) from None
     written = Written(values, frozenset(values))
@@ -199,7 +186,7 @@ def _override(written: Written, expression: str) -> str:
     """Writes one `key.path=value` into the values; returns the problem, or ""."""
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
-    if not (keys and equals) or right.encode(errors="ignore").decode() != right:
+    if not (keys and equals and len(keys) < _MOST_KEYS) or right.encode(errors="ignore").decode() != right:
         return "write it as key.path=value, in UTF-8"
     table: Any = written.values
     for end, name in enumerate(keys[:-1], 1):

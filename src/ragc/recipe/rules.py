@@ -96,8 +96,8 @@ class Rules:
             if any(program.reads_passages for program in self.methods):
                 common["context_tokens"] = STUDY_CONTEXT_TOKENS
         varied = {*search.knobs, *search.ranges}
-        common = {name: value for name, value in common.items() if name not in varied}
-        fixed = self._checked(("knobs",), common | dict(values), Knob.check)
+        own = {name: value for name, value in common.items() if name not in varied}
+        fixed = self._checked(("knobs",), {**own, **values}, Knob.check)
         for program in self.methods:  # values that contradict each other
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
             self.tried(("knobs",), partial(program.knobs.of, own))
@@ -181,7 +181,7 @@ class Rules:
     def _setting(self, values: Mapping[str, Any], keys: Keys, search: Search) -> dict[str, Value]:
         return {name: self._in_grid(name, value, keys, search) for name, value in values.items()}
 
-    def _in_grid(self, name: str, value: Any, keys: Keys, search: Search) -> Value:
+    def _in_grid(self, name: str, value: Value, keys: Keys, search: Search) -> Value:
         """Returns `value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
         own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
         most = search.demos if name == DEMOS else math.inf
@@ -196,8 +196,7 @@ class Rules:
         elif name != DEMO_KIND and not (type(value) is int and 0 <= value <= most):
             bound = f", at most search.demos = {most}" if name == DEMOS else ""
             self.add(keys, f"{name} must be an integer of at least 0{bound}, found {repr(value)[:60]}")
-        checked: Value = value
-        return checked
+        return value
 
     # Data, sources and targets
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
 from ragc import metrics
 from ragc.core.user_code import REFERENCE
@@ -24,18 +25,30 @@ _OTHERS = r"@([0-9]+|[^k].*)$|:"
 """How metrics with a cut or a role, and functions of the user's own, are told."""
 
 
+class _Toml(GenerateJsonSchema):
+    """Leaves out what TOML cannot express: null, and defaults that mean an absent key."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        field = super().default_schema(schema)
+        if field.get("default", True) in (None, "", {}, []):
+            del field["default"]
+        return field
+
+
 def json_schema() -> dict[str, Any]:
     """Returns the schema of a recipe as parsed TOML."""
-    schema = Recipe.model_json_schema()
+    schema = Recipe.model_json_schema(schema_generator=_Toml)
     tables = schema["$defs"]
-    for table in (schema, *tables.values()):
-        for field in table.get("properties", {}).values():
-            _tidy(field)
     search = tables["Search"]["properties"]
     metric = {"anyOf": [{"enum": _metrics()}, {"type": "string", "pattern": _OTHERS}]}
     objective = {"anyOf": [{"enum": _metrics(signed=True)}, {"type": "string", "pattern": _OTHERS}]}
     tables["MetricsTable"]["properties"]["report"]["items"] |= metric
     search["objectives"]["items"] |= objective
+    either = [{"type": "string"}, tables.pop("PickRule")]
+    search["pick"] = {"description": search["pick"]["description"], "anyOf": either}
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
     knobs = {name: search["knobs"].pop(name) for name in ("type", "items")}
     search["knobs"]["anyOf"] = [{"const": "all"}, knobs]
@@ -54,18 +67,6 @@ def _metrics(*, signed: bool = False) -> list[str]:
     """Returns the ids of metrics; with `signed`, with `-` in front where less is better."""
     listed = [one for one in metrics.METRICS if not one.id.endswith("@k")]
     return [f"-{one.id}" if signed and not one.higher_is_better else one.id for one in listed]
-
-
-def _tidy(field: dict[str, Any]) -> None:
-    """Removes what TOML cannot express: null, and defaults that mean an absent key."""
-    kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
-    if len(kinds) == 1:
-        field |= kinds[0]
-        del field["anyOf"]
-    elif kinds:
-        field["anyOf"] = kinds
-    if field.get("default", True) in (None, "", {}) or (field.get("default") == [] and "minItems" in field):
-        del field["default"]
 
 
 def _point_at_keys(union: dict[str, Any]) -> None:

@@ -16,6 +16,8 @@ def find_secrets(value: object, keys: Keys = ()) -> Iterator[Problem]:
     """Yields every secret in the `value` at `keys` of a recipe: the text of a key with the name of one, a key
     of a provider, or one in an address.
     """
+    if keys[:1] not in ((), ("sources",), ("targets",), ("study",)):
+        return
     inside = value.items() if isinstance(value, Mapping) else ()
     for key, inner in enumerate(value) if isinstance(value, list | tuple) else inside:
         yield from find_secrets(inner, (*keys, key))
@@ -28,7 +30,7 @@ def _found(text: str, keys: Keys) -> str:
     family, options = keys[0], [str(key) for key in keys[3:]]
     if keys == ("study", "storage") and secrets(text):
         return "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
-    if family not in ("sources", "targets"):
+    if family == "study":
         return ""
     if "api_key_env" in options:
         named = _VARIABLE.fullmatch(text) and not holds_key(text)

@@ -236,7 +236,7 @@ def test_latency_of_replayed_answers_is_that_of_their_requests(run: Run) -> None
         (("search.pick=3",), "search.pick must be a table"),
         (
             ("search.limits.tokens=5", 'search.optimizer="random"'),
-            "search.limits needs trials to choose among",
+            'search.limits needs optimizer = "ragc"',
         ),
     ],
 )

@@ -216,7 +216,7 @@ def test_a_teacher_that_copies_train_questions_changes_nothing(run: Run) -> None
 
 
 def test_rounds_without_instructions_and_without_train_questions_are_refused(run: Run) -> None:
-    with pytest.raises(RecipeError, match=r"instruction_rounds = 3 needs search\.instructions"):
+    with pytest.raises(RecipeError, match=r"instruction_rounds needs search\.instructions"):
         run(sets=("search.instruction_rounds=3",), target=ScriptedTarget([]))
     with pytest.raises(UsageError, match="needs train questions, found none"):
         run(sets=(*ROUNDS, "data.train=0"), target=ScriptedTarget([]))
