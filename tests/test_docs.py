@@ -111,7 +111,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for kind in targets.TARGETS:
             record = replace(targets.TARGETS.get(kind), build=lambda spec: scripted())
-            patch.setattr(f"ragc.targets.{kind}.KIND", record)
+            patch.setattr(f"{targets.TARGETS.listed[kind][0]}.KIND", record)
         patch.chdir(folder)
         patch.setenv("RAGC_HOME", str(folder.with_name("home")))
         ragc.compile("recipe.toml", out="compiled/mine")
