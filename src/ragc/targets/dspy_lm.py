@@ -245,7 +245,8 @@ class DspyTarget:
             settings["top_p"] = sampling.top_p
         if request.sample:
             settings["rollout_id"] = request.sample
-        (first, *_) = await asyncio.to_thread(self.lm, messages=messages, **settings)
+        with adapter_message_call(self.lm, messages):  # as DSPy's adapters say, so that nobody is warned
+            (first, *_) = await asyncio.to_thread(self.lm, messages=messages, **settings)
         text = first.get("text") if isinstance(first, dict) else first
         if not isinstance(text, str):
             raise TargetError(f"{self.name} gave {type(first).__name__} in the place of a text.")
@@ -278,12 +279,12 @@ class AdapterTarget(DspyTarget):
         self._messages, self._settings, self._encode = messages, dict(settings), encode
 
     async def _reply(self, request: ChatRequest) -> Reply:
-        lm, messages = _without_retries(self.lm), list(map(dict, self._messages))
+        lm, messages = self.lm, list(map(dict, self._messages))
         if not _engine(lm) or type(lm).__call__ is not dspy.BaseLM.__call__:
             with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
                 outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
             return self._counted(request, self._encode(outputs[0] if outputs else None))
-        settings = {**self._settings, "cache": False, "n": 1}
+        settings, lm = {**self._settings, "cache": False, "n": 1}, _without_retries(lm)
         if _awaited(lm):
             call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
             result = await execution.aexecute(lm, call)
