@@ -202,7 +202,7 @@ class ChatTarget(Reasons):
         session = self._client()
         try:
             async with session.request(method, url, data=content, **self._how) as response:
-                if response.status != 200:
+                if not 200 <= response.status < 300:
                     said = await response.content.read(MOST_BYTES)
                     raise failure(response.status, said, response.headers, self._where)
                 yield response

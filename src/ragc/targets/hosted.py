@@ -244,6 +244,9 @@ class HostedTarget(Reasons):
             return error
         # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
         text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
+        text = text.partition("Traceback (most")[0]
+        places = (getattr(place, "body", None) for place in (error, error.__context__, error.__cause__))
+        body = next((body for body in places if isinstance(body, dict)), {})
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
         if isinstance(error, errors.Timeout):
@@ -258,7 +261,8 @@ class HostedTarget(Reasons):
         }
         code = next((code for kind, code in kinds.items() if isinstance(error, kind)), "")
         headers = getattr(error, "litellm_response_headers", None) or {}
-        held = {"message": text, "code": code, "innererror": getattr(error, "provider_specific_fields", None)}
+        fields = getattr(error, "provider_specific_fields", None)
+        held = {**body, "message": text, "code": code or body.get("code"), "innererror": fields}
         return failure(int(status), {"error": held}, headers, where)
 
     def table_usd(self, used: Usage) -> float:

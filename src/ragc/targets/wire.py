@@ -40,8 +40,12 @@ _TOO_LONG = re.compile(
     r"|too many (?:input |prompt )?tokens|token (?:count|limit)[^.]{0,60}exceed"
     r"|exceed\w* (?:model )?token limit|tokens_limit_reached|max size: \d+ tokens|max_new_tokens"
     r"|must have less than \d+ tokens|reduce the length|range of input length|string_above_max_length"
+    r"|max length exceeded|max_tokens must be at least 1, got -"
 )
 """That a prompt does not fit, as OpenAI, vLLM, llama.cpp, Ollama, TGI, SGLang, LM Studio say it."""
+
+_REPLY_LIMIT = re.compile(r"(?i)max_tokens\W{0,3} must be less than or equal")
+"""That `max_tokens` is too large, whatever the prompt."""
 
 _FILTERED = re.compile(
     r"(?i)content[-_ ]?(?:filter|policy|management|moderation)|content exists risk|responsible ?ai"
@@ -53,11 +57,13 @@ _FILTERED = re.compile(
 
 _SPENT = re.compile(
     r"(?i)exceeded your current quota|credit balance|billing[ _](?:hard|details|limit|not)|out of credits"
-    r"|insufficient[ _](?:balance|credits?|funds)|account is not active|arrear"
+    r"|insufficient[ _](?:balance|credits?|funds)|account is not active|arrear|spending limit"
+    r"|budget(?: has been |[_ ])(?:exceeded|exhausted)|free-models-per-day|insufficient_quota"
 )
 _NO_ACCESS = re.compile(
     r"(?i)(?:api|access)[-_ ]?(?:key|token)[^.]{0,20}(?:invalid|not valid|expired|missing|incorrect)"
     r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)|model_not_found"
+    r"|invalid[_ ]model|model not exist|not a valid model"
     r"|model \S{1,120} (?:does not exist|was not found|is not found|not found)|(?:unknown|no such) model"
 )
 _LATER = re.compile(r"(?i)(?:again|retry) ?(?:in|delay\W+) ?([\d.]+) ?s")
@@ -137,6 +143,10 @@ def _no_json(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
 
+_CUT = ("abort", "error", "insufficient_system_resource")
+_BY_FILTER = ("safety", "prohibited_content", "recitation", "blocklist", "spii", "sensitive")
+"""Why a reply ended, in lower case: the server broke it off, or a filter stopped it."""
+
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
 _SAID = frozenset({"content", "tool_calls", "function_call", "refusal", *_REASONING})
 
@@ -151,11 +161,20 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         if error := _error_in(body):
             raise failure(error[0], error[1], {}, where)
         choice = body["choices"][0]
-        message, stopped = choice["message"], choice.get("finish_reason")
+        told = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
+        stopped = str(told.get("native_finish_reason") or choice.get("finish_reason")).lower()
+        if stopped in _BY_FILTER or _FILTERED.search(stopped):
+            raise RequestRefused(
+                f"A content filter of {where.endpoint} stopped the reply.",
+                "filtered",
+                endpoint=where.endpoint,
+                refused=False,
+            )
+        if stopped in _CUT or told.get("error"):
+            raise Again("broke the completion off")
+        message = choice["message"] or {}
         if not message.keys() & _SAID:
             raise Again("sent a reply that is no chat completion (no message)")
-        if stopped in ("abort", "error"):
-            raise Again("broke the completion off")
         parts = message["content"] if isinstance(message.get("content"), list) else []
         apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
         apart += [_reasoning(part) for part in parts if _is_reasoning(part)]
@@ -173,13 +192,6 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         said = shorten(str(error), 80)
         raise Again(f"sent a reply that is no chat completion ({type(error).__name__}: {said})") from None
-    if isinstance(stopped, str) and (stopped == "sensitive" or _FILTERED.search(stopped)):
-        raise RequestRefused(
-            f"A content filter of {where.endpoint} stopped the reply.",
-            "filtered",
-            endpoint=where.endpoint,
-            refused=False,
-        )
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -363,13 +375,14 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
         return TargetStopped(
             f"{where.endpoint} answered {status}, a redirect to {target}; {advice}.", **about
         )
-    if "insufficient_quota" in text or (_SPENT.search(text) and status < 500 and not _LATER.search(text)):
+    if _SPENT.search(text) and status < 500 and not _LATER.search(text):
         return TargetStopped(f"{where.endpoint} {answered}. Top up the account, or use another key.", **about)
     if 400 <= status < 500 and status not in (401, 429) and _FILTERED.search(text):
         return RequestRefused(
             f"A content filter refused the prompt: {where.endpoint} {answered}.", "filtered", **about
         )
-    if status not in (401, 403, 404, 429) and _TOO_LONG.search(text):
+    limited = _REPLY_LIMIT.search(text)
+    if status not in (401, 403, 404, 429) and _TOO_LONG.search(text) and not limited:
         advice = "Show fewer or shorter passages, or serve the model with a longer context."
         return RequestRefused(
             f"The prompt does not fit {where.model}: {where.endpoint} {answered}. {advice}",
@@ -388,7 +401,7 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
         return RequestRefused(
             f"{where.endpoint} {answered}. Lower max_tokens or the passages.", "failed", **about
         )
-    if status in (408, 409, 425, 429) or status >= 500 or status < 300:
+    if status in (408, 409, 425, 429, 498) or status >= 500 or status < 300:
         computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
         return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
     named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
