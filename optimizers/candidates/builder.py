@@ -269,7 +269,8 @@ class ProgramBuilder:
             runtime = other.runtime if other else None
             built = await self._build(Candidate(setting, program=candidate.program), runtime=runtime)
             pool = await self._collect(built, other.questions if other else self.task.train)
-            self._attributes.put(name, pool.to_json())
+            if not pool.counters.get("failed"):  # else a resumed study asks those questions again
+                self._attributes.put(name, pool.to_json())
             return pool
 
         record = self._attributes.get(name)

@@ -73,7 +73,13 @@ class Study:
         self.looks = Looks(task, self.trials)
         record = StudyAttributes(self._study).get(_QUESTIONS)
         if record is not None and not self.looks.resume(record):
-            self._begin_anew(directory, record["questions"])
+            self._begin_anew(
+                directory,
+                f"The budget changed, and with it the {record['questions']} dev questions that it allowed",
+            )
+        elif any(result.failures.passing for _, result in read_results(self._study.user_attrs)):
+            self._check_inputs()
+            self._begin_anew(directory, "Requests failed in trials, for reasons that may have passed")
         self._attributes = StudyAttributes(self._study)
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.threshold_tuner = ThresholdTuner(self.builder, self._attributes, self._log.note)
@@ -82,17 +88,14 @@ class Study:
         self._check_inputs()
         self._recover()
 
-    def _begin_anew(self, directory: Path, questions: int) -> None:
-        """Replaces the stored study, of which another budget allowed only some `questions`."""
+    def _begin_anew(self, directory: Path, why: str) -> None:
+        """Replaces the stored study, and says `why`."""
         names = self._study.metric_names
         optuna.delete_study(study_name=self._study.study_name, storage=self._study._storage)
         self._study = study_in(directory, self.task.recipe.study, len(self.task.objectives))
         if names:
             name_objectives(self._study, names)
-        self.progress.note(
-            f"The budget changed, and with it the {questions} dev questions that it allowed: the "
-            "search begins anew, and what was answered is replayed."
-        )
+        self.progress.note(f"{why}: the search begins anew, and what was answered is replayed.")
 
     def _check_inputs(self) -> None:
         """Raises UsageError when earlier trials had other questions, passages, models or own metrics."""
@@ -153,7 +156,6 @@ class Study:
         `reserved` is the number of LM calls that the budget holds back for the test questions.
         """
         try:
-            await self._ask_again()
             space = await self.builder.space_with_instructions()
             schedule = Schedule(
                 self._study, self.builder, self.threshold_tuner, space, self._complete_leader, reserved
@@ -176,18 +178,6 @@ class Study:
             self.budget_message = str(error)
             self.progress.note(self.budget_message)
         self._stop_waiting()
-
-    async def _ask_again(self) -> None:
-        """Asks the questions again whose requests failed in trials of an earlier run; the rest is replayed.
-
-        Optuna keeps the values that it was told.
-        """
-        for trial in [trial for trial in self.trials if trial.failures.passing]:
-            block = await self.runner.run(trial.number, trial.candidate, (), (0, len(trial.scores)))
-            baseline, objectives = self.trials[0], self.task.objectives
-            result = trial.without_answers().extended(block, baseline, objectives, self.looks.questions)
-            self._store([result])
-            self.trials[trial.number] = result
 
     async def _complete_leader(self) -> None:
         """Lets the leader answer all dev questions; another trial may lead then, which goes on, too."""

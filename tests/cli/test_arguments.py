@@ -85,8 +85,8 @@ def test_a_mistyped_command_is_one_sentence(
     ("arguments", "message"),
     [
         ("compile recip.toml", "the recipe 'recip.toml': there is no such file. Did you mean 'recipe.toml'?"),
-        ("compile .", "The recipe '.' is a folder; name the TOML file."),
-        ("compile recipe.toml --set search.trials", "it has no value; write search.trials=VALUE"),
+        ("compile .", "The recipe '.' cannot be read: it is a folder; name the TOML file."),
+        ("compile recipe.toml --set search.trials", "write it as key.path=value"),
         ("compile recipe.toml --set =3", "write it as key.path=value"),
         ("ask outt Why", "the recipe or compiled program 'outt': there is no such file or folder. Did"),
         ("trust outt", "the compiled program 'outt': there is no such folder. Did you mean 'out'?"),

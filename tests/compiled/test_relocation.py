@@ -161,7 +161,7 @@ def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
 def test_what_is_wrong_with_its_recipe_is_told_with_its_real_name(compiled: Path) -> None:
     with pytest.raises(RecipeError) as result:
         ragc.ask(compiled, QUESTION, sets=("targets.main.kinds=x",))
-    assert str(result.value).startswith(f"{compiled}/recipe.toml: --set targets.main.kinds=x")
+    assert str(result.value).startswith(f"{compiled}/recipe.toml: --set targets.main.kinds: ")
 
 
 @pytest.mark.parametrize("key", ["knobs.top_k=3", "knobs.temperature=1", "prompts.answer=x.json"])

@@ -70,7 +70,7 @@ def test_an_outage_of_the_model_is_one_sentence_and_resumed_it_is_the_unbroken_o
     assert (ended.status, len(ended.messages)) == (1, 1)
     assert RESUME in ended.err or feature.name in UNSAID
     assert world.written() == {}
-    world.account.faults = 0.0
+    world.account.down = False
     assert world.compile("--set", "targets.main.options.tries=1", resume=True).status == 0
     assert world.written()[PROGRAM] == whole.written()[PROGRAM]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,10 +30,11 @@ SHARED = ("knobs", "demonstrations", "two objectives")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster() -> Iterator[str]:
     """The address of a cluster of one machine with two workers."""
+    folder = tempfile.mkdtemp()  # Ray's sockets need a short path
     variables = {**os.environ, **KEYS, "PYTHONPATH": processes.PATH, "RAY_USAGE_STATS_ENABLED": "0"}
-    variables["RAY_TMPDIR"] = str(tmp_path_factory.mktemp("ray"))
+    variables["RAY_TMPDIR"] = folder
     ray = str(Path(sys.executable).parent / "ray")
     words = "start --head --port 0 --num-cpus 2 --include-dashboard false --object-store-memory 134217728"
     started = subprocess.run(
@@ -41,6 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert found
     yield found[1]
     subprocess.run([ray, "stop", "--force"], env=variables, capture_output=True, timeout=60, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("name", SHARED)

@@ -109,7 +109,7 @@ class World:
                     time.sleep(0.001)
                 os.kill(ids[0], by)
             if number == outage_at:
-                self.account.faults = 1.0
+                self.account.down = True
 
         self.account.arrival = arrival
         self.provider.accounts[ACCOUNT] = self.account

@@ -58,7 +58,7 @@ def hub() -> Iterator[Hub]:
 
 def fetch(home: Path, *names: str, **environ: str) -> list[list[str]]:
     variables = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith("HF_")},
         "PYTHONPATH": str(SRC),
         "HF_HOME": str(home),
         "HF_HUB_DISABLE_XET": "1",

@@ -46,7 +46,8 @@ class Account:
     """What one study is owed for: requests that were computed, their tokens and dollars, and faults.
 
     `arrival` is called with the number of each request before it is answered. Every reply begins with
-    `reasoning`, in which `{key}` is the key that came with the request; a refusal names that key too.
+    `reasoning`, in which `{key}` is the key that came with the request; a refusal names that key too. One
+    that is `down` breaks every request off.
     """
 
     price: Price
@@ -57,6 +58,7 @@ class Account:
     tokens: int = 0
     usd: float = 0.0
     arrived: int = 0
+    down: bool = False
     answers: Counter[str] = field(default_factory=Counter)
     tries: Counter[str] = field(default_factory=Counter)
 
@@ -135,7 +137,7 @@ class PricedProvider:
         account.arrival(account.arrived)
         key = hashlib.sha256(content).hexdigest()
         account.tries[key] += 1
-        what = fault(key, account.tries[key], account.faults)
+        what = "broken" if account.down else fault(key, account.tries[key], account.faults)
         account.answers[what or "answered"] += 1
         sender = request.headers.get("authorization", "").removeprefix("Bearer ")
         if what == "refused":

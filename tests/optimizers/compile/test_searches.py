@@ -112,9 +112,9 @@ def test_with_several_objectives_the_front_is_kept_and_pick_chooses(run: Run, fo
 @pytest.mark.parametrize(
     ("sets", "expected"),
     [
-        ('search.programs=["vanila"]', "No program is named 'vanila'"),
+        ('search.programs=["vanila"]', "search.programs.0 must be .*vanilla"),
         ('search.targets.main=["other"]', "must list 'main'"),
-        ('search.targets.main=["main", "other"]', r"there is no \[targets.other\]"),
+        ('search.targets.main=["main", "other"]', r"names \[targets.other\], and there is no other target"),
         ('search.targets.boss=["boss"]', "target role"),
         ('search.knobs=["window"]', "window"),
     ],
