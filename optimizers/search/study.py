@@ -219,19 +219,15 @@ class Study:
         results = await self._run_looks(numbers, candidates)
         self._numbers += [number for number, _ in pending]
         with one_append(self._study):
-            self._store(results)
+            record = [{"trial": self._numbers[result.number], **result.to_json()} for result in results]
+            self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
+            self._batches += 1
             for result in results:
                 self._tell(self._numbers[result.number], result)
                 self.trials[result.number : result.number + 1] = [result]
         self._log.log_batch(
             results, [describe_difference(result.candidate, self.task.recipe) for result in results]
         )
-
-    def _store(self, results: Sequence[TrialResult]) -> None:
-        """Stores `results`; of several records of a trial the last counts."""
-        record = [{"trial": self._numbers[result.number], **result.to_json()} for result in results]
-        self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
-        self._batches += 1
 
     async def _run_looks(self, numbers: Sequence[int], candidates: Sequence[Candidate]) -> list[TrialResult]:
         """Runs a look of each trial at once. Where one fails, the others are cancelled and awaited."""

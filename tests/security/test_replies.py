@@ -32,7 +32,7 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.retry import Again
-from ragc.targets.wire import read_json, read_reply, said
+from ragc.targets.wire import error_text, read_json, read_reply
 from ragc.task.answering import Row, evaluate
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
@@ -426,7 +426,7 @@ def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, me
 def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
     with contextlib.suppress(Again, TargetError):
         read_reply(read_json(content), ASK, len)
-    assert isinstance(said(content)[0], str)
+    assert isinstance(error_text(content)[0], str)
 
 
 WRITTEN = (

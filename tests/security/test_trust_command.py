@@ -256,6 +256,6 @@ def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.Ca
         assert not ragc.trust_listing(directory).trusted
     capsys.readouterr()
     assert main(["trust", str(directory), "--json", "--yes"]) == 2
-    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
     with pytest.raises(RecipeError, match="nonsense"):
         ragc.trust(directory)

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
@@ -24,6 +25,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PrivateAttr,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -97,8 +99,8 @@ def _check_json(value: dict[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError):
-            said = "must be text, numbers, booleans, or lists and tables of them"
-            raise_problems([problem((key,), said, inner)])
+            message = "must be text, numbers, booleans, or lists and tables of them"
+            raise_problems([problem((key,), message, inner)])
     return value
 
 
@@ -165,8 +167,8 @@ class Table(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            said = "; ".join(map(str, problems(error))).replace(" at the top", "")
-            raise UsageError(f"{where}{said}{'' if said.endswith('?') else '.'}") from None
+            message = "; ".join(map(str, problems(error))).replace(" at the top", "")
+            raise UsageError(f"{where}{message}{'' if message.endswith('?') else '.'}") from None
 
     @property
     def explicit(self) -> dict[str, Any]:
@@ -178,29 +180,46 @@ class Table(BaseModel):
         return self.model_copy(update=values)
 
 
+class PlacedTable(Table):
+    """A table with a folder, `base`, from which its relative paths lead and its modules are looked for."""
+
+    _base: Path = PrivateAttr(default=Path())
+
+    @property
+    def base(self) -> Path:
+        """The folder; the working directory unless `at` gave another."""
+        return self._base
+
+    def at(self, base: Path) -> Self:
+        """Returns the table with the folder `base`."""
+        moved = self.model_copy()
+        moved._base = base
+        return moved
+
+
 class Problem(NamedTuple):
     """One problem: the keys that lead to it, and what is wrong there. A missing key may have an `example`."""
 
     keys: Keys
-    said: str
+    message: str
     example: Any = None
 
     @property
     def is_missing(self) -> bool:
         """Whether the key is required and not there."""
-        return self.said.startswith("is missing")
+        return self.message.startswith("is missing")
 
     def __str__(self) -> str:
         key = dotted(self.keys)
-        if self.said.startswith(("must ", "is missing", "lists ")):
-            return f"{key} {self.said}"
-        named = key in self.said and not self.said.startswith("unknown key")
-        return self.said if named or not key else f"{key}: {self.said}"
+        if self.message.startswith(("must ", "is missing", "lists ")):
+            return f"{key} {self.message}"
+        named = key in self.message and not self.message.startswith("unknown key")
+        return self.message if named or not key else f"{key}: {self.message}"
 
 
-def problem(keys: Keys, said: str, value: object = None, example: object = None) -> InitErrorDetails:
-    """Returns a problem with the words `said`, for `raise_problems`."""
-    error = PydanticCustomError("ragc", "{said}", {"said": said, "example": example})
+def problem(keys: Keys, message: str, value: object = None, example: object = None) -> InitErrorDetails:
+    """Returns a problem with the words `message`, for `raise_problems`."""
+    error = PydanticCustomError("ragc", "{message}", {"message": message, "example": example})
     return InitErrorDetails(type=error, loc=keys, input=value)
 
 
@@ -218,21 +237,21 @@ def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
         example, known = context.get("example"), context.get("known", ())
         if kind == "missing":
             added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
-            said = f"is missing{added}"
+            message = f"is missing{added}"
         elif kind == "extra_forbidden":
             *tables, key = keys or ("",)
             where = f"in [{dotted(tuple(tables))}]" if tables else "at the top"
-            said = f"unknown key {where}.{nearest(str(key), known)} Known: {', '.join(known)}"
+            message = f"unknown key {where}.{nearest(str(key), known)} Known: {', '.join(known)}"
         else:
-            said = str(context.get("said") or context.get("error") or "")
-            said = said or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
-            if said.startswith("must "):
-                said += f", found {MASK if holds_key(value) else mask_keys(shown(value))}"
+            message = str(context.get("message") or context.get("error") or "")
+            message = message or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
+            if message.startswith("must "):
+                message += f", found {MASK if holds_key(value) else mask_keys(shown(value))}"
             if kind == "literal_error" and (
                 near := nearest(str(value), re.findall("'([^']*)'", context["expected"]))
             ):
-                said += f".{near}"
-        yield Problem(keys, said, example)
+                message += f".{near}"
+        yield Problem(keys, message, example)
 
 
 def read(

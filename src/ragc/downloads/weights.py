@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.core.digest import add_digest, file_digest, verify_digest
+from ragc.core.files import put_file
 from ragc.core.redact import mask_addresses, shorten
 from ragc.errors import RagcError
 
@@ -148,10 +149,7 @@ def noted_digest(path: Path, note: Path | None = None) -> str:
             return str(entry["sha256"])
     sha256 = file_digest(path)
     with suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(add_digest({**facts, "sha256": sha256})), encoding="utf-8")
-        fresh.replace(note)
+        put_file(note, json.dumps(add_digest({**facts, "sha256": sha256})).encode(), private=True)
     return sha256
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tomli_w
 from pydantic import (
@@ -21,7 +21,6 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    PrivateAttr,
     Tag,
     ValidationError,
     ValidationInfo,
@@ -39,6 +38,7 @@ from ragc.core.tables import (
     Flag,
     FromZero,
     Json,
+    PlacedTable,
     Positive,
     Share,
     Table,
@@ -468,7 +468,7 @@ class TrainingSpec(Table):
     )
 
 
-class Recipe(Table):
+class Recipe(PlacedTable):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
     program: Program = Field(
@@ -506,23 +506,10 @@ class Recipe(Table):
         default_factory=TrainingSpec, description="What `ragc data` makes of the train questions."
     )
 
-    _base: Path = PrivateAttr(default=Path())
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe) and dict(self) == dict(other)
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def base(self) -> Path:
-        """The folder that relative paths lead from."""
-        return self._base
-
-    def at(self, base: Path) -> Self:
-        """Returns the recipe whose relative paths lead from `base`."""
-        moved = self.model_copy()
-        moved._base = base
-        return moved
 
     @property
     def method(self) -> Method:

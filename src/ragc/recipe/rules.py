@@ -66,13 +66,14 @@ class Rules:
         for knob in (knob for program in self.methods for knob in program.knobs.list_knobs()):
             self.knobs.setdefault(knob.name, []).append(knob)
 
-    def add(self, keys: Keys, said: str, *others: Keys) -> None:
+    def add(self, keys: Keys, message: str, *others: Keys) -> None:
         """Adds a problem of `keys`, unless it may follow from one that was found at, around or inside them or
-        the `others`.
+        the `others`. Nothing follows from an unknown key, which is left out.
         """
-        known = [(one.keys, root) for one in self.found for root in (keys, *others)]
+        found = [one for one in self.found if not one.message.startswith("unknown key")]
+        known = [(one.keys, root) for one in found for root in (keys, *others)]
         if not any(at[: len(root)] == root or root[: len(at)] == at for at, root in known):
-            self.problems.append(Problem(keys, said.rstrip(".")))
+            self.problems.append(Problem(keys, message.rstrip(".")))
 
     def tried(self, keys: Keys, work: Callable[[], T], before: str = "") -> T | None:
         """Returns the result of `work`; None, and a problem of `keys`, where it raises UsageError."""
@@ -147,8 +148,8 @@ class Rules:
                 self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
         objectives = search.objectives or (_signed(report[0]),)
         pick = search.pick_name or objectives[0]
-        for key, said in _contradictions(search, objectives, pick, crossed=crossed):
-            self.add(("search", key), said, ("search", "objectives"))
+        for key, message in _contradictions(search, objectives, pick, crossed=crossed):
+            self.add(("search", key), message, ("search", "objectives"))
         return search.replace(
             knobs=tuple(name for name in self.knobs or sorted(names) if name in names),
             ranges={name: ranges[name] for name in self.knobs if name in ranges},
@@ -210,16 +211,16 @@ class Rules:
             self.tried(("data", "where", path), partial(Where, {path: where[path]}))
         hosted, questions = is_address(data.dataset), ("data", "questions")
         if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
-            said = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
-            self.add(("data", "fields"), said)
+            message = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
+            self.add(("data", "fields"), message)
         if hosted or data.dataset in datasets.BUILT_IN or data.questions:
             return data.replace(where=where)
         if sizes := [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]:
-            said = f"data.{sizes[0]} is drawn from a question file; add data.questions"
-            self.add(("data", sizes[0]), said, questions, ("data", "dataset"))
+            message = f"data.{sizes[0]} is drawn from a question file; add data.questions"
+            self.add(("data", sizes[0]), message, questions, ("data", "dataset"))
         elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
-            said = f"data set {data.dataset!r} needs a question file; add data.questions"
-            self.add(("data", "dataset"), said, questions)
+            message = f"data set {data.dataset!r} needs a question file; add data.questions"
+            self.add(("data", "dataset"), message, questions)
         return data.replace(where=where)
 
     def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
@@ -271,8 +272,8 @@ class Rules:
         return varied, search.replace(targets=players, efforts={})
 
     def _add_lacking(self, name: str, keys: Keys) -> None:
-        said = f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it"
-        self.add(keys, said, ("targets", name))
+        message = f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it"
+        self.add(keys, message, ("targets", name))
 
     def _try_build(self, keys: Keys, spec: TargetSpec, base: Path, *, code: bool) -> None:
         """Reports the problems that only the target's constructor finds; no weights are looked up."""
@@ -293,9 +294,9 @@ class Rules:
         for program in self.methods:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
-                said = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
+                message = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
                 if not any(one.keys[:2] == (family, name) for one in self.problems):
-                    self.problems.append(Problem(("program",), said))
+                    self.problems.append(Problem(("program",), message))
 
     def check_files(self, recipe: Recipe, *, files: bool) -> None:
         """Reports invalid addresses and, with `files`, missing files."""
@@ -378,7 +379,7 @@ def _contradictions(
             "search.instruction_rounds needs search.instructions, the most that a round writes",
         ),
     )
-    return ((key, said) for wrong, key, said in rules if wrong)
+    return ((key, message) for wrong, key, message in rules if wrong)
 
 
 def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:

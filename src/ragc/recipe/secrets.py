@@ -21,8 +21,8 @@ def find_secrets(value: object, keys: Keys = ()) -> Iterator[Problem]:
     inside = value.items() if isinstance(value, Mapping) else ()
     for key, inner in enumerate(value) if isinstance(value, list | tuple) else inside:
         yield from find_secrets(inner, (*keys, key))
-    if isinstance(value, str) and value and (said := _found(value, keys)):
-        yield Problem(keys, said)
+    if isinstance(value, str) and value and (message := _found(value, keys)):
+        yield Problem(keys, message)
 
 
 def _found(text: str, keys: Keys) -> str:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ragc.core import tables
 from ragc.core.marks import HARMLESS, Does, Keys, Mark, RequestedAccess
 from ragc.core.redact import holds_key, is_secret_name, remember
-from ragc.core.tables import Choice, Json, Table, Words
+from ragc.core.tables import Choice, Json, PlacedTable, Table, Words
 from ragc.errors import UsageError
 from ragc.targets.base import Capability
+from ragc.targets.prices import price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
@@ -50,7 +50,7 @@ BODY_PLAIN = frozenset({
 """Fields of a request that shape the reply and lead nowhere else."""
 
 
-class TargetSpec(Table):
+class TargetSpec(PlacedTable):
     """A table `[targets.NAME]`: what every kind has. `options` are as they were written."""
 
     kind: str = ""
@@ -61,19 +61,6 @@ class TargetSpec(Table):
     )
     base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
     options: Json = Field(default_factory=dict, description="What only this kind understands.")
-
-    _base: Path = PrivateAttr(default=Path())
-
-    @property
-    def base(self) -> Path:
-        """The folder in which the module of a target of the user's own is looked for first."""
-        return self._base
-
-    def at(self, base: Path) -> Self:
-        """Returns the table with that folder."""
-        moved = self.model_copy()
-        moved._base = base
-        return moved
 
 
 class BodyMark(Mark):
@@ -107,13 +94,8 @@ def _check_body(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_price(price: dict[str, Any]) -> dict[str, Any]:
-    amounts = [amount for amount in price.values() if type(amount) in (int, float) and amount >= 0]
-    named = {"input", "output"} <= price.keys() <= {"input", "output", "cached_input"}
-    if price and not (named and len(amounts) == len(price)):
-        raise ValueError(
-            "must be a table of dollars per million tokens, each at least 0, such as "
-            "{input = 0.15, cached_input = 0.075, output = 0.6}"
-        )
+    if price and (valid := price_problem(price)):
+        raise ValueError(f"must be {valid}")
     return price
 
 

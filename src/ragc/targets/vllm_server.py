@@ -28,7 +28,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.files import cache_home
+from ragc.core.files import cache_home, put_file
 from ragc.core.progress import notify
 from ragc.core.redact import shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError
@@ -241,9 +241,8 @@ class ServedTarget(ChatTarget):
             )  # fmt: skip
         try:
             await self._healthy(process, address, begun, until)
-            note = self.folder / f"address.{os.getpid()}"
-            note.write_text(json.dumps({"address": address, "pid": process.pid}), "utf-8")
-            note.replace(self.folder / "address.json")
+            note = json.dumps({"address": address, "pid": process.pid})
+            put_file(self.folder / "address.json", note.encode(), private=True)
         except BaseException:
             _stop(self.folder)
             raise

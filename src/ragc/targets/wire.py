@@ -337,7 +337,7 @@ def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     return body
 
 
-def said(content: Any) -> tuple[str, str]:
+def error_text(content: Any) -> tuple[str, str]:
     """Returns the message of an error's body for people, and the text that says what kind of error it is."""
     body: Any = content
     if isinstance(content, bytes):
@@ -364,7 +364,7 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
 
     `content` is its body, `headers` are read by names in lower case.
     """
-    message, text = said(content)
+    message, text = error_text(content)
     request_id = shorten(headers.get("x-request-id") or headers.get("request-id") or "", 80)
     answered = f"answered {status}{f' to request {request_id}' if request_id else ''}"
     answered += f": {message}" if message else ""

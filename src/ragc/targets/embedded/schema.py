@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ragc.errors import RequestRefused, TargetError
+from ragc.errors import RequestRefused
 
 _SAID = frozenset({
     "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
@@ -100,7 +100,7 @@ def _validator(schema: str) -> Any:
 def is_cut(text: str, schema: Mapping[str, Any], tokens: int, *, stopped: bool = False) -> bool:
     """Returns whether a reply reached a limit of ours or, if `stopped`, a stop string inside its JSON.
 
-    Raises TargetError where it left `schema`.
+    Raises RequestRefused where it left `schema`.
     """
     try:
         value = json.loads(text)
@@ -110,7 +110,8 @@ def is_cut(text: str, schema: Mapping[str, Any], tokens: int, *, stopped: bool =
             return True
         wrong, value = f"{error} in {text[:80]!r}", None
     if wrong is not None:
-        raise TargetError(f"A reply of the embedded model left its JSON schema: {wrong[:160]}.")
+        text = f"A reply of the embedded model left its JSON schema: {wrong[:160]}."
+        raise RequestRefused(text, "failed", refused=False)
     return _is_full(value, tokens)
 
 
