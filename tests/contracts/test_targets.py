@@ -57,7 +57,7 @@ from tests.support.targets import KINDS, QUESTIONS, Waits, finished, number_of, 
 from tests.targets.conftest import only_our_key
 
 __all__ = ["only_our_key"]
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+pytestmark = pytest.mark.usefixtures("only_our_key")
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 KEY = "sk-lab-0123456789abcdef"

@@ -42,7 +42,7 @@ from tests.support.targets import KINDS, Waits, finished, target_of
 from tests.targets.conftest import only_our_key
 
 __all__ = ["only_our_key"]
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+pytestmark = pytest.mark.usefixtures("only_our_key")
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"

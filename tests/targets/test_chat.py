@@ -42,8 +42,6 @@ from tests.support.server import (
 )
 from tests.support.targets import Waits, finished, target_of
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 URL = "http://127.0.0.1:8000/v1"
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 LIMA = build_answer("Lima")

@@ -16,8 +16,6 @@ from ragc.errors import BudgetExhausted, RequestRefused, TargetError, TargetUnav
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, TokenLogprob, Usage
 from ragc.targets.dspy_engine import as_lm, cause
 
-pytestmark = pytest.mark.filterwarnings("error")
-
 CHAT = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
 
 

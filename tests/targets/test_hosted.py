@@ -30,7 +30,7 @@ from tests.support.server import (
 )
 from tests.support.targets import Waits, finished
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+pytestmark = pytest.mark.usefixtures("only_our_key")
 
 KEY = "sk-test-0123456789abcdef"
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))

@@ -33,7 +33,7 @@ from tests.support.server import (
 )
 from tests.support.targets import KINDS, Waits, finished, target_of
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+pytestmark = pytest.mark.usefixtures("only_our_key")
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'

@@ -28,7 +28,7 @@ from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
+pytestmark = pytest.mark.usefixtures("only_our_key")
 
 
 @pytest.fixture(autouse=True)
