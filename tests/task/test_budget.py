@@ -196,11 +196,6 @@ def test_a_damaged_file_is_refused_in_a_sentence(content: bytes, tmp_path: Path)
     assert path.read_bytes() == content
 
 
-def test_charges_of_an_earlier_version_are_not_taken_for_none(tmp_path: Path) -> None:
-    (tmp_path / "charges.jsonl").write_text("{}")
-    with pytest.raises(StoreError, match=r"an earlier version.*leave --resume out"):
-        BudgetFile(tmp_path / "charges.sqlite3", Budget())
-
 
 def test_a_disk_that_takes_no_charge_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "charges.sqlite3"
