@@ -42,9 +42,7 @@ create index if not exists amounts on charges (key, state, tokens, picos);
 """
 """The index has the amounts too, so that SQLite's check finds one that was damaged."""
 
-_SUMS = (
-    "select count(*), ifnull(sum(tokens), 0), ifnull(sum(picos), 0) from charges where state != 'released'"
-)
+_SUMS = "select count(*), ifnull(sum(tokens), 0), ifnull(sum(picos), 0) from charges where state != 'free'"
 
 
 class Spent(NamedTuple):
@@ -86,7 +84,7 @@ class BudgetFile:
             if self._row("pragma integrity_check(1)") != ("ok",):
                 raise sqlite3.DatabaseError("it is damaged")
             self._db.execute("update charges set state = 'lost' where state = 'reserved'")
-            (self._before,) = self._row("select ifnull(max(minutes), 0.0) from charges")
+            self._before = float(*self._row("select ifnull(max(minutes), 0.0) from charges"))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -202,7 +200,7 @@ class BudgetFile:
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
-        self._end(number, "released", Spent())
+        self._end(number, "free", Spent())
 
     def _end(self, number: int, state: str, cost: Spent) -> None:
         reserved = self._flying.pop(number)
@@ -217,7 +215,7 @@ class BudgetFile:
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply; a request that was answered or reserved before is free."""
         self._started = min(self._started, time.monotonic())
-        charged = "select 1 from charges where key = ? and state not in ('kept', 'released')"
+        charged = "select 1 from charges where key = ? and state not in ('kept', 'free')"
         with self._errors():
             if self._row(charged, key) is None:
                 self._put(key, "cached", _one(tokens, usd))
