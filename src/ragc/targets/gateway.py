@@ -59,23 +59,18 @@ class Budget(Protocol):
 
         Waits while tries in flight may cost less than they reserved. Raises BudgetExhausted.
         """
-        ...
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        ...
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
-        ...
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
-        ...
 
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply, once for each key."""
-        ...
 
 
 class Tries:
@@ -215,19 +210,15 @@ class Gateway:
                 continue
             if failed:
                 counters.count(fallbacks=1)
-                self._warn_fallback(target, candidate, failed[0])
+                if (target.name, candidate.name) not in self._noted:
+                    self._noted.add((target.name, candidate.name))
+                    log.warning("%s answers in the place of %s: %s", candidate.name, target.name, failed[0])
             return answer._replace(fallback=bool(failed))
         if len(failed) == 1:
             raise failed[0]
         are_stopped = all(isinstance(error, TargetStopped) for error in failed)
         text = f"{target.name} and its fallbacks are not available: {' '.join(map(str, failed))}"
         raise (TargetStopped if are_stopped else TargetUnavailable)(text) from failed[0]
-
-    def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
-        """Logs once that `substitute` answers instead of `target`."""
-        if (target.name, substitute.name) not in self._noted:
-            self._noted.add((target.name, substitute.name))
-            log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     def forgets(self, target: Target) -> bool:
         """Returns whether the replies of `target` count for this run alone."""

@@ -12,9 +12,6 @@ from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Reply, Target, Usage
 
 MILLION = 1_000_000
-PARTS = ("input", "cached_input", "output")
-"""The keys of a typed price; without `cached_input` cached tokens cost as much as others."""
-
 AROUND_REQUEST, AROUND_MESSAGE = 64, 16
 """Tokens that a chat template may add to a request, and to each of its messages."""
 
@@ -31,7 +28,8 @@ class Price:
     def of(cls, table: Any, of: str = "A price") -> Price:
         """Returns the price in a table with the keys `input`, `output` and, optionally, `cached_input`.
 
-        `of` begins the message. Raises UsageError for other keys and for numbers below 0.
+        Without it cached tokens cost as much as others. `of` begins the message. Raises UsageError for
+        other keys and for numbers below 0.
         """
         if reason := price_problem(table):
             raise UsageError(f"{of} must be {reason}, found {json.dumps(table, default=str)}.")
@@ -56,7 +54,7 @@ def price_problem(value: object) -> str:
     """Returns what a valid price is, if `value` is none; "" for a valid one."""
     is_price = (
         isinstance(value, Mapping)
-        and {"input", "output"} <= value.keys() <= set(PARTS)
+        and {"input", "output"} <= value.keys() <= {"input", "cached_input", "output"}
         and all(type(amount) in (int, float) and 0 <= amount < math.inf for amount in value.values())
     )
     example = "{input = 0.15, cached_input = 0.075, output = 0.6}"
