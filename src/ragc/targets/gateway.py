@@ -59,6 +59,7 @@ class Budget(Protocol):
 
         Waits while tries in flight may cost less than they reserved. Raises BudgetExhausted.
         """
+        ...
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
@@ -274,7 +275,8 @@ class Gateway:
                 tries.fail(error)
                 raise
             tries.end("settle", *((0, 0.0) if error.refused else most))
-            return Refusal(error.kind, mask_keys(str(error)), error.endpoint, error.request_id)
+            kind: Literal["filtered", "too long"] = "filtered" if error.kind == "filtered" else "too long"
+            return Refusal(kind, mask_keys(str(error)), error.endpoint, error.request_id)
         except BaseException as error:
             tries.fail(error)
             if isinstance(error, SystemExit | KeyboardInterrupt):  # would end the loop that all wait for
