@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import random
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -148,20 +146,6 @@ def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: 
     assert again.spent.calls == 2
     # What the request cost is not known to a closed budget: it stays charged at what it reserved.
     assert (again.spent.tokens > budget.spent.tokens) is closed
-
-
-def test_a_ledger_that_nobody_closes_closes_its_file(tmp_path: Path) -> None:
-    gc.freeze()  # what other tests left need not be looked through
-    budget = BudgetFile(tmp_path / "charges.sqlite3", Budget())
-    budget.charge_cached("a", 5, 0.0)
-    circle: list[Any] = [budget]
-    circle.append(circle)
-    del budget, circle
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        gc.collect()
-    gc.unfreeze()
-    assert [str(warning.message) for warning in caught if "charges.sqlite3" in str(warning.message)] == []
 
 
 @pytest.mark.parametrize("id", ["tokens", "usd", "latency", "lm_calls@proxy", "crag_halluc"])

@@ -7,9 +7,10 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy import lm15
 
 from ragc.core import event_loop
-from ragc.errors import RagcError, RequestRefused, TargetError, TargetStopped, TargetUnavailable
+from ragc.errors import RagcError, RequestRefused, TargetStopped, TargetUnavailable
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.dspy_lm import DspyTarget
 from tests.support.server import MODEL, Answer, completion, in_order, serving
@@ -79,5 +80,17 @@ def test_a_class_with_a_forward_of_its_own_answers_and_its_tokens_are_bounded() 
     reply = event_loop.run(DspyTarget(Legacy({"text": "Lima"})).complete(ASK))
     assert reply.text == "Lima"
     assert reply.usage.prompt > 0 < reply.usage.completion
-    with pytest.raises(TargetError, match="gave int in the place of a text"):
-        event_loop.run(DspyTarget(Legacy(5)).complete(ASK))
+
+
+class Broken:
+    """An engine of a user's own that fails for one prompt and not for another."""
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        raise KeyError("no template for this prompt")
+
+
+@pytest.mark.parametrize("lm", [Legacy(5), dspy.LM("mine/model", engine=Broken())])
+def test_what_is_no_reply_is_the_failure_of_its_question_and_stays_charged(lm: Any) -> None:
+    with pytest.raises(RequestRefused, match=r"gave int in the place of a text|no template") as caught:
+        event_loop.run(DspyTarget(lm).complete(ASK))
+    assert (caught.value.kind, caught.value.refused) == ("failed", False)

@@ -12,7 +12,6 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.redact import remember
 from ragc.errors import RequestRefused, TargetError, TargetStopped, TargetUnavailable
-from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Usage
@@ -107,12 +106,7 @@ def test_a_target_that_ends_its_program_is_an_error(ending: Any) -> None:
     assert budget.spent.calls == 2, "what it did is unknown, so it is charged in full"
 
 
-def test_a_fallback_answers_for_a_target_that_stopped() -> None:
-    main, second = Raising(TargetStopped("It answered 401.")), ScriptedTarget(["Lima"], identity="second")
-    runtime = Runtime({"main": main, "second": second})
-    runtime.gateway.fallbacks = {main: (second,)}
-    reply, spent = ask(runtime.gateway, main)
-    assert (reply.text, spent.fallbacks) == ("Lima", 1)
+def test_a_target_that_stopped_with_its_fallback_stops_the_run() -> None:
     main, second = Raising(TargetStopped("401.")), Raising(TargetStopped("402."))
     second.identity = "second"
     gateway = Gateway(CallStore(None))

@@ -1,44 +1,33 @@
 """A `dspy.LM` as a target: our requests are sent by the language model that a user configured.
 
 The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache is not used, since its keys lack the address;
-its retries are used.
+its retries are made by ragc, one by one, because each is charged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import anyio
 import dspy
 from dspy import is_retryable_lm_error, lm15
 from dspy.clients import execution
-from dspy.clients._deprecation import adapter_message_call
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, RequestRefused, TargetError, UsageError
-from ragc.targets.base import (
-    Capability,
-    ChatRequest,
-    Finish,
-    Reply,
-    TokenLogprob,
-    Usage,
-    Watch,
-    parts_taker,
-)
+from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.dspy_engine import RagEngine, cause
 from ragc.targets.prices import Price
-from ragc.targets.reasoning import take_off
 from ragc.targets.retry import Again, with_tries
-from ragc.targets.wire import Where, bound_tokens, failure, tokens_in
+from ragc.targets.wire import Where, bound_tokens, failure, read_reply, tokens_in
 
 CONTEXT_TOKENS = 32_768
 """Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
@@ -49,8 +38,7 @@ _UNNAMED = frozenset({
 })  # fmt: skip
 """Settings of a language model that each request sets, or that say nothing of what answers."""
 
-_COUNTED = ("input", "output", "cache_read", "reasoning")
-_MARK = "_ragc_identity"
+_MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
 
 class DspyTarget:
@@ -60,7 +48,7 @@ class DspyTarget:
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
     another process. `price` is the price of its tokens, as in `ragc.targets.prices.Price`; else the
     attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
-    for what is no language model, or has no name of a model.
+    for what is no language model.
     """
 
     def __init__(
@@ -76,18 +64,12 @@ class DspyTarget:
                 f"A language model of DSPy is needed, such as dspy.LM('openai/gpt-4o-mini'), found "
                 f"{type(lm).__name__}; pass lm=dspy.LM(...)."
             )
-        model: Any = getattr(lm, "model", None)
-        if not isinstance(model, str) or not model.strip():
-            raise UsageError(
-                f"A language model needs the name of its model, and this {type(lm).__name__} has {model!r}; "
-                "name one, as in dspy.LM('openai/gpt-4o-mini')."
-            )
         for name, size in (("context_tokens", context_tokens), ("concurrency", concurrency)):
             if type(size) is not int or size < 1:
                 raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
         remember_environment()
         remember(str(lm.kwargs.get("api_key") or ""))
-        self.lm, self.model, self.name = lm, model, f"dspy {model}"
+        self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
         self._price = None if price is None else Price.of(price)
 
@@ -100,11 +82,11 @@ class DspyTarget:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The model's capabilities according to DSPy; none for a class that overrides `forward`."""
-        if not _engine(self.lm):
-            return frozenset()
-        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
-        if "logprobs" in self.lm.supported_params:
-            able.add("logprobs")
+        able: list[Capability] = []
+        if _engine(self.lm) and self.lm.supports_response_schema:
+            able.append("schema")
+        if _engine(self.lm) and "logprobs" in self.lm.supported_params:
+            able.append("logprobs")
         return frozenset(able)
 
     @property
@@ -139,8 +121,7 @@ class DspyTarget:
     @property
     def longest_reply(self) -> int | None:
         """The language model's own limit on a reply, in tokens; None for none."""
-        limit = self.lm.kwargs.get("max_completion_tokens")
-        return limit if type(limit) is int else None
+        return tokens_in(self.lm.kwargs.get("max_completion_tokens"))
 
     async def open(self, progress: Watch | None = None) -> None:
         """Does nothing: DSPy reaches the model at the first request."""
@@ -149,47 +130,47 @@ class DspyTarget:
         """Returns one reply. Raises as `Target.complete`."""
         if request.logprobs and "logprobs" not in self.capabilities:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
-        take = parts_taker.get()
-        awaited = _awaited(self.lm)
-        streams = isinstance(awaited, str) or hasattr(awaited, "stream")
+        take, engine = parts_taker.get(), _engine(self.lm)
+        streams = isinstance(engine, str) or hasattr(engine, "stream")
         stream = _StreamParts(take) if take is not None and streams else None
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or cached.
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
-            return await with_tries(
+            reply = await with_tries(
                 lambda: self._attempt(request),
                 self.name,
-                tries=1 + int(getattr(self.lm, "num_retries", 0)) if _engine(self.lm) else 1,
+                tries=1 + int(getattr(self.lm, "num_retries", 0)) if engine else 1,
                 may_repeat=lambda: stream is None or not stream.has_sent,
             )
+        if self.price or not self.table_price():
+            return reply
+        return replace(reply, usd=self._hosted.table_usd(reply.usage))
 
     async def _attempt(self, request: ChatRequest) -> Reply:
         """Makes one try. Raises Again where another may succeed."""
+        where = Where(self.name, self.model, "the key of the dspy.LM")
         try:
-            reply = take_off(await self._reply(request), request, self.count_tokens)
-            if reply.reasoning and not reply.text.strip() and reply.finish == "stop":
-                raise Again("sent its whole reply as reasoning and no answer: switch reasoning off")
-            return reply
+            return read_reply(await self._completion(request), request, self.count_tokens, where)
+        except (Again, RagcError):
+            raise
         except Exception as error:
-            if isinstance(error, Again):
-                raise
             if (own := cause(error)) is not None:
                 raise own from error
-            status, said = getattr(error, "status", None), shorten(str(error), 500)
+            status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
+            said = shorten(str(error), 500)
             if type(status) is int:
-                where = Where(self.name, self.model, "the key of the dspy.LM")
-                raise failure(status, {"error": {"message": said}}, {}, where) from error
+                headers = {} if wait is None else {"retry-after": str(wait)}
+                raise failure(status, {"error": {"message": said}}, headers, where) from error
             text = f"failed: {type(error).__name__}: {said}"
             if is_retryable_lm_error(error):
-                raise Again(text, getattr(error, "retry_after", None)) from error
-            raise TargetError(f"{self.name} {text}") from error
+                raise Again(text, wait) from error
+            raise RequestRefused(
+                f"{self.name} {text}.", "failed", endpoint=self.name, refused=False
+            ) from error
 
-    async def _reply(self, request: ChatRequest) -> Reply:
-        """Returns the reply of a language model that DSPy drives with canonical requests.
-
-        Retries are made by ragc, one by one, because each is charged.
-        """
+    async def _completion(self, request: ChatRequest) -> dict[str, Any]:
+        """Returns the reply in the form of a chat completion, which every kind of target reads alike."""
         if not _engine(self.lm):
-            return await self._send_legacy(request)
+            return await self._call(*_in_words_of_an_adapter(request))
         sampling, longest = request.sampling, self.longest_reply
         reasons = longest is not None  # such a model takes no temperature of ours
         makers = {"user": lm15.Message.user, "assistant": lm15.Message.assistant}
@@ -210,47 +191,34 @@ class DspyTarget:
                 logprobs=0 if request.logprobs else None,
             ),
         )
-        lm, more = _without_retries(self.lm), {"rollout_id": request.sample} if request.sample else {}
-        if _awaited(lm):
-            response: Any = await lm.acall(sent, cache=False, **more)
+        lm = self.lm.copy(num_retries=0)
+        settings = {"cache": False, **({"rollout_id": request.sample} if request.sample else {})}
+        return _body_of(await _awaited(lm, lambda: lm.acall(sent, **settings), lambda: lm(sent, **settings)))
+
+    async def _call(
+        self, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encode: Callable[[Any], str]
+    ) -> dict[str, Any]:
+        """Returns the reply to the call of an adapter, whose output `encode` converts to a text."""
+        lm, sent = self.lm, list(map(dict, messages))
+        if type(lm).__call__ is not dspy.BaseLM.__call__:
+            outputs, used, finish = await asyncio.to_thread(lm, messages=sent, **settings), {}, "stop"
         else:
-            response = await asyncio.to_thread(lm, sent, cache=False, **more)
-        if response.finish_reason == "content_filter":
-            raise RequestRefused(
-                f"A content filter of {self.name} stopped the reply.", "filtered", refused=False
+            if _engine(lm):
+                lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
+
+            async def ask() -> Any:
+                call = await asyncio.to_thread(execution.prepare, lm, None, sent, settings, asynchronous=True)
+                return await execution.aexecute(lm, call)
+
+            result = await _awaited(
+                lm, ask, lambda: execution.execute(lm, execution.prepare(lm, None, sent, settings))
             )
-        text, reasoning, finish = _read_response(response)
-        tokens = [getattr(response.usage, f"{name}_tokens", None) for name in _COUNTED]
-        scored = tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ())
-        return replace(self._counted(request, text, reasoning, *tokens), finish=finish, logprobs=scored)
-
-    def _counted(self, request: ChatRequest, text: str, reasoning: str = "", *reported: Any) -> Reply:
-        """Returns a reply with its `reported` tokens, of prompt, reply, cache and reasoning, or bounds.
-
-        Its dollars are those of LiteLLM's table; the gateway charges a typed price.
-        """
-        prompt, written, cached, thought = (*map(tokens_in, reported), *[None] * 4)[:4]
-        prompt = prompt or sum(self.count_tokens(message.content) for message in request.messages)
-        written = self.count_tokens(reasoning + text) if written is None else written
-        used = Usage(prompt, written, min(cached or 0, prompt), min(thought or 0, written))
-        usd = self._hosted.table_usd(used) if not self.price and self.table_price() else 0.0
-        return Reply(text, usage=used, usd=usd, reasoning=reasoning)
-
-    async def _send_legacy(self, request: ChatRequest) -> Reply:
-        """Returns the reply of a class with its own `forward`, which takes messages as dictionaries."""
-        sampling = request.sampling
-        messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        settings: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
-        if sampling.top_p < 1:
-            settings["top_p"] = sampling.top_p
-        if request.sample:
-            settings["rollout_id"] = request.sample
-        with adapter_message_call(self.lm, messages):  # as DSPy's adapters say, so that nobody is warned
-            (first, *_) = await asyncio.to_thread(self.lm, messages=messages, **settings)
-        text = first.get("text") if isinstance(first, dict) else first
-        if not isinstance(text, str):
-            raise TargetError(f"{self.name} gave {type(first).__name__} in the place of a text.")
-        return self._counted(request, text)
+            outputs, used = result.outputs, result.usage
+            finish = result.responses[0].finish_reason if result.responses else "stop"
+        output = outputs[0] if outputs else None
+        reasoning = output.get("reasoning_content") if isinstance(output, dict) else None
+        message = {"content": encode(output), "reasoning_content": reasoning}
+        return {"choices": [{"message": message, "finish_reason": finish}], "usage": dict(used or {})}
 
     def count_tokens(self, text: str) -> int:
         """Returns a bound by the scripts of `text`."""
@@ -276,58 +244,59 @@ class AdapterTarget(DspyTarget):
         encode: Callable[[Any], str],
     ) -> None:
         vars(self).update(vars(target))
-        self._messages, self._settings, self._encode = messages, dict(settings), encode
+        self._arguments = messages, dict(settings), encode
 
-    async def _reply(self, request: ChatRequest) -> Reply:
-        lm, messages = self.lm, list(map(dict, self._messages))
-        if not _engine(lm) or type(lm).__call__ is not dspy.BaseLM.__call__:
-            with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
-                outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
-            return self._counted(request, self._encode(outputs[0] if outputs else None))
-        settings, lm = {**self._settings, "cache": False, "n": 1}, _without_retries(lm)
-        if _awaited(lm):
-            call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
-            result = await execution.aexecute(lm, call)
-        else:
-            result = await asyncio.to_thread(
-                lambda: execution.execute(lm, execution.prepare(lm, None, messages, settings))
-            )
-        output = result.outputs[0] if result.outputs else None
-        reasoning = output.get("reasoning_content") if isinstance(output, dict) else None
-        used = dict(result.usage or {})
-        tokens: list[Any] = [used.get("prompt_tokens"), used.get("completion_tokens")]
-        finish: Finish = "stop"
-        if result.responses:
-            response = result.responses[0]
-            tokens = [getattr(response.usage, f"{name}_tokens", None) for name in _COUNTED]
-            finish = "length" if response.finish_reason == "length" else "stop"
-        reply = self._counted(request, self._encode(output), str(reasoning or ""), *tokens)
-        return replace(reply, finish=finish)
+    async def _completion(self, request: ChatRequest) -> dict[str, Any]:
+        return await self._call(*self._arguments)
 
 
-def _read_response(response: Any) -> tuple[str, str, Finish]:
-    """Returns text, reasoning and end of a response; a refusal, or tool calls, stand for a text."""
+def _in_words_of_an_adapter(request: ChatRequest) -> tuple[Any, dict[str, Any], Callable[[Any], str]]:
+    """Returns `request` for a class with its own `forward`, which takes messages as dictionaries."""
+    sampling = request.sampling
+    messages = [{"role": m.role, "content": m.content} for m in request.messages]
+    settings: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
+    if sampling.top_p < 1:
+        settings["top_p"] = sampling.top_p
+    if request.sample:
+        settings["rollout_id"] = request.sample
+
+    def encode(output: Any) -> str:
+        text = output.get("text") if isinstance(output, dict) else output
+        if not isinstance(text, str):
+            raise TypeError(f"it gave {type(output).__name__} in the place of a text")
+        return text
+
+    return messages, settings, encode
+
+
+def _body_of(response: lm15.Response) -> dict[str, Any]:
+    """Returns `response` in the form of a chat completion."""
 
     def joined(kind: type[Any], between: str = "\n\n") -> str:
-        parts = response.message.parts
-        return between.join(part.text for part in parts if isinstance(part, kind) and part.text)
+        return between.join(part.text for part in response.message.parts if isinstance(part, kind))
 
-    text, reasoning = joined(lm15.TextPart, ""), joined(lm15.ThinkingPart)
-    if not text.strip() and (refusal := joined(lm15.RefusalPart)):
-        return refusal, reasoning, "refusal"
-    if not text.strip() and response.tool_calls:
-        calls = [(call.name, json.dumps(call.input, default=str)) for call in response.tool_calls]
-        if len(calls) > 1:
-            return "\n".join(f"{name}({arguments})" for name, arguments in calls), reasoning, "tool_calls"
-        text = calls[0][1]
-    return text, reasoning, "length" if response.finish_reason == "length" else "stop"
-
-
-def _without_retries(lm: Any) -> Any:
-    """Returns a copy of `lm` that makes one try: each is charged, so ragc makes the retries."""
-    single = copy.copy(lm)
-    single.num_retries = 0
-    return single
+    used = response.usage
+    calls = [
+        {"name": call.name, "arguments": json.dumps(call.input, default=str)} for call in response.tool_calls
+    ]
+    message = {
+        "content": joined(lm15.TextPart, ""),
+        "reasoning_content": joined(lm15.ThinkingPart),
+        "refusal": joined(lm15.RefusalPart),
+        "tool_calls": [{"function": call} for call in calls],
+    }
+    scored = [{"token": token.token, "logprob": token.logprob} for token in response.logprobs or ()]
+    return {
+        "choices": [
+            {"message": message, "finish_reason": response.finish_reason, "logprobs": {"content": scored}}
+        ],
+        "usage": {
+            "prompt_tokens": used.input_tokens,
+            "completion_tokens": used.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
+            "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+        },
+    }
 
 
 def _engine(lm: Any) -> Any:
@@ -336,10 +305,16 @@ def _engine(lm: Any) -> Any:
     return lm.engine if is_driven else None
 
 
-def _awaited(lm: Any) -> Any:
-    """Returns the engine that DSPy awaits for `lm`, its own by name; None if it needs a thread."""
+async def _awaited(lm: Any, ask: Callable[[], Awaitable[Any]], wait: Callable[[], Any]) -> Any:
+    """Awaits `ask`, a call of `lm`, or calls `wait` in a thread where the engine cannot be awaited."""
     engine = _engine(lm)
-    return engine if isinstance(engine, str) or engine is None else vars(lm).get("_async_engine_spec")
+    try:
+        if engine is not None:
+            return await ask()
+    except dspy.LMUnsupportedFeatureError:
+        if isinstance(engine, str):
+            raise
+    return await anyio.to_thread.run_sync(wait)
 
 
 def _is_plain(lm: Any) -> bool:
@@ -355,13 +330,9 @@ class _StreamParts:
 
     async def send(self, chunk: Any) -> None:
         """Takes one of DSPy's chunks; status messages of the language model are left out."""
-        choices = getattr(chunk, "choices", None) or ()
-        for choice in choices[:1]:
+        for choice in (getattr(chunk, "choices", None) or ())[:1]:
             self.has_sent = True
-            self._take(mask_keys(getattr(choice.delta, "content", None) or ""))
-
-
-_OWN = "_ragc_target"
+            self._take(mask_keys(choice.delta.content or ""))
 
 
 def target_of(lm: Any) -> Any:
@@ -372,8 +343,8 @@ def target_of(lm: Any) -> Any:
     engine = getattr(lm, "engine", None)
     if isinstance(engine, RagEngine):
         return engine.target
-    held = vars(lm).get(_OWN) if isinstance(lm, dspy.BaseLM) else None
+    held = vars(lm).get(_TARGET) if isinstance(lm, dspy.BaseLM) else None
     if not isinstance(held, DspyTarget) or held.lm is not lm:  # a copy of `lm` copies this too
         held = DspyTarget(lm)
-        setattr(lm, _OWN, held)
+        setattr(lm, _TARGET, held)
     return held

@@ -7,13 +7,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from ragc.core import counters, event_loop
 from ragc.core.digest import digest
@@ -65,57 +63,37 @@ class Budget(Protocol):
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        ...
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
-        ...
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
-        ...
 
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply, once for each key."""
-        ...
 
 
 class Tries:
     """The tries of one request, one after another; the `meter` of its target.
 
-    Each is reserved before it is sent. None is sent that nobody waits for any more.
+    Each is reserved at `most`, tokens and dollars, before it is sent. None is sent that is not `wanted` any
+    more. Without a budget none is charged.
     """
 
     def __init__(
-        self,
-        budget: Budget | None,
-        key: str,
-        target: Target,
-        request: ChatRequest,
-        wanted: Callable[[], bool],
+        self, budget: Budget | None, key: str, most: tuple[int, float], wanted: Callable[[], bool]
     ) -> None:
-        self._budget, self._key, self._target, self._request = budget, key, target, request
-        self._wanted = wanted
-        self._begun, self._number = False, 0
-
-    @cached_property
-    def most(self) -> tuple[int, float]:
-        """The most tokens and dollars of a try. Raises UsageError if dollars need a price."""
-        if self._budget is not None and self._budget.limits_usd:
-            check_priced({"NAME": self._target})
-        most = most_tokens(self._target, self._request)
-        return most.prompt + most.completion, most_usd(self._target, most.prompt, most.completion) or 0.0
+        self._budget, self._key, self._most, self._wanted = budget, key, most, wanted
+        self._number: int | None = None
 
     async def begin(self) -> None:
         """Reserves a try, unless one is reserved. Raises BudgetExhausted."""
-        if self._begun:
-            return
-        if self._budget is not None:
-            self._number = await self._budget.reserve(self._key, *self.most)
-        self._begun = True
-        if not self._wanted():
-            self.end("release")
-            raise asyncio.CancelledError
+        if self._number is None:
+            self._number = await self._budget.reserve(self._key, *self._most) if self._budget else 0
+            if not self._wanted():
+                self.end("release")
+                raise asyncio.CancelledError
 
     def fail(self, failure: BaseException) -> None:
         """Ends the try with `failure`; it is free if it was refused, or never sent, by ragc's own errors."""
@@ -124,14 +102,9 @@ class Tries:
 
     def end(self, how: str, *cost: float) -> None:
         """Ends the try, if one is reserved, by the method `how` of the budget."""
-        if self._begun and self._budget is not None:
-            getattr(self._budget, how)(self._number, *cost)
-        self._begun = False
-
-
-@lru_cache(maxsize=256)
-def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
-    return asdict(sampling)
+        number, self._number = self._number, None
+        if self._budget and number is not None:
+            getattr(self._budget, how)(number, *cost)
 
 
 def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
@@ -142,9 +115,9 @@ def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
     body: dict[str, Any] = {
         "endpoint": target.identity,
         "model": target.model,
-        "messages": [list(m) for m in request.messages],
+        "messages": request.messages,
         "schema": request.schema,
-        "sampling": _sampling_json(request.sampling),
+        "sampling": {name: getattr(request.sampling, name) for name in Sampling.__slots__},
         "logprobs": request.logprobs,
         "sample": request.sample,
     }
@@ -165,6 +138,7 @@ class Refusal:
     request_id: str = ""
 
 
+_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
 _STORED: TypeAdapter[Reply | Refusal] = TypeAdapter(Reply | Refusal)
 
 
@@ -237,19 +211,15 @@ class Gateway:
                 continue
             if failed:
                 counters.count(fallbacks=1)
-                self._warn_fallback(target, candidate, failed[0])
+                if (target.name, candidate.name) not in self._noted:
+                    self._noted.add((target.name, candidate.name))
+                    log.warning("%s answers in the place of %s: %s", candidate.name, target.name, failed[0])
             return answer._replace(fallback=bool(failed))
         if len(failed) == 1:
             raise failed[0]
         are_stopped = all(isinstance(error, TargetStopped) for error in failed)
         text = f"{target.name} and its fallbacks are not available: {' '.join(map(str, failed))}"
         raise (TargetStopped if are_stopped else TargetUnavailable)(text) from failed[0]
-
-    def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
-        """Logs once that `substitute` answers instead of `target`."""
-        if (target.name, substitute.name) not in self._noted:
-            self._noted.add((target.name, substitute.name))
-            log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
     def forgets(self, target: Target) -> bool:
         """Returns whether the replies of `target` count for this run alone."""
@@ -273,8 +243,7 @@ class Gateway:
             if not self._callers[key]:
                 del self._callers[key]
         reply = value if isinstance(value, Reply) else Reply("")
-        answer = GatewayReply(key, replace(reply, usd=priced(target, reply)) if cached else reply, cached)
-        self._charge(answer, target, waited=time.monotonic() - began)
+        (answer,) = self.charge([GatewayReply(key, reply, cached)], target, waited=time.monotonic() - began)
         if isinstance(value, Refusal):
             raise RequestRefused(
                 value.message, value.refused, endpoint=value.endpoint, request_id=value.request_id
@@ -284,10 +253,17 @@ class Gateway:
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | Refusal:
         """Returns what the target makes of a request, to be stored: a reply, or a refusal that will stand.
 
-        The reply is charged even if its caller was cancelled meanwhile.
+        The reply is charged even if its caller was cancelled meanwhile. Runs in a task of the store's own.
         """
-        tries = Tries(self.budget, key, target, request, lambda: bool(self._callers[key]))
-        token = meter.set(tries)
+        most = (0, 0.0)
+        if self.budget is not None:
+            tokens = most_tokens(target, request)
+            usd = most_usd(target, tokens.prompt, tokens.completion)
+            if usd is None and self.budget.limits_usd:
+                check_priced({"NAME": target})
+            most = (tokens.prompt + tokens.completion, usd or 0.0)
+        tries = Tries(self.budget, key, most, lambda: bool(self._callers[key]))
+        meter.set(tries)
         limit = self._limits.setdefault(target.identity, asyncio.Semaphore(max(1, target.concurrency)))
         try:
             async with limit:
@@ -298,7 +274,7 @@ class Gateway:
             if error.kind == "failed":
                 tries.fail(error)
                 raise
-            tries.end("settle", *((0, 0.0) if error.refused else tries.most))
+            tries.end("settle", *((0, 0.0) if error.refused else most))
             kind: Literal["filtered", "too long"] = "filtered" if error.kind == "filtered" else "too long"
             return Refusal(kind, mask_keys(str(error)), error.endpoint, error.request_id)
         except BaseException as error:
@@ -307,8 +283,6 @@ class Gateway:
                 text = f"{target.name} ended its program ({error!r}) in the place of a reply."
                 raise TargetError(text) from error
             raise
-        finally:
-            meter.reset(token)
         reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
         tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
@@ -318,55 +292,52 @@ class Gateway:
         """Whether `charge` may be called in this thread: a budget may only be used on the process's loop."""
         return self.budget is None or event_loop.is_on_loop()
 
-    def charge(self, answers: Sequence[GatewayReply], target: Target) -> None:
-        """Charges cached `answers` of `target` in a recorded typed call as if they were requested again.
+    def charge(
+        self, answers: Sequence[GatewayReply], target: Target, waited: float = 0.0
+    ) -> list[GatewayReply]:
+        """Charges and counts `answers` of `target`, which were `waited` for in seconds; returns them priced.
 
-        Unless `charges_anywhere`, this must be called on the process's loop.
+        Those of a recorded typed call count as if they were requested again. A request that was charged
+        before is free in the budget. Unless `charges_anywhere`, call this on the process's loop.
         """
+        charged: list[GatewayReply] = []
         for answer in answers:
-            reply = replace(answer.reply, usd=priced(target, answer.reply))
-            self._charge(answer._replace(reply=reply), target)
-
-    def _charge(self, answer: GatewayReply, target: Target, waited: float = 0.0) -> None:
-        """Charges and counts one answer of `target`, which was `waited` for in seconds.
-
-        A request charged before is free in the budget.
-        """
-        reply, usage, cached = answer.reply, answer.reply.usage, answer.cached
-        if cached:
-            counters.pass_time(reply.seconds, waited)
-        if cached and self.budget is not None:
-            self.budget.charge_cached(answer.key, usage.prompt + usage.completion, reply.usd)
-        self.sent, self.cached = self.sent + (not cached), self.cached + cached
-        self.used[target.identity] = self.used.get(target.identity, Usage()) + usage
-        counters.count(
-            lm_calls=1,
-            prompt_tokens=usage.prompt,
-            completion_tokens=usage.completion,
-            thinking_tokens=usage.reasoning,
-            usd=reply.usd,
-            truncated=reply.finish == "length",
-            sent=not cached,
-            replayed=cached,
-        )
+            reply, cached = answer.reply, answer.cached
+            if cached:
+                reply = replace(reply, usd=priced(target, reply))
+                counters.pass_time(reply.seconds, waited)
+                if self.budget is not None:
+                    tokens = reply.usage.prompt + reply.usage.completion
+                    self.budget.charge_cached(answer.key, tokens, reply.usd)
+            self.sent, self.cached = self.sent + (not cached), self.cached + cached
+            self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
+            counters.count(
+                lm_calls=1,
+                prompt_tokens=reply.usage.prompt,
+                completion_tokens=reply.usage.completion,
+                thinking_tokens=reply.usage.reasoning,
+                usd=reply.usd,
+                truncated=reply.finish == "length",
+                sent=not cached,
+                replayed=cached,
+            )
+            charged.append(answer._replace(reply=reply))
+        return charged
 
 
 def _safe(target: Target, reply: Reply) -> Reply:
     """Returns `reply` as it is stored: whole characters, plausible numbers, and no key of this user's."""
-    if room_of(target):
-        reply = set_aside_cut(reply)
     try:
+        if room_of(target):
+            reply = set_aside_cut(reply)
         text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
         masked = mask_keys(text)
         scored = reply.logprobs if masked == text else tuple(t._replace(token="") for t in reply.logprobs)
-        stored = _read(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
-    except (TypeError, AttributeError, PydanticSerializationError):
-        stored = None
-    if not isinstance(stored, Reply):
+        return _REPLY.validate_json(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
+    except (TypeError, AttributeError, ValueError) as error:
         raise TargetUnavailable(
             f"{target.name} gave a reply that cannot be stored (see its types and counts)."
-        )
-    return stored
+        ) from error
 
 
 def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
@@ -377,11 +348,10 @@ def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target,
     chains: dict[Target, tuple[Target, ...]] = {}
     for name, target in targets.items():
         fallbacks = getattr(getattr(target, "options", None), "fallbacks", ())
-        for other in fallbacks:
-            if other == name:
-                raise UsageError(f"Target {name!r} lists itself in fallbacks; name other targets there.")
-            if other not in targets:
-                raise UnknownName(f"target (in fallbacks of [targets.{name}])", other, targets)
+        if name in fallbacks:
+            raise UsageError(f"Target {name!r} lists itself in fallbacks; name other targets there.")
+        if unknown := [other for other in fallbacks if other not in targets]:
+            raise UnknownName(f"target (in fallbacks of [targets.{name}])", unknown[0], targets)
         if fallbacks:
             chains[target] = tuple(targets[other] for other in fallbacks)
     return chains

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,6 @@ from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Reply, Target, Usage
 
 MILLION = 1_000_000
-PARTS = ("input", "cached_input", "output")
-"""The keys of a typed price; without `cached_input` cached tokens cost as much as others."""
-
 AROUND_REQUEST, AROUND_MESSAGE = 64, 16
 """Tokens that a chat template may add to a request, and to each of its messages."""
 
@@ -31,7 +28,8 @@ class Price:
     def of(cls, table: Any, of: str = "A price") -> Price:
         """Returns the price in a table with the keys `input`, `output` and, optionally, `cached_input`.
 
-        `of` begins the message. Raises UsageError for other keys and for numbers below 0.
+        Without it cached tokens cost as much as others. `of` begins the message. Raises UsageError for
+        other keys and for numbers below 0.
         """
         if reason := price_problem(table):
             raise UsageError(f"{of} must be {reason}, found {json.dumps(table, default=str)}.")
@@ -56,7 +54,7 @@ def price_problem(value: object) -> str:
     """Returns what a valid price is, if `value` is none; "" for a valid one."""
     is_price = (
         isinstance(value, Mapping)
-        and {"input", "output"} <= value.keys() <= set(PARTS)
+        and {"input", "output"} <= value.keys() <= {"input", "cached_input", "output"}
         and all(type(amount) in (int, float) and 0 <= amount < math.inf for amount in value.values())
     )
     example = "{input = 0.15, cached_input = 0.075, output = 0.6}"
@@ -69,18 +67,17 @@ def typed_price(target: Target) -> Price | None:
     Raises UsageError for what is no price.
     """
     price: Any = getattr(getattr(target, "options", None), "price", None) or getattr(target, "price", None)
-    if price is None or isinstance(price, Price):
-        return price
-    return None if price == {} else Price.of(price, f"The price of {target.name}")
+    if not price or isinstance(price, Price):
+        return price or None
+    return Price.of(price, f"The price of {target.name}")
 
 
 def price_of(target: Target) -> Price | None:
     """Returns the price by which requests to `target` are reserved: the typed one, else the highest tier in
     LiteLLM's table, `FREE` for what runs locally. None if unknown.
     """
-    table: Callable[[], Price | None] | None = getattr(target, "table_price", None)
-    typed = typed_price(target)
-    return table() if typed is None and table is not None else typed
+    price = typed_price(target)
+    return getattr(target, "table_price", lambda: None)() if price is None else price
 
 
 def priced(target: Target, reply: Reply) -> float:
@@ -101,11 +98,7 @@ def most_tokens(target: Target, request: ChatRequest) -> Usage:
     prompt = AROUND_REQUEST + sum(len(text.encode("utf-8", "replace")) + AROUND_MESSAGE for text in texts)
     options = getattr(target, "options", None)
     body: Mapping[str, Any] = getattr(options, "body", {})
-    limits = [
-        body.get("max_tokens"),
-        body.get("max_completion_tokens"),
-        getattr(target, "longest_reply", None),
-    ]
+    limits = [*map(body.get, ("max_tokens", "max_completion_tokens")), getattr(target, "longest_reply", None)]
     known = [limit for limit in limits if type(limit) is int]
     if "max_tokens" in getattr(options, "omit", ()) and not known:
         known = [target.context_tokens]
@@ -120,9 +113,9 @@ def most_context(target: Target) -> int | None:
 def most_usd(target: Target, prompt: int | None, reply: int) -> float | None:
     """Returns the most dollars of a prompt of `prompt` tokens with a reply of `reply`; None if unknown."""
     price = price_of(target)
-    if price is None or (prompt is None and price != FREE):
-        return None
-    return price.most(prompt or 0, reply)
+    if price == FREE:
+        return 0.0
+    return None if price is None or prompt is None else price.most(prompt, reply)
 
 
 def check_priced(targets: Mapping[str, Target]) -> None:

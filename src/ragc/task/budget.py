@@ -16,12 +16,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
@@ -39,25 +38,11 @@ pragma synchronous = normal;
 create table if not exists charges (
     number integer primary key, key text, state text, tokens integer, picos integer,
     most_tokens integer, most_picos integer, minutes real);
-create index if not exists by_key on charges (key, state);
-create table if not exists totals (state text primary key, calls integer, tokens integer, picos integer);
-create trigger if not exists begun after insert on charges begin
-    insert or ignore into totals values (new.state, 0, 0, 0);
-    update totals set calls = calls + 1, tokens = tokens + new.tokens, picos = picos + new.picos
-        where state = new.state;
-end;
-create trigger if not exists left after delete on charges begin
-    update totals set calls = calls - 1, tokens = tokens - old.tokens, picos = picos - old.picos
-        where state = old.state;
-end;
-create trigger if not exists ended after update on charges begin
-    update totals set calls = calls - 1, tokens = tokens - old.tokens, picos = picos - old.picos
-        where state = old.state;
-    insert or ignore into totals values (new.state, 0, 0, 0);
-    update totals set calls = calls + 1, tokens = tokens + new.tokens, picos = picos + new.picos
-        where state = new.state;
-end;
+create index if not exists amounts on charges (key, state, tokens, picos);
 """
+"""The index has the amounts too, so that SQLite's check finds one that was damaged."""
+
+_SUMS = "select count(*), ifnull(sum(tokens), 0), ifnull(sum(picos), 0) from charges where state != 'free'"
 
 
 class Spent(NamedTuple):
@@ -87,36 +72,19 @@ class BudgetFile:
 
     def __init__(self, path: Path | None, limits: Budget) -> None:
         self.limits, self.limits_usd = limits, limits.usd is not None
-        self.held, self._mean, self._spare = Spent(), [0.0, 0.0], [0.0, 0.0]
-        self._started, self._flying, self._freed = float("inf"), 0, asyncio.Event()
+        self.held, self._mean, self._spare = Spent(), (0.0, 0.0), (0.0, 0.0)
+        self._started, self._freed = float("inf"), asyncio.Event()
+        self._flying: dict[int, Spent] = {}
+        self._charged, self._version = Spent(), ()
         self.path = path or Path(":memory:")
-        if path is not None and not path.exists() and path.with_suffix(".jsonl").exists():
-            raise self._error("an earlier version of ragc wrote what is there")
         self._db = sqlite3.connect(self.path, timeout=20, isolation_level=None, check_same_thread=False)
         self._lock = RLock()  # SQLite crashes where one thread closes what another one uses
-        weakref.finalize(self, _close, self._db, self._lock)  # an Optuna objective is dropped, never closed
         with self._errors():
             self._db.executescript(_SCHEMA)
-            sums, totals = (
-                self._db.execute(f"select state, {amounts} order by state").fetchall()
-                for amounts in (
-                    "count(*), sum(tokens), sum(picos) from charges group by state",
-                    "calls, tokens, picos from totals where calls",
-                )
-            )
-            if sums != totals or self._db.execute("pragma integrity_check(1)").fetchone() != ("ok",):
-                raise self._error("it is damaged")
+            if self._row("pragma integrity_check(1)") != ("ok",):
+                raise sqlite3.DatabaseError("it is damaged")
             self._db.execute("update charges set state = 'lost' where state = 'reserved'")
-            self._before = float(
-                *self._db.execute("select coalesce(max(minutes), 0.0) from charges").fetchone()
-            )
-
-    def _error(self, reason: object) -> StoreError:
-        return StoreError(
-            f"What was spent cannot be kept in {self.path} ({' '.join(str(reason).split())}); leave "
-            "--resume out to begin anew (what was answered is cached, and counted again), or move the file "
-            "away to count from 0."
-        )
+            self._before = float(*self._row("select ifnull(max(minutes), 0.0) from charges"))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -125,25 +93,33 @@ class BudgetFile:
             with self._lock, self._db:
                 yield
         except (sqlite3.Error, ValueError, TypeError) as error:  # a damaged text is no UTF-8
-            raise self._error(error) from error
+            raise StoreError(
+                f"What was spent cannot be kept in {self.path} ({' '.join(str(error).split())}); leave "
+                "--resume out to begin anew (what was answered is cached, and counted again), or move the "
+                "file away to count from 0."
+            ) from error
 
-    def _total(self, state: str, excluded: str = "") -> Spent:
+    def _row(self, query: str, *values: object) -> Any:
         with self._lock:
-            amounts = self._db.execute(
-                "select sum(calls), sum(tokens), sum(picos) from totals where state like ? and state != ?",
-                (state, excluded),
-            ).fetchone()
-        return Spent(*(amount or 0 for amount in amounts))
+            return self._db.execute(query, values).fetchone()
+
+    def _total(self) -> Spent:
+        """Returns the sum of all charges, which is read again only if another process changed the file."""
+        with self._lock:
+            version = self._row("pragma data_version")
+            if version != self._version:
+                self._version, self._charged = version, Spent(*self._row(_SUMS))
+            return self._charged
 
     @property
     def spent(self) -> Spent:
         """All that was charged, by earlier processes too, without tries in flight."""
-        return self._total("%", "reserved")
+        return _sum(self._total(), *(_sum(most, sign=-1) for most in list(self._flying.values())))
 
     @property
     def cached(self) -> Spent:
         """The part of what was charged that is for stored replies."""
-        return self._total("cached")
+        return Spent(*self._row(f"{_SUMS} and state = 'cached'"))
 
     @property
     def minutes(self) -> float:
@@ -156,16 +132,21 @@ class BudgetFile:
         """
         if self.limits.tokens is None and self.limits.usd is None:
             return {}
-        rows = self._db.execute(
-            "select tokens, picos, most_tokens, most_picos from charges where state in ('sent', 'cached') "
-            "order by number limit ?",
-            (max(1, calls),),
-        ).fetchall() or [(0, 0, 0, 0)]
-        *costs, most_tokens, most_picos = zip(*rows, strict=True)
-        self._mean = [longer * sum(column) / len(rows) for column in costs]
-        reserved = (SPARE_RESERVED * max(most_tokens), SPARE_RESERVED * max(most_picos))
-        self._spare = [max(SPARE_CALLS * mean, most) for mean, most in zip(self._mean, reserved, strict=True)]
-        return {"tokens": self._mean[0], "usd": self._mean[1] / _PICO}
+        *means, most_tokens, most_picos = self._row(
+            "select ifnull(avg(tokens), 0), ifnull(avg(picos), 0), ifnull(max(most_tokens), 0), "
+            "ifnull(max(most_picos), 0) from (select * from charges where state in ('sent', 'cached') "
+            "order by number limit ?)",
+            max(1, calls),
+        )
+        tokens, picos = (longer * mean for mean in means)
+        self._mean, self._spare = (
+            (tokens, picos),
+            (
+                max(SPARE_CALLS * tokens, SPARE_RESERVED * most_tokens),
+                max(SPARE_CALLS * picos, SPARE_RESERVED * most_picos),
+            ),
+        )
+        return {"tokens": tokens, "usd": picos / _PICO}
 
     def hold(self, calls: int) -> None:
         """Holds back `calls` LM calls for later, and their cost; 0 releases them."""
@@ -177,8 +158,7 @@ class BudgetFile:
 
         With `settled`, tries in flight count as free, so that `need` can never fit.
         """
-        used = self._total("%", "reserved" if settled else "")
-        total = Spent(*map(sum, zip(used, self.held, need, strict=True)))
+        total = _sum(self.spent if settled else self._total(), self.held, need)
         amounts = {"lm_calls": total.calls, "tokens": total.tokens, "usd": total.usd, "minutes": self.minutes}
         for what, amount in amounts.items():
             limit = getattr(self.limits, what)
@@ -187,13 +167,6 @@ class BudgetFile:
                     f"The budget of {limit:.12g} {_WORDS[what]} is spent; raise budget.{what} to go on."
                 )
         return None
-
-    def _put(self, key: str, state: str, cost: Spent) -> int:
-        put = self._db.execute(
-            "insert into charges values (null, ?, ?, ?, ?, ?, ?, ?)",
-            (key, state, cost.tokens, cost.picos, cost.tokens, cost.picos, self.minutes),
-        )
-        return put.lastrowid or 0
 
     async def reserve(self, key: str, tokens: int, usd: float) -> int:
         """Reserves the most that a try of the request `key` may cost; returns the number of the try.
@@ -208,56 +181,67 @@ class BudgetFile:
                 error = self.refusal(need)
                 if error is None:
                     number = self._put(key, "reserved", need)
-                    self._flying += 1
+                    self._flying[number] = need
                     return number
             if self._flying:
                 error = self.refusal(need, settled=True)
             if error is not None:
                 raise error
+            self._freed.clear()
             await self._freed.wait()
 
     def settle(self, number: int, tokens: int, usd: float) -> None:
         """Replaces the reservation of the try `number` by its cost."""
-        change = "update charges set state = 'sent', tokens = ?, picos = ?, minutes = ? where number = ?"
-        self._end(change, tokens, _one(tokens, usd).picos, self.minutes, number)
+        self._end(number, "sent", _one(tokens, usd))
 
     def keep(self, number: int) -> None:
         """Charges the try `number` as it was reserved: it failed, and its cost is unknown."""
-        self._end("update charges set state = 'kept', minutes = ? where number = ?", self.minutes, number)
+        self._end(number, "kept", self._flying[number])
 
     def release(self, number: int) -> None:
         """Charges nothing for the try `number`: it was not sent, or was refused."""
-        self._end("delete from charges where number = ?", number)
+        self._end(number, "free", Spent())
 
-    def _end(self, statement: str, *values: object) -> None:
-        self._flying -= 1
+    def _end(self, number: int, state: str, cost: Spent) -> None:
+        reserved = self._flying.pop(number)
         self._freed.set()
-        self._freed = asyncio.Event()
         with self._errors():
-            self._db.execute(statement, values)
+            self._db.execute(
+                "update charges set state = ?, tokens = ?, picos = ?, minutes = ? where number = ?",
+                (state, cost.tokens, cost.picos, self.minutes, number),
+            )
+            self._charged = _sum(self._charged, cost, _sum(reserved, sign=-1))
 
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply; a request that was answered or reserved before is free."""
         self._started = min(self._started, time.monotonic())
+        charged = "select 1 from charges where key = ? and state not in ('kept', 'free')"
         with self._errors():
-            if not self._db.execute(
-                "select 1 from charges where key = ? and state != 'kept'", (key,)
-            ).fetchone():
+            if self._row(charged, key) is None:
                 self._put(key, "cached", _one(tokens, usd))
+
+    def _put(self, key: str, state: str, cost: Spent) -> int:
+        put = self._db.execute(
+            "insert into charges values (null, ?, ?, ?, ?, ?, ?, ?)",
+            (key, state, cost.tokens, cost.picos, cost.tokens, cost.picos, self.minutes),
+        )
+        self._charged = _sum(self._charged, cost)
+        return put.lastrowid or 0
 
     def close(self) -> None:
         """Closes the file. Later charges, for requests still in flight, are not written."""
         with self._lock:
-            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._db.backup(memory)
-            self._db.close()
-            self._db = memory
-
-
-def _close(db: sqlite3.Connection, lock: RLock) -> None:
-    with lock:
-        db.close()
+            file, self._db = (
+                self._db,
+                sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
+            )
+            file.backup(self._db)
+            file.close()
 
 
 def _one(tokens: int, usd: float) -> Spent:
     return Spent(1, tokens, min(round(usd * _PICO), 2**62))
+
+
+def _sum(*amounts: Spent, sign: int = 1) -> Spent:
+    return Spent(*(sign * sum(column) for column in zip(*amounts, strict=True)))

@@ -47,6 +47,8 @@ class Silent:
     def complete(self, request: lm15.Request) -> lm15.Response:
         raise AssertionError("a program awaits its model")
 
+    stream = complete
+
 
 class StreamingEngine:
     """An engine of DSPy's kind that gives the `replies` in parts of `size` characters, one after another.
