@@ -34,8 +34,6 @@ from ragc.core.files import (
     PRIVATE_FOLDER,
     cache_home,
     make_private,
-    narrow,
-    narrow_tree,
     put_file,
     read_bytes,
 )
@@ -168,7 +166,6 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
         content = {name: file_digest(work / name) for name in sizes}
         text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")
-        narrow_tree(work)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
         if size > SMALL:
@@ -187,7 +184,6 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
     held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
-    narrow(path)  # not its files: a new ctime would have them all read again
     try:
         size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.user_code import code_digest, file_digest, load_from, load_object
+from ragc.core.files import sha256
+from ragc.core.user_code import code_digest, load_from, load_object
 from ragc.errors import UsageError
 from ragc.programs import knobs as declared
 from ragc.programs.knobs import ADAPTER, LAYOUTS, AnswerKnobs, Knob, Knobs, redeclare
@@ -160,7 +161,7 @@ def kept_method(reference: str, file: Path, base: Path) -> OwnMethod:
     Nothing is imported if the same file was imported already. Raises UsageError as `own_method` does.
     """
     known = _registered.get((reference, str(base.resolve()))) or _registered.get((reference, ""))
-    if known is not None and known.code == file_digest(file):
+    if known is not None and known.code == sha256(file.read_bytes())[:16]:
         return known
     return register(reference, _class_of(reference, load_from(reference, file)), base)
 

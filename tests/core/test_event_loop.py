@@ -63,7 +63,7 @@ class Holder:
 
 async def ask(holder):
     holder.session = aiohttp.ClientSession()
-    loop.closes(holder)
+    loop.closes(holder.aclose)
     async with holder.session.get(sys.argv[1]) as response:
         await response.read()
 

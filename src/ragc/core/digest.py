@@ -24,12 +24,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def row_digest(key: str, text: str) -> str:
-    """Returns the checksum stored with a row to detect damage: 32 hexadecimal digits over key and text."""
-    row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(row).hexdigest()[:32]
-
-
 def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `value`, JSON values by name, with a digest of itself under `digest`."""
     return {**value, _SEAL: digest(dict(value))}

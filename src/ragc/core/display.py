@@ -45,24 +45,14 @@ def dollars(amount: float) -> str:
     >>> [dollars(amount) for amount in (1234.5, 0.5, 0.0123, 0.00000123, 0)]
     ['$1,234.50', '$0.50', '$0.0123', '$0.00000123', '$0.00']
     """
-    sign = "-" if amount < 0 else ""
-    return f"{sign}${amount_digits(abs(amount))}"
-
-
-def amount_digits(amount: float) -> str:
-    """Returns the digits of `dollars`, without its sign; `amount` in dollars, from 0."""
-    if not amount or amount >= 1:
-        return f"{amount:,.2f}"
-    whole = f"{amount:.3g}"
-    places = max(2, -int(Decimal(whole).normalize().as_tuple().exponent))
-    return f"{Decimal(whole):.{places}f}"
+    digits = Decimal(f"{abs(amount):.3g}" if abs(amount) < 1 else f"{abs(amount):.2f}")
+    places = max(2, -int(digits.normalize().as_tuple().exponent))
+    return f"{'-' if amount < 0 else ''}${digits:,.{places}f}"
 
 
 def decimals(value: float) -> str:
     """Returns a number in three decimals, or in three significant digits where those would be zeros."""
-    if not value or abs(value) >= 0.0005:
-        return f"{value:.3f}"
-    return f"{'-' if value < 0 else ''}{amount_digits(abs(value))}"
+    return f"{value:.3f}" if not value or abs(value) >= 0.0005 else f"{value:.3g}"
 
 
 def figure(metric: str, value: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote
 
 from ragc.core.text import visible
 
@@ -25,9 +24,6 @@ _PROVIDER_KEYS = (
 
 _MIN_CHARS, _MIN_CHARS_IN_REPLIES = 6, 8
 _LOOKED_AT = 4000
-
-_PART = 3
-"""Minimum length of a part of a password that is masked by itself."""
 
 _SECRET_NAME = re.compile(
     r".*(password|passwd|pwd|passphrase|secret|credential|authorization|bearer|cookie|jwt|apikeys?"
@@ -124,36 +120,6 @@ def mask_addresses(text: str) -> str:
         lambda found: f"{found[1]}={MASK}" if is_secret_name(found[1]) else found[0],
         _LOGIN.sub(f"{MASK}@", text),
     )
-
-
-def secrets(address: str) -> tuple[str, ...]:
-    """Returns the secret parts of `address`, longest first, both as written and percent-decoded.
-
-    Those are the password before the last `@`, with or without a scheme, and secrets in the query.
-    """
-    rest = _after_scheme(address)
-    written = {value for name, value in _PARAMETER.findall(rest) if is_secret_name(name)}
-    written.add(rest.rpartition("@")[0].partition(":")[2])
-    # A parser that ends the password at a / or @ reports the rest as host or port.
-    written |= {part for secret in written for part in re.split(r"[/?#@:]", secret) if len(part) >= _PART}
-    return tuple(sorted({*written, *map(unquote, written)} - {""}, key=lambda secret: (-len(secret), secret)))
-
-
-def mask(text: str, address: str) -> str:
-    """Returns `text` on one line, with the secrets of `address` masked wherever they occur."""
-    held = secrets(address)
-    return _without(" ".join(text.split()), {address, *held} if held else set())
-
-
-def bare_address(address: str) -> str:
-    """Returns `address` without user, password, query and fragment: scheme, host and path."""
-    rest = _after_scheme(address)
-    # A password may contain any character, even unescaped ones, so the last @ ends it.
-    return address.removesuffix(rest) + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
-
-
-def _after_scheme(address: str) -> str:
-    return re.sub(r"^[A-Za-z][\w+.-]*://", "", address)
 
 
 def _without(text: str, values: set[str]) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.core.files import PRIVATE_FILE, make_private, narrow, state_home
+from ragc.core.files import PRIVATE_FILE, make_private, state_home
 from ragc.errors import StoreError
 
 EVALUATION = "eval"
@@ -262,7 +262,6 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
         if write:
             make_private(path.parent)
             path.touch(PRIVATE_FILE)
-            narrow(path)
         place = path if write or path.exists() else ":memory:"
         with (
             closing(

@@ -58,12 +58,8 @@ class BaseModel:
 
 def require(what: str) -> None:
     """Raises UsageError, with the command that installs it, if the extra `train` is missing."""
-    lacking = extras.missing_modules(extras.EXTRAS["train"])
-    if lacking:
-        raise UsageError(
-            f"{what} needs {', '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} not installed; "
-            f"run: {extras.remedy('train')}, best in an environment of its own."
-        )
+    for problem in extras.lacking(what, extras.EXTRAS["train"]):
+        raise UsageError(f"{problem}, best in an environment of its own.")
 
 
 def quiet_libraries(*, offline: bool) -> None:
