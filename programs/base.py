@@ -390,10 +390,8 @@ class RagProgram(dspy.Module):
     def _cost(
         cost: Counters, watch: counters.Stopwatch, tallies: Mapping[str, float] = MappingProxyType({})
     ) -> dict[str, float]:
-        """Returns the total cost of a question by name; its latency only if it is known."""
-        seconds = watch.seconds
-        timed = {} if seconds is None else {"latency": seconds}
-        return {**cost.to_json(), **tallies, "tokens": cost.tokens, **timed}
+        """Returns the total cost of a question by name."""
+        return {**cost.to_json(), **tallies, "tokens": cost.tokens, "latency": watch.seconds}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """Returns at most `k` hits of the source called `name`, labelled with it.

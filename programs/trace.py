@@ -367,7 +367,7 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
             one.close()  # one whose task was cancelled before it began is awaited by nobody else
         raise
     if whole := stopwatch.get():
-        whole.join(watches)
+        whole.recorded += max((watch.recorded for watch in watches), default=0.0)
     for result in results:
         if isinstance(result, ParseFailure | RequestRefused):
             raise result

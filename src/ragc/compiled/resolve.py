@@ -14,10 +14,10 @@ from pathlib import Path
 from ragc.compiled import trust
 from ragc.compiled.access import Access
 from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
-from ragc.compiled.trust_record import base_of, is_trusted
+from ragc.compiled.trust_record import base_of, code_files, is_trusted
 from ragc.core.files import missing_file, read_bytes
 from ragc.core.marks import RequestedAccess
-from ragc.core.user_code import code_files, is_reference
+from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError, Untrusted

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -112,29 +111,18 @@ def counting(counters: Counters) -> Iterator[Counters]:
 class Stopwatch:
     """The seconds that a question takes, those included that replayed requests took when they were sent.
 
-    Requests at the same time take as long as the slowest of them. `seconds` is None when the recording of a
-    request does not say how long it took.
+    `recorded` are those that did not pass now. Requests at the same time take as long as the slowest of them.
     """
 
-    __slots__ = ("_recorded", "_started")
+    __slots__ = ("recorded", "started")
 
     def __init__(self) -> None:
-        self._started, self._recorded = time.monotonic(), 0.0
+        self.started, self.recorded = time.monotonic(), 0.0
 
     @property
-    def seconds(self) -> float | None:
+    def seconds(self) -> float:
         """The seconds until now."""
-        recorded = self._recorded
-        return None if math.isnan(recorded) else time.monotonic() - self._started + recorded
-
-    def add(self, seconds: float) -> None:
-        """Adds `seconds` that did not pass now; NaN for an unknown time."""
-        self._recorded += seconds
-
-    def join(self, branches: Iterable[Stopwatch]) -> None:
-        """Adds the recorded seconds of the slowest of `branches`, which ran at the same time."""
-        recorded = [branch._recorded for branch in branches]
-        self._recorded += math.nan if any(map(math.isnan, recorded)) else max(recorded, default=0.0)
+        return time.monotonic() - self.started + self.recorded
 
 
 stopwatch: ContextVar[Stopwatch | None] = ContextVar("ragc_stopwatch", default=None)
@@ -142,6 +130,6 @@ stopwatch: ContextVar[Stopwatch | None] = ContextVar("ragc_stopwatch", default=N
 
 
 def pass_time(seconds: float, waited: float) -> None:
-    """Lets the `seconds` that a replayed request took pass, less those `waited` for it; 0 is unknown."""
+    """Lets the `seconds` that a replayed request took pass, less those `waited` for it."""
     if watch := stopwatch.get():
-        watch.add(max(0.0, seconds - waited) if seconds else math.nan)
+        watch.recorded += max(0.0, seconds - waited)

@@ -11,8 +11,6 @@ from typing import Any
 from ragc.core.text import escape_surrogates
 from ragc.errors import UsageError
 
-_SEAL = "digest"
-
 
 def canonical(value: Any) -> str:
     """Returns `value` as JSON with sorted keys and no spaces. Tuples become lists; NaN is refused."""
@@ -22,22 +20,6 @@ def canonical(value: Any) -> str:
 def digest(value: Any) -> str:
     """Returns the SHA-256 of `canonical(value)`, 64 hexadecimal digits."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `value`, JSON values by name, with a digest of itself under `digest`."""
-    return {**value, _SEAL: digest(dict(value))}
-
-
-def verify_digest(value: object) -> dict[str, Any] | None:
-    """Returns the content that `add_digest` signed; None when `value` does not match its digest."""
-    if not isinstance(value, dict):
-        return None
-    body = {name: item for name, item in value.items() if name != _SEAL}
-    try:
-        return body if value.get(_SEAL) == digest(body) else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def pretty(value: Any) -> str:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
+from glob import glob
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,19 +124,12 @@ def read_text(path: Path, encoding: str = "utf-8", most: int = 256 * 2**20, erro
     return read_bytes(path, most).decode(encoding, errors)
 
 
-def exists(path: Path) -> bool:
-    """Returns whether `path` exists; False for a name that the system does not allow."""
-    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
-
-
 def missing_file(what: str, value: str, base: Path, noun: str = "file") -> str:
     """Returns the message that `value` (relative to `base`), a `noun`, is missing, with the nearest name
     there.
     """
     folder, shown = (base / value).parent, Path(value).parent
-    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-        return f"{what}: there is no such {noun}, and no folder {str(folder if shown == Path() else shown)!r}"
-    near = get_close_matches(Path(value).name, (path.name for path in sorted(folder.glob("*"))), n=1)
+    near = get_close_matches(Path(value).name, sorted(glob("*", root_dir=folder)), n=1)  # noqa: PTH207
     return f"{what}: there is no such {noun}" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")
 
 

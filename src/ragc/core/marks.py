@@ -9,8 +9,6 @@ from elsewhere that sets it is refused.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +44,7 @@ class RequestedAccess:
     @property
     def name(self) -> str:
         """Returns its place in the recipe as `--set` writes it; safe to print."""
-        return ".".join(_shown_key(key) for key in self.keys)
+        return shorten(".".join(map(str, self.keys)))
 
     def __str__(self) -> str:
         return f"{self.name} = {shorten(repr(self.value), 100)}"
@@ -101,8 +99,3 @@ def marked(
         else:
             metadata = () if field is None else field.metadata
             yield (*keys, name), value, next((mark for mark in metadata if isinstance(mark, Mark)), None)
-
-
-def _shown_key(key: str | int) -> str:
-    text = str(key)
-    return text if re.fullmatch(r"[\w-]+", text, re.ASCII) else json.dumps(text)

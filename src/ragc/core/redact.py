@@ -104,11 +104,8 @@ def shorten(text: str, limit: int = 300) -> str:
 
     Terminal control characters are escaped.
     """
-    line = " ".join(text[: 2**20].split())
-    # the patterns are slow on long texts, and a word cut in half could be half a key
-    if len(line) > _LOOKED_AT:
-        line = line[:_LOOKED_AT].rpartition(" ")[0]
-    line = visible(" ".join(redact(line).split()))
+    # the patterns are slow on long texts
+    line = visible(" ".join(redact(text[:_LOOKED_AT]).split()))
     if len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.rstrip(".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 import inspect
 import re
@@ -19,9 +18,6 @@ from ragc.errors import UsageError, nearest
 REFERENCE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """What a reference looks like; no id of ours has a colon."""
 
-_MODULES = (".py", ".pyw", ".pyc", ".so", ".pyd", ".dylib", ".dll")
-"""How files end that Python can run, or that those load, on any system."""
-
 
 def is_reference(text: str) -> bool:
     """Returns whether `text` names an object in a module."""
@@ -35,31 +31,13 @@ def load_object(reference: str, base: Path) -> Any:
     what the module itself raised.
     """
     name = reference.partition(":")[0]
-    with _beside(base.resolve(), name.partition(".")[0]), _explained(reference, base):
+    with _beside(base.resolve(), name.partition(".")[0]), explained(reference, base):
         module = importlib.import_module(name)
-    return _named(reference, module)
-
-
-def load_from(reference: str, file: Path) -> Any:
-    """Imports what `reference` names from the module `file`; nothing beside the file can be imported.
-
-    Only its source is read, no compiled file. Raises UsageError as `load_object` does.
-    """
-    name = reference.partition(":")[0]
-    module = sys.modules[name] = ModuleType(name)
-    module.__file__ = str(file)
-    try:
-        with _explained(reference, file.parent):
-            code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
-            exec(code, vars(module))  # noqa: S102 - the caller knows that it may run
-        return _named(reference, module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    return named(reference, module)
 
 
 @contextmanager
-def _explained(reference: str, base: Path) -> Iterator[None]:
+def explained(reference: str, base: Path) -> Iterator[None]:
     """Raises UsageError for what importing `reference` raises."""
     name, _, attribute = reference.partition(":")
     try:
@@ -78,7 +56,7 @@ def _explained(reference: str, base: Path) -> Iterator[None]:
         raise UsageError(f"{reference!r} {reason}") from error
 
 
-def _named(reference: str, module: ModuleType) -> Any:
+def named(reference: str, module: ModuleType) -> Any:
     """Returns the object of `module` that `reference` names. Raises UsageError, with the nearest name."""
     name, _, attribute = reference.partition(":")
     if (value := getattr(module, attribute, None)) is None:
@@ -105,18 +83,6 @@ def _beside(base: Path, top: str) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(base))
-
-
-def code_files(folder: Path) -> dict[str, Path]:
-    """Returns the files in `folder` that an import could run or read, by relative path with `/`, sorted.
-
-    Those are modules, what Python compiled of them too, and all files of folders that hold any; links are
-    followed. Hidden folders right in `folder`, and data there, are not included.
-    """
-    names = sorted(glob.glob("**", root_dir=folder, recursive=True, include_hidden=True))  # noqa: PTH207
-    names = [name for name in names if not name.startswith(".") and (folder / name).is_file()]
-    packages = {name.partition("/")[0] for name in names if "/" in name and name.endswith(_MODULES)}
-    return {n: folder / n for n in names if n.endswith(_MODULES) or n.partition("/")[0] in packages}
 
 
 def code_digest(value: Any, *, whole_file: bool = True) -> str:
