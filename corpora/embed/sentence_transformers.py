@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ragc.core import extras
-from ragc.core.digest import digest, folder_digests
+from ragc.core.digest import digest
 from ragc.core.extras import require
 from ragc.core.text import first_line, repair_surrogates
 from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import SourceError
 
 BATCH = 32

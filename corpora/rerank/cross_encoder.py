@@ -15,12 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from ragc.core.digest import digest, folder_digests
+from ragc.core.digest import digest
 from ragc.core.extras import require
 from ragc.core.marks import Resolve
 from ragc.core.text import first_line, repair_surrogates
 from ragc.corpora.embed.base import passage_text
-from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
+from ragc.corpora.embed.model_files import (
+    TOKENIZER,
+    checksums,
+    folder_digests,
+    has_onnx,
+    model_file,
+    pad_id,
+    settings,
+)
 from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
 from ragc.corpora.embed.sentence_transformers import lacking

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 IF_ANY = ("thinking_tokens", "filtered", "too_long", "failed")
 """The counters that JSON has only if there are any."""
 
-_OF_THE_STORE = ("sent", "replayed", "memo")
 _lock = threading.Lock()
 
 
@@ -83,7 +81,7 @@ class Counters:
 
         Dollars are rounded: their last digits depend on the order in which calls at the same time ended.
         """
-        amounts = {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
+        amounts = {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed", "memo")}
         return amounts | {"usd": round(self.usd, 12)}
 
 
@@ -108,28 +106,11 @@ def counting(counters: Counters) -> Iterator[Counters]:
         current.reset(token)
 
 
-class Stopwatch:
-    """The seconds that a question takes, those included that replayed requests took when they were sent.
-
-    `recorded` are those that did not pass now. Requests at the same time take as long as the slowest of them.
-    """
-
-    __slots__ = ("recorded", "started")
-
-    def __init__(self) -> None:
-        self.started, self.recorded = time.monotonic(), 0.0
-
-    @property
-    def seconds(self) -> float:
-        """The seconds until now."""
-        return time.monotonic() - self.started + self.recorded
-
-
-stopwatch: ContextVar[Stopwatch | None] = ContextVar("ragc_stopwatch", default=None)
-"""The stopwatch of the question, or of the branch of it, in this context."""
+passed: ContextVar[list[float] | None] = ContextVar("ragc_passed", default=None)
+"""The seconds that requests of the question, or of the branch of it, took when they were sent and not now."""
 
 
 def pass_time(seconds: float, waited: float) -> None:
     """Lets the `seconds` that a replayed request took pass, less those `waited` for it."""
-    if watch := stopwatch.get():
-        watch.recorded += max(0.0, seconds - waited)
+    if (question := passed.get()) is not None:
+        question.append(max(0.0, seconds - waited))

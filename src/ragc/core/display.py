@@ -19,9 +19,11 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
         >>> describe("Bm25Source", "3 passages", k1=0.9, chunk_size=None)
         'Bm25Source(3 passages, k1=0.9)'
     """
-    shown = [_value(part) for part in parts if part is not None and part != ""]
-    shown += [
-        f"{key}={_value(value)}" for key, value in settings.items() if value is not None and value != ""
+    named = [("", part) for part in parts] + [(f"{key}=", value) for key, value in settings.items()]
+    shown = [
+        f"{key}{value:.4g}" if isinstance(value, float) else f"{key}{shorten(str(value), VALUE)}"
+        for key, value in named
+        if value is not None and value != ""
     ]
     text = f"{name}({', '.join(shown)})"
     return text if len(text) <= WHOLE else f"{text[: WHOLE - 2]}…)"
@@ -68,9 +70,3 @@ def signed(metric: str, value: float) -> str:
 def interval(metric: str, mean: float, low: float, high: float) -> str:
     """Returns a mean with its interval: `0.250 [0.100, 0.400]`."""
     return f"{figure(metric, mean)} [{figure(metric, low)}, {figure(metric, high)}]"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return shorten(str(value), VALUE)

@@ -17,9 +17,6 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-PATIENCE_S = 5.0
-"""Seconds that the process waits at exit for connections to close."""
-
 GC_THRESHOLD = 20_000
 """Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
 
@@ -92,7 +89,7 @@ def closes(close: Callable[[], Awaitable[object]]) -> None:
     _closing.add(close)
 
 
-def release(patience_s: float = PATIENCE_S) -> None:
+def release(patience_s: float = 5.0) -> None:
     """Cancels the requests in flight on the process's loop and closes all connections.
 
     The loop keeps running. Called at the end of a command and of the process, however it ends. An interrupt,

@@ -51,18 +51,13 @@ def cache_home() -> Path:
     It holds what can be recomputed. A relative `$XDG_CACHE_HOME` is ignored, as its specification requires.
     Raises UsageError for a relative `$RAGC_HOME`, and where no variable is set and this user has no home.
     """
-    return _home("XDG_CACHE_HOME", ".cache", "cache")
+    return home("XDG_CACHE_HOME", ".cache", "cache")
 
 
-def state_home() -> Path:
-    """Returns `$RAGC_HOME`, else `$XDG_STATE_HOME/ragc`, else `~/.local/state/ragc`. Not created here.
-
-    It holds what cannot be recomputed. Raises UsageError as `cache_home` does.
+def home(variable: str, default: str, what: str) -> Path:
+    """Returns the folder `ragc` in that of `variable`, or in `default` in the home of this user, as
+    `cache_home`.
     """
-    return _home("XDG_STATE_HOME", ".local/state", "record of used questions")
-
-
-def _home(variable: str, default: str, what: str) -> Path:
     own, base = os.environ.get("RAGC_HOME", ""), Path(os.environ.get(variable, ""))
     if own and not Path(own).is_absolute():  # the folder of somebody else could contain a record of trust
         raise UsageError(
@@ -97,10 +92,9 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     and for a link unless `follow`.
     """
     mode = (path.stat() if follow else path.lstat()).st_mode
-    if stat.S_ISDIR(mode):
-        raise OSError(errno.EISDIR, "it is a folder", str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        folder = errno.EISDIR, "it is a folder"
+        raise OSError(*(folder if stat.S_ISDIR(mode) else (errno.EINVAL, "it is no regular file")), str(path))
     return path.open("rb")
 
 
@@ -205,7 +199,10 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
 def _check_own(folder: Path, manifest: str) -> None:
     """Raises Foreign unless every file in `folder` but the manifest is listed in that, and unchanged."""
     own = own_files(folder, manifest)
-    for path in sorted(folder.rglob("*")):
+    # what a user changed is named before what a user added
+    for path in sorted(
+        folder.rglob("*"), key=lambda path: (path.relative_to(folder).as_posix() not in own, path)
+    ):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not (path.is_dir() or name == manifest or _has_digest(path, own.get(name))):
             what = "was changed since ragc wrote it" if name in own else "was not written by ragc"

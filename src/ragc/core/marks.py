@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from ragc.core.redact import shorten
 
 Keys = tuple[str | int, ...]
-Act = Literal["runs", "reads", "speaks", "unknown"]
 Resolve = Callable[[str], Path]
 """Resolves a path written by the user."""
 
@@ -32,7 +31,7 @@ class RequestedAccess:
     `path` is its path as written; `model` is "onnx" or "any" if it is the folder of a model.
     """
 
-    kind: Act
+    kind: Literal["runs", "reads", "speaks", "unknown"]
     keys: Keys
     value: object
     about: str
@@ -74,7 +73,7 @@ class Does(Mark):
     `about` says what. An option that is empty or false does nothing.
     """
 
-    act: Act
+    act: Literal["runs", "reads", "speaks"]
     about: str
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:

@@ -53,8 +53,9 @@ class Registry(Generic[R]):
 
     def about(self) -> dict[str, str]:
         """Returns one line about each kind, by name: those of ragc, then those of installed packages."""
-        own = {name: about for name, (_, about) in self.listed.items()}
-        return own | {name: _package(point) for name, point in self._points().items()}
+        return {name: about for name, (_, about) in self.listed.items()} | {
+            name: _package(point) for name, point in self._points().items()
+        }
 
     def is_known(self, name: str) -> bool:
         """Returns whether ragc or an installed package has the kind; nothing is imported."""

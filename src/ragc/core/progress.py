@@ -19,9 +19,6 @@ from ragc.core.display import decimals
 from ragc.core.text import visible
 from ragc.errors import UsageError
 
-EVERY_S = 10.0
-"""Seconds between two plain lines that say how far a phase is."""
-
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
 
 
@@ -84,7 +81,7 @@ SILENT = Silent()
 class Lines(Progress):
     """Progress as plain lines, on stderr or given to `write`: phases, trials and notes.
 
-    Within a phase one line each `EVERY_S` seconds says how far it is.
+    Within a phase one line each ten seconds says how far it is.
     """
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
@@ -95,7 +92,6 @@ class Lines(Progress):
     def _log(self, text: str) -> None:
         with suppress(OSError, ValueError):  # a failed display must not end the work
             sys.stderr.write(f"[{time.monotonic() - self._began:6.1f}s] {visible(text)}\n")
-            sys.stderr.flush()
 
     def note(self, text: str) -> None:
         """Shows one line."""
@@ -113,7 +109,7 @@ class Lines(Progress):
     def step(self, n: int = 1) -> None:
         """Shows a line if there was none for a while."""
         self._done += n
-        if time.monotonic() - self._said >= EVERY_S:
+        if time.monotonic() - self._said >= 10:
             self.note(f"{self._name}: {self._done:,}{self._total}")
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
@@ -175,16 +171,6 @@ def _quiet_tqdm() -> Any:
     return QuietBar
 
 
-@contextmanager
-def watching() -> Iterator[Progress]:
-    """Opens the display of the command line: a bar on a terminal or in a notebook, elsewhere plain lines."""
-    display = Bar() if _is_live() else Lines()
-    try:
-        yield display
-    finally:
-        display.close()
-
-
 Display = bool | Callable[[str], None] | Progress | None
 """What callers may ask for: `showing` says what each means."""
 
@@ -193,12 +179,16 @@ Display = bool | Callable[[str], None] | Progress | None
 def showing(display: Display) -> Iterator[Progress]:
     """Opens the display that a caller asks for, until exit.
 
-    True is that of the command line, and False none. None is a bar on a terminal or in a notebook, and else
-    none. A function gets each line of text. A Progress is used as it is. Raises UsageError for anything else.
+    True is that of the command line: a bar on a terminal or in a notebook, elsewhere plain lines. False is
+    none. None is a bar on a terminal or in a notebook, and else none. A function gets each line of text. A
+    Progress is used as it is. Raises UsageError for anything else.
     """
     if display is True or (display is None and _is_live()):
-        with watching() as ours:
+        ours = Bar() if _is_live() else Lines()
+        try:
             yield ours
+        finally:
+            ours.close()
     elif display is None or display is False:
         yield SILENT
     elif all(callable(getattr(display, name, None)) for name in vars(Progress) if not name.startswith("_")):

@@ -23,7 +23,6 @@ _PROVIDER_KEYS = (
 """Suffixes of the variables from which libraries read keys of providers."""
 
 _MIN_CHARS, _MIN_CHARS_IN_REPLIES = 6, 8
-_LOOKED_AT = 4000
 
 _SECRET_NAME = re.compile(
     r".*(password|passwd|pwd|passphrase|secret|credential|authorization|bearer|cookie|jwt|apikeys?"
@@ -105,7 +104,7 @@ def shorten(text: str, limit: int = 300) -> str:
     Terminal control characters are escaped.
     """
     # the patterns are slow on long texts
-    line = visible(" ".join(redact(text[:_LOOKED_AT]).split()))
+    line = visible(" ".join(redact(text[:4000]).split()))
     if len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.rstrip(".")
@@ -120,5 +119,6 @@ def mask_addresses(text: str) -> str:
 
 
 def _without(text: str, values: set[str]) -> str:
-    longest_first = sorted(values, key=len, reverse=True)  # one key may begin with another
-    return re.sub("|".join(map(re.escape, longest_first)), MASK, text) if values else text
+    # the longest first: one key may begin with another
+    pattern = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    return re.sub(pattern, MASK, text) if values else text

@@ -45,8 +45,6 @@ Then the type of an error that is in words."""
 TAG = "\0"
 """How tags of unions begin, which are no part of the path to a value."""
 
-_MAX_SHOWN_CHARS = 200
-_MOST_ROUNDS = 9
 _WORDS = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -163,9 +161,7 @@ class Table(BaseModel):
             message = str(context.get("message") or context.get("error") or "")
             message = message or f"must be {_WORDS.get(kind, found['msg']).format(**context)}"
             if message.startswith("must ") and kind != WORDED:
-                message += (
-                    f", found {MASK if holds_key(value) else mask_keys(repr(value)[:_MAX_SHOWN_CHARS])}"
-                )
+                message += f", found {MASK if holds_key(value) else mask_keys(repr(value)[:200])}"
             if kind == "literal_error":
                 near = nearest(str(value), re.findall("'([^']*)'", context["expected"]))
                 message += f".{near}" if near else ""
@@ -267,7 +263,7 @@ def read(
     place of a wrong value, as may be so in the options of another package.
     """
     left, found = deepcopy(dict(values)), list(known)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(9):
         try:
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:

@@ -20,9 +20,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragc.core.digest import folder_digests
 from ragc.core.extras import require
 from ragc.core.text import first_line, repair_surrogates
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import TargetError, UsageError
 from ragc.metrics.entailment.base import Pair, Runner, Verdict, json_settings
 

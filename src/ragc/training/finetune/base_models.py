@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragc.core import extras
-from ragc.core.digest import digest, file_digest, folder_digests, pretty
+from ragc.core.digest import digest, file_digest, pretty
 from ragc.core.files import APART, cache_home, check_writable, resolve_out
 from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import UsageError
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.training.finetune.settings import EMBEDDED
