@@ -80,5 +80,5 @@ def test_a_missing_file_is_named_with_the_nearest_name(tmp_path: Path) -> None:
     assert missing_file("data", "question.jsonl", tmp_path) == (
         "data: there is no such file. Did you mean 'questions.jsonl'?"
     )
-    assert missing_file("data", "rows/x", tmp_path) == "data: there is no such file, and no folder 'rows'"
+    assert missing_file("data", "rows/x", tmp_path) == "data: there is no such file"
     assert missing_file("data", "x" * 300, tmp_path) == "data: there is no such file"

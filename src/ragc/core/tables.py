@@ -142,11 +142,11 @@ class Table(BaseModel):
         try:
             return handler(values)
         except ValidationError as error:
-            raise_problems(map(cls.word, error.errors(include_url=False)))
+            raise_problems(map(cls.detail, error.errors(include_url=False)))
             raise
 
     @classmethod
-    def word(cls, found: ErrorDetails) -> InitErrorDetails:
+    def detail(cls, found: ErrorDetails) -> InitErrorDetails:
         """Returns an error of a table as a problem, for `raise_problems`."""
         kind, value, context = found["type"], found["input"], found.get("ctx", {})
         key, example = str(found["loc"][-1] if found["loc"] else ""), context.get("example")

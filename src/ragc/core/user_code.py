@@ -45,6 +45,7 @@ def explained(reference: str, base: Path) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         reason = f"cannot be imported: {type(error).__name__}: {error}; mend the module {name!r}."
         if isinstance(error, ModuleNotFoundError) and error.name:
+            reason = f"cannot be imported: {name} imports {error.name!r}, which is not installed; install it."
             if name.endswith(".py"):
                 reason = f"names a file; name the module, {name.removesuffix('.py')}:{attribute}."
             elif f"{name}.".startswith(f"{error.name}."):

@@ -145,7 +145,7 @@ class Kinds:
         try:
             valid = dict(model.model_validate(values))
         except ValidationError as error:
-            found += map(model.word, error.errors(include_url=False))
+            found += map(model.detail, error.errors(include_url=False))
         raise_problems(found)
         return self.shared().replace(**{**valid, "kind": kind or "", "options": values["options"]})
 
