@@ -183,8 +183,7 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
     which every file is listed by its manifest and unchanged. Raises UsageError where it cannot be written,
     which is tried in the folder above. `out` is a path from `resolve_out`.
     """
-    exists = os.path.lexists(out)
-    if exists:
+    if os.path.lexists(out):
         if not out.is_dir() or (any(out.iterdir()) and not ours(out)):
             raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
         _check_own(out, manifest)
@@ -193,7 +192,7 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
                 f"{out} is replaced as a whole, which a mount point, the current folder or one without the "
                 "right to write cannot be; choose another --out, such as a folder in it."
             )
-    check_writable(out.parent if exists else out)
+    check_writable(out.parent if os.path.lexists(out) else out)
 
 
 def _check_own(folder: Path, manifest: str) -> None:

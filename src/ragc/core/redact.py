@@ -60,9 +60,7 @@ def is_secret_name(name: str) -> bool:
 
 def holds_key(value: object) -> bool:
     """Returns whether a text in `value` is a provider key."""
-    if isinstance(value, list | tuple):
-        return any(map(holds_key, value))
-    return isinstance(value, str) and bool(_KEY.search(value))
+    return bool(_KEY.search(str(value)))
 
 
 def remember(secret: str) -> str:

@@ -210,11 +210,6 @@ class Problem(NamedTuple):
     message: str
     example: Any = None
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the key is required and not there."""
-        return self.message.startswith("is missing")
-
     def __str__(self) -> str:
         key = dotted(self.keys)
         if self.message.startswith(("must ", "is missing", "lists ")):
@@ -269,10 +264,10 @@ def read(
         except ValidationError as error:
             fresh = list(problems(error, table))
         for one in fresh:
-            keys = one.keys[len(table) :]
-            if one.is_missing and one.example is None:
+            keys, is_missing = one.keys[len(table) :], one.message.startswith("is missing")
+            if is_missing and one.example is None:
                 keys = keys[:-1]
-            repair(left, keys, one.example if one.is_missing else None)
+            repair(left, keys, one.example if is_missing else None)
         before = {one.keys for one in found}
         found += [one for one in fresh if one.keys not in before]
     raise UsageError("; ".join(map(str, found)))
