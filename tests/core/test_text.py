@@ -33,7 +33,6 @@ def test_a_line_may_be_whole() -> None:
 @given(any_text)
 def test_halves_of_surrogate_pairs_are_written_so_that_utf_8_holds_them(text: str) -> None:
     repair_surrogates(text).encode("utf-8")
-    assert len(repair_surrogates(text)) == len(text)
     escaped = escape_surrogates(json.dumps(text, ensure_ascii=False))
     escaped.encode("utf-8")
     again = json.loads(escaped)

@@ -238,7 +238,7 @@ def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
         keys = (*table, *(key for key in detail["loc"] if not str(key).startswith(TAG)))
         where = f"in [{dotted(keys[:-1])}]" if keys[1:] else "at the top"
         message = detail["msg"].replace("unknown key.", f"unknown key {where}.", 1)
-        yield Problem(keys, message, detail["ctx"]["example"])
+        yield Problem(keys, message, detail.get("ctx", {}).get("example"))
 
 
 def read(

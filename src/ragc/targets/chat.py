@@ -238,7 +238,7 @@ class ChatTarget(Reasons):
                 "params": self._query | with_variables(options.query) or None,
             }
             secure = trusted() if self.endpoint.startswith("https:") else True
-            session = self._session = aiohttp.ClientSession(
+            self._session = session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=options.concurrency, ssl=secure),
                 headers=self._headers(),
                 timeout=timeout,
