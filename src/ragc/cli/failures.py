@@ -70,7 +70,10 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError):
         where = " -> ".join(str(name) for name in (error.filename, error.filename2) if isinstance(name, str))
         reason = error.strerror or str(error) or type(error).__name__
-        return f"{reason} ({where})" if where else reason, _REMEDIES.get(error.errno or 0, "")
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        if where.startswith(str(cache_home())):
+            remedy = "; ".join(filter(None, (remedy, "check RAGC_HOME, or set it to another folder")))
+        return f"{reason} ({where})" if where else reason, remedy
     if isinstance(error, sqlite3.Error):
         full = "full" in str(error)
         return f"the database of the call store says {error}", "free space there" if full else ""
