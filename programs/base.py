@@ -7,6 +7,7 @@ records them, counts their cost, and lets synchronous callers wait.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -350,8 +351,8 @@ class RagProgram(dspy.Module):
             query_time=str(inputs.get("query_time") or ""),
         )
         await self.runtime.ready()
-        watch = counters.Stopwatch()
-        tokens = current_question.set(question), counters.stopwatch.set(watch)
+        began, passed = time.monotonic(), list[float]()
+        tokens = current_question.set(question), counters.passed.set(passed)
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 if earlier:
@@ -362,15 +363,18 @@ class RagProgram(dspy.Module):
                     del inputs[HISTORY]
                 prediction = await answer(**inputs)
         except OF_ONE_QUESTION as error:
-            error.counters, error.events = self._cost(cost, watch), run.events
+            error.counters, error.events = (
+                self._cost(cost, time.monotonic() - began + sum(passed)),
+                run.events,
+            )
             raise
         finally:
             current_question.reset(tokens[0])
-            counters.stopwatch.reset(tokens[1])
+            counters.passed.reset(tokens[1])
         # By item: DSPy looks through all of its own attributes before it sets one.
         prediction["trace"] = run.events
         tallies = prediction.get("tallies") or {}
-        prediction["counters"] = self._cost(cost, watch, tallies)
+        prediction["counters"] = self._cost(cost, time.monotonic() - began + sum(passed), tallies)
         extend_trace(run.predictions)
         run.finish(prediction)
         return prediction
@@ -388,12 +392,10 @@ class RagProgram(dspy.Module):
 
     @staticmethod
     def _cost(
-        cost: Counters, watch: counters.Stopwatch, tallies: Mapping[str, float] = MappingProxyType({})
+        cost: Counters, latency: float, tallies: Mapping[str, float] = MappingProxyType({})
     ) -> dict[str, float]:
-        """Returns the total cost of a question by name; its latency only if it is known."""
-        seconds = watch.seconds
-        timed = {} if seconds is None else {"latency": seconds}
-        return {**cost.to_json(), **tallies, "tokens": cost.tokens, **timed}
+        """Returns the total cost of a question by name."""
+        return {**cost.to_json(), **tallies, "tokens": cost.tokens, "latency": latency}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """Returns at most `k` hits of the source called `name`, labelled with it.

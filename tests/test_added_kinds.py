@@ -284,7 +284,6 @@ def changed(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
             "raised KeyError: 'answer' for the question '.*'; repair or",
         ),
         ({"unit": "percent"}, "has the unit 'percent', and a unit is one of: share, balance, count, usd"),
-        ({"id": "f1"}, "has a record with the id 'f1'; name the entry point and the record alike"),
     ],
 )
 def test_what_is_wrong_with_a_metric_is_said_of_its_package(

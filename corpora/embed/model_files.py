@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.digest import file_digests
+from ragc.core.digest import file_digest
 from ragc.core.text import first_line
 from ragc.errors import UsageError
 
@@ -60,3 +61,30 @@ def checksums(folder: Path) -> dict[str, str]:
     files = [folder / TOKENIZER, *sorted(model.parent.glob(f"{model.name}*"))]
     files = [path for path in files if path.name != f"{model.name}.json"]  # the record of a download
     return file_digests({path.name: path for path in files})
+
+
+def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """Returns the SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be
+    read.
+    """
+    try:
+        return {name: file_digest(path) for name, path in files.items()}
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
+
+
+def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
+    """Returns the SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and
+    folders.
+
+    `patterns` select files at any depth. Raises UsageError for a file that cannot be read.
+    """
+    matches = sorted({path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()})
+    paths = [(path.relative_to(folder), path) for path in matches]
+    return file_digests(
+        {
+            inner.as_posix(): path
+            for inner, path in paths
+            if not any(part.startswith(".") for part in inner.parts)
+        }
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragc.core.digest import digest
 from ragc.core.extras import require
-from ragc.core.text import first_line, replace_surrogates
+from ragc.core.text import first_line, repair_surrogates
 from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
 from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, has_onnx, model_file, pad_id
 from ragc.corpora.embed.model_files import settings as file_settings
@@ -122,7 +122,7 @@ class _OnnxModel:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Returns one row of length 1 for each text."""
-        clean = [replace_surrogates(text) for text in texts]
+        clean = [repair_surrogates(text) for text in texts]
         ids = [encoding.ids for encoding in self.tokenizer.encode_batch(clean)]
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         vectors = np.empty((len(ids), self.dimensions), dtype=np.float32)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ragc.core import extras
-from ragc.core.digest import digest, folder_digests
+from ragc.core.digest import digest
 from ragc.core.extras import require
-from ragc.core.text import first_line, replace_surrogates
+from ragc.core.text import first_line, repair_surrogates
 from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import SourceError
 
 BATCH = 32
@@ -69,7 +70,7 @@ class SentenceTransformersEmbedder:
         native = self._ready()
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        clean = [replace_surrogates(text) for text in texts]
+        clean = [repair_surrogates(text) for text in texts]
         try:
             with self._lock:  # its tokenizers are not safe in several threads
                 vectors = native.encode(

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.marks import Keys, Mark, RequestedAccess
-from ragc.core.progress import Progress, watcher
+from ragc.core.progress import Progress
 from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -24,6 +25,12 @@ VERSION = 1
 
 POOL = 50
 """The default number of hits of the inner source that are reranked."""
+
+
+watcher: ContextVar[Callable[[str, str, Sequence[Passage], Sequence[float], int], None] | None] = ContextVar(
+    "ragc_watcher", default=None
+)
+"""Who is told of a reranking in this context: model, query, passages, scores, and when it began (ns)."""
 
 
 class Reranker(Protocol):
@@ -78,7 +85,7 @@ async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) ->
         return await reranker.scores(query, passages)
     begun = time.time_ns()
     scores = await reranker.scores(query, passages)
-    watching.reranked(reranker.name, query, passages, scores, begun)
+    watching(reranker.name, query, passages, scores, begun)
     return scores
 
 

@@ -15,12 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from ragc.core.digest import digest, folder_digests
+from ragc.core.digest import digest
 from ragc.core.extras import require
 from ragc.core.marks import Resolve
-from ragc.core.text import first_line, replace_surrogates
+from ragc.core.text import first_line, repair_surrogates
 from ragc.corpora.embed.base import passage_text
-from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
+from ragc.corpora.embed.model_files import (
+    TOKENIZER,
+    checksums,
+    folder_digests,
+    has_onnx,
+    model_file,
+    pad_id,
+    settings,
+)
 from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
 from ragc.corpora.embed.sentence_transformers import lacking
@@ -103,7 +111,7 @@ class OnnxCrossEncoder:
                         "model.onnx a model of texts, and tokenizer.json its own?"
                     ) from error
         return self._loaded.scores(
-            [(replace_surrogates(query), replace_surrogates(passage_text(p))) for p in passages]
+            [(repair_surrogates(query), repair_surrogates(passage_text(p))) for p in passages]
         )
 
 
@@ -169,9 +177,7 @@ class TransformersCrossEncoder:
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 
     def _scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
-        pairs = [
-            (replace_surrogates(query), replace_surrogates(passage_text(passage))) for passage in passages
-        ]
+        pairs = [(repair_surrogates(query), repair_surrogates(passage_text(passage))) for passage in passages]
         with self._lock:  # its tokenizers are not safe in several threads
             native = self._ready()
             try:

@@ -28,14 +28,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
+from ragc.core.digest import digest, file_digest, pretty
 from ragc.core.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
     cache_home,
     make_private,
-    narrow,
-    narrow_tree,
     put_file,
     read_bytes,
 )
@@ -44,6 +42,7 @@ from ragc.errors import SourceError
 
 FORMAT = "ragc.index/1"
 MANIFEST = "index.json"
+_KEYS = {"kind", "corpus", "settings", "files", "sha256"}
 BUILDING = ".building"
 
 SMALL = 64 * 2**20
@@ -143,7 +142,7 @@ def damage(path: Path, step: Step) -> str:
             checksum = file_digest(path / name)
         except FileNotFoundError:
             return f"{name} is missing"
-        if checksum != about["sha256"][name]:
+        if checksum != about["sha256"].get(name):
             return f"{name} has another content"
         step(size)
     return ""
@@ -166,9 +165,8 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
             str(file.relative_to(work)): file.stat().st_size for file in _files(work) if file != manifest
         }
         content = {name: file_digest(work / name) for name in sizes}
-        text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
+        text = pretty({"format": FORMAT, **about, "files": sizes, "sha256": content})
         manifest.write_text(text, encoding="utf-8")
-        narrow_tree(work)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
         if size > SMALL:
@@ -187,7 +185,6 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
     held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
-    narrow(path)  # not its files: a new ctime would have them all read again
     try:
         size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:
@@ -208,10 +205,10 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
 def _read_manifest(path: Path) -> dict[str, Any] | None:
     """Returns the manifest at `path`; None if it is missing, damaged or without digests."""
     try:
-        manifest = verify_digest(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return manifest if manifest is not None and "sha256" in manifest else None
+    return manifest if isinstance(manifest, dict) and manifest.keys() >= _KEYS else None
 
 
 def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
@@ -223,17 +220,17 @@ def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
 def _read_verified(path: Path) -> dict[str, list[int]] | None:
     """Returns the stamps of the files of `path` at their last verification; None if unknown."""
     try:
-        verification = verify_digest(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):
+        verified: dict[str, list[int]] = json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
-    return verification and verification.get("files")
+    return verified
 
 
 def _write_stamps(path: Path, stamps: Mapping[str, list[int]]) -> None:
     """Records that the files of `path` are verified; if that fails they are verified again next time."""
     note = Path(f"{path}{VERIFIED}")
     with contextlib.suppress(OSError):
-        put_file(note, pretty(add_digest({"files": dict(stamps)})).encode(), private=True)
+        put_file(note, pretty(dict(stamps)).encode(), private=True)
 
 
 def _files(folder: Path) -> list[Path]:

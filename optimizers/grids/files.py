@@ -10,7 +10,6 @@ A setting that was not recorded has no file.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,6 @@ from ragc.core.digest import digest, pretty
 from ragc.core.files import (
     Foreign,
     check_folder,
-    doing,
     put_folder,
     read_bytes,
     resolve_out,
@@ -35,7 +33,6 @@ from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
 PROVENANCE, SETTINGS = "provenance.json", "settings.json"
-_NAMES = re.compile(r"provenance\.json|settings\.json|[0-9]{3,}\.jsonl")
 
 MAX_CELLS = 20_000_000
 """The most cells of a grid: each array of it takes 8 bytes a cell."""
@@ -131,8 +128,7 @@ class GridFiles:
         files = {f"{number:03d}.jsonl": content for number, content in self._content.items()}
         files[SETTINGS] = pretty(settings).encode()
         try:
-            with doing(f"Writing the grid to {out}", "free space there; the same command goes on"):
-                put_folder(out, with_manifest(PROVENANCE, self.provenance, files), PROVENANCE)
+            put_folder(out, with_manifest(PROVENANCE, self.provenance, files), PROVENANCE)
         except Foreign as error:
             raise ArtefactError(str(error)) from None
 
@@ -145,7 +141,7 @@ def check_out(out: str | Path) -> Path:
     """
     where = resolve_out(out)
     try:
-        check_folder(where, PROVENANCE, what="a grid", ours=is_grid, names=_NAMES.fullmatch)
+        check_folder(where, PROVENANCE, what="a grid", ours=is_grid)
     except Foreign as error:
         raise ArtefactError(str(error)) from None
     return where

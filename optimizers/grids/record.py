@@ -43,7 +43,7 @@ from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.budget import BudgetFile
 from ragc.task.prompts import small_model_note
-from ragc.task.run import MeasuredRun, keeping_state, lock_state, measure, open_run, open_state, state_folder
+from ragc.task.run import MeasuredRun, lock_state, measure, open_run, open_state, state_folder
 
 _KIND, _WORK = "grids", "recording to"
 """The kind of the state of a grid on this machine, and what the process does that holds its lock."""
@@ -124,9 +124,8 @@ def _open_budget(out: Path, recipe: Recipe) -> Iterator[BudgetFile]:
     with open_state(_KIND, out, _WORK) as folder:
         charges = folder / "charges.sqlite3"
         if not is_grid(out):
-            with keeping_state(out, folder):
-                for path in folder.glob(f"{charges.name}*"):
-                    path.unlink()
+            for path in folder.glob(f"{charges.name}*"):
+                path.unlink()
         yield BudgetFile(charges, recipe.budget)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from ragc.core.user_code import function_digest
+from ragc.core.user_code import code_digest
 from ragc.corpora.files.splits import normalise
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
@@ -127,7 +127,7 @@ class ExampleAssessor:
 
     def __init__(self, metric: Callable[..., Any], examples: Mapping[str, dspy.Example]) -> None:
         self._metric, self._examples = metric, examples
-        self.code = function_digest(metric)
+        self.code = code_digest(metric, whole_file=False)
 
     async def assess(self, outcome: Outcome) -> float:
         """Returns the score, 0..1. Raises UsageError when the metric fails or returns anything else."""

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from ragc.compiled.base import RUN
 from ragc.core.digest import digest
-from ragc.core.files import APART, NEW, make_private, narrow_tree, put_file, read_text, remove
+from ragc.core.files import APART, NEW, make_private, put_file, read_text, remove
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE as STUDY_FILE
 from ragc.optimizers.search.storage import delete, difference, study_directory
 from ragc.recipe import Recipe
-from ragc.task.run import keeping_state, lock_state
+from ragc.task.run import lock_state
 from ragc.task.study_address import (
     MARK,
     read_address,
@@ -69,20 +69,17 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
     Raises UsageError.
     """
     directory = study_directory(out)
-    with keeping_state(out, directory, "study"):
-        if directory.is_symlink():
-            raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
+    if directory.is_symlink():
+        raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
     # `ragc study status` holds the lock for a moment.
-    with lock_state(out, directory, "compiling to", what="study", wait_s=0.5):
+    with lock_state(out, directory, "compiling to", wait_s=0.5):
         try:
-            with keeping_state(out, directory, "study"):
-                _restore_earlier(directory)  # of a killed process
+            _restore_earlier(directory)  # of a killed process
             _begin(directory, out, recipe, resume, again)
             yield directory
         finally:
             with suppress(OSError):
                 _restore_earlier(directory)
-            narrow_tree(directory)
 
 
 def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
@@ -90,8 +87,7 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
     text = recipe.to_toml()
     written, salt = directory / "recipe.toml", salt_of(directory)
     if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
-        with keeping_state(out, directory, "study"):
-            _set_aside(directory)
+        _set_aside(directory)
         salt = uuid4().hex[:16] if again else salt
     elif again and not salt:
         raise UsageError(
@@ -103,12 +99,10 @@ def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool
             f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
             "--resume out to begin anew."
         )
-    with keeping_state(out, directory, "study"):
-        make_private(directory)
-        narrow_tree(directory)
-        write_address(directory, salt=salt)  # before the recipe: with that there is a study to resume
-        put_file(written, text.encode(), private=True)
-        write_address(directory, recipe=digest(text), code=recipe.method.code)
+    make_private(directory)
+    write_address(directory, salt=salt)  # before the recipe: with that there is a study to resume
+    put_file(written, text.encode(), private=True)
+    write_address(directory, recipe=digest(text), code=recipe.method.code)
 
 
 def _set_aside(directory: Path) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import errno
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import ndiff
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.digest import digest
 from ragc.core.files import cache_home, make_private
-from ragc.core.redact import bare_address, mask, secrets
+from ragc.core.redact import MASK, redact
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.search.journal import FILE, DamagedJournal, journal
@@ -112,20 +114,19 @@ def _server(address: str) -> optuna.storages.RDBStorage:
 def _translate_errors(directory: Path | None, address: str = "") -> Iterator[None]:
     """Raises errors of Optuna and the database as one sentence, without the secrets in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    where = bare_address(address) if address else str(directory)
+    where = "on its server" if address else f"at {directory}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     except ImportError as error:
         raise UsageError(
-            f"The storage of the study needs a library that is not installed ({mask(str(error), address)}); "
-            "run: pip install 'psycopg[binary]' for PostgreSQL."
+            f"The storage of the study needs a library that is not installed ({_root_cause(error, address)})"
+            "; run: pip install 'psycopg[binary]' for PostgreSQL."
         ) from None
     except Exception as error:
         raise StoreError(
-            f"The study at {where} cannot be opened ({_root_cause(error, address)}); "
-            f"{_remedy(error, address)}."
+            f"The study {where} cannot be opened ({_root_cause(error, address)}); {_remedy(error, address)}."
         ) from None
 
 
@@ -148,8 +149,12 @@ def _root_cause(error: Exception, address: str) -> str:
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__
-    named = "" if isinstance(root, DamagedJournal) else f"{type(root).__name__}: "
-    return named + mask(first_line(root, None), address)
+    text = first_line(root, None)
+    # A driver takes a / or @ in a password for its end, and reports the rest as host or port.
+    password = re.sub(r"^[\w+.-]+://", "", address).rpartition("@")[0].partition(":")[2]
+    for part in filter(None, re.split(r"[/?#@:]", unquote(password))):
+        text = text.replace(part, MASK)
+    return ("" if isinstance(root, DamagedJournal) else f"{type(root).__name__}: ") + redact(text)
 
 
 class StudyAttributes:
@@ -220,10 +225,9 @@ def find(path: str | Path) -> Path:
     for directory in (Path(path), *map(study_directory, outs)):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
-    shown = bare_address(str(path)) if secrets(str(path)) else path
     raise ArtefactError(
-        f"No study is known at {shown}; name the --out directory of a compile on this machine, the recipe or "
-        f"the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."
+        f"No study is known at {redact(str(path))}; name the --out directory of a compile on this machine, "
+        f"the recipe or the name of a study of ragc.study, or a folder in {cache_home() / 'studies'}."
     )
 
 

@@ -16,12 +16,15 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.user_code import code_digest, file_digest, load_from, load_object
+from ragc.core.files import sha256
+from ragc.core.user_code import code_digest, explained, load_object, named
 from ragc.errors import UsageError
 from ragc.programs import knobs as declared
 from ragc.programs.knobs import ADAPTER, LAYOUTS, AnswerKnobs, Knob, Knobs, redeclare
@@ -160,9 +163,27 @@ def kept_method(reference: str, file: Path, base: Path) -> OwnMethod:
     Nothing is imported if the same file was imported already. Raises UsageError as `own_method` does.
     """
     known = _registered.get((reference, str(base.resolve()))) or _registered.get((reference, ""))
-    if known is not None and known.code == file_digest(file):
+    if known is not None and known.code == sha256(file.read_bytes())[:16]:
         return known
-    return register(reference, _class_of(reference, load_from(reference, file)), base)
+    return register(reference, _class_of(reference, _load_source(reference, file)), base)
+
+
+def _load_source(reference: str, file: Path) -> Any:
+    """Imports what `reference` names from the module `file`; nothing beside the file can be imported.
+
+    Only its source is read, no compiled file. Raises UsageError.
+    """
+    name = reference.partition(":")[0]
+    module = sys.modules[name] = ModuleType(name)
+    module.__file__ = str(file)
+    try:
+        with explained(reference, file.parent):
+            code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+            exec(code, vars(module))  # noqa: S102 - the caller knows that it may run
+        return named(reference, module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def _class_of(reference: str, cls: Any) -> Any:

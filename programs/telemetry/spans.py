@@ -24,8 +24,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragc.core.progress import watcher
 from ragc.core.redact import shorten
+from ragc.corpora.rerank.base import watcher
 from ragc.programs import trace
 from ragc.programs.telemetry.attributes import (
     HIDDEN,
@@ -60,7 +60,7 @@ class SpanRun(trace.Run):
         self._ended: dict[Place, int] = {}
         self._reranked: list[Span] = []
         self._root = self._tracer.start_span(method)
-        self._tokens = watcher.set(self), _attach_span(self._root)
+        self._tokens = watcher.set(self.reranked), _attach_span(self._root)
 
     def branch(self, path: Place = ()) -> trace.Branch:
         """Returns a position in the call graph that notes when its children begin."""
@@ -74,7 +74,7 @@ class SpanRun(trace.Run):
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
-        """Records a reranking as a span, see `Watcher`."""
+        """Records a reranking as a span, see `ragc.corpora.rerank.base.watcher`."""
         with _LoggedErrors():
             attributes = reranker(model, query, passages, scores)
             self._reranked.append(Span(f"rerank {model}", begun, time.time_ns(), attributes))

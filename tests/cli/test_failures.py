@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -165,36 +162,3 @@ def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server
     status, _, err = ragc(folder, *compiling, "mine", "--resume", "--set", "seed=9", "--set", "budget.usd=1")
     assert status == 2
     assert "(- seed = 0; + seed = 9)" in err
-
-
-LOST = """
-import sys, time
-from ragc.api import studies
-from ragc.cli import main as cli
-from ragc.core import event_loop as loop
-
-class Late:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-def plan(*args, **more):
-    loop.get()
-    Late()
-    time.sleep(20)
-
-studies.compile = plan
-sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
-"""
-
-
-def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_traceback(
-    tmp_path: Path,
-) -> None:
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
-    assert "Exception ignored" not in done.stderr
-    assert time.monotonic() - began < 18

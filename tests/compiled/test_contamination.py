@@ -217,9 +217,7 @@ def test_a_damaged_record_of_a_study_is_refused(run: Run, folder: Path) -> None:
     with pytest.raises((Killed, BaseExceptionGroup)):
         run("cut", target=dying(needs_demos, 40))
     path = study_directory(folder / "cut") / "seen.json"
-    path.write_text(
-        path.read_text("utf-8").replace('"roles": {', '"roles": {"0123456789abcdef": "dev"'), "utf-8"
-    )
+    path.write_text(path.read_text("utf-8")[:-9], "utf-8")
     with pytest.raises(ArtefactError, match=r"seen\.json is damaged"):
         run("cut", resume=True)
 

@@ -308,7 +308,7 @@ def from_recipe(folder: Path, table: str) -> Source:
     return task.runtime.source("local")
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", [*SOURCES])
 def test_every_kind_that_is_listed_is_made_or_names_what_it_lacks(kind: str, tmp_path: Path) -> None:
     assert kind in ROWS or kind in ("api", "lucene")
     try:

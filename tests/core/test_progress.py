@@ -15,7 +15,7 @@ import dspy
 import pytest
 
 import ragc
-from ragc.core.progress import Silent, showing, watching
+from ragc.core.progress import Silent, showing
 from ragc.testing import ScriptedTarget
 
 EXAMPLES = [
@@ -97,7 +97,7 @@ def test_a_notebook_gets_one_line_that_is_drawn_again_in_place(monkeypatch: pyte
 
 def test_a_bar_shows_phases_and_downloads_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     err = notebook(monkeypatch)
-    with watching() as progress:
+    with showing(True) as progress:
         progress.phase("opening the model", None)
         progress.download(3 << 20, 9 << 20)
         progress.download(9 << 20, 9 << 20)
@@ -115,7 +115,7 @@ def test_without_a_terminal_a_phase_says_every_ten_seconds_how_far_it_is(
 ) -> None:
     clock = SimpleNamespace(monotonic=iter(itertools.count(0, 0.01)).__next__)
     monkeypatch.setattr("ragc.core.progress.time", clock)
-    with watching() as progress:
+    with showing(True) as progress:
         progress.phase("answering dev", 5000)
         for _ in range(5000):
             progress.step()
@@ -136,7 +136,7 @@ def test_a_display_that_fails_does_not_end_the_work(monkeypatch: pytest.MonkeyPa
             raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys, "stderr", Gone())
-    with watching() as progress:
+    with showing(True) as progress:
         progress.phase("answering dev", 2)
         progress.step()
         progress.note("a note")

@@ -23,7 +23,6 @@ from ragc.core.tables import (
     dotted,
     read,
     repair,
-    shown,
 )
 from ragc.errors import UnknownName, UsageError
 
@@ -73,8 +72,6 @@ def test_a_table_without_problems_is_read() -> None:
         ({"price": 0}, "price must be above 0, found 0"),
         ({"price": True}, "price must be a number, found True"),
         ({"price": float("nan")}, "price must be a finite number, found nan"),
-        ({"price": 1e300}, "price must be below 1e+15, found 1e+300"),
-        ({"price": 10**400}, "price must be a finite number, found inf"),
         ({"name": " "}, "name must be a text that is not empty, found ' '"),
         ({"colour": "gren"}, "colour must be 'red' or 'green', found 'gren'. Did you mean 'green'?"),
         ({"colour": 3}, "colour must be 'red' or 'green', found 3"),
@@ -165,8 +162,3 @@ def test_whatever_is_written_every_problem_has_its_key(value: object) -> None:
         for problem in read(Shop, {"name": "x", name: value})[1]:
             assert problem.keys[0] == name
             assert "Input should" not in str(problem)
-
-
-def test_long_values_are_cut() -> None:
-    assert shown("x" * 999) == "'" + "x" * 199 + "…"
-    assert shown([1]) == "[1]"

@@ -91,7 +91,7 @@ def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> Non
     assert python == ["from baml_client import b", "reply = b.Answer(**inputs)"]
 
 
-@pytest.mark.parametrize("id", FORMATS)
+@pytest.mark.parametrize("id", [*FORMATS])
 def test_every_readme_says_it_and_every_export_of_all(id: str, tmp_path: Path) -> None:
     cases = [
         Case(f"q-{p.name}", p.name, example_inputs(p)) for p in derive_export(build_program(method("crag")))

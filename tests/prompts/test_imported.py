@@ -54,7 +54,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", [*FORMATS])
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_an_export_comes_back_as_it_was(
@@ -83,7 +83,7 @@ def test_every_prompt_of_an_export_comes_back(entry: Method, tmp_path: Path) -> 
     assert [p.messages for p in derive_export(again)] == [p.messages for p in before]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", [*FORMATS])
 def test_an_edited_source_is_what_is_sent(format: str, tmp_path: Path) -> None:
     def edit(document: dict[str, Any]) -> None:
         document["about"] = "Ours."

@@ -8,7 +8,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.cli import main
-from ragc.core.redact import bare_address, mask, mask_addresses, redact, secrets
+from ragc.core.redact import mask_addresses, redact
 from ragc.errors import RagcError, RecipeError
 from ragc.optimizers.search.storage import study_directory
 from tests.optimizers.colours import RECIPE, begun, written
@@ -64,29 +64,6 @@ def test_a_recipe_with_a_password_is_refused_without_it(address: str, folder: Pa
     with pytest.raises(RecipeError, match=r"study\.storage must not hold a password") as caught:
         recipes.load(folder / "recipe.toml", [f'study.storage="{address}"'])
     assert SECRET not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("postgresql+psycopg://u:p@h:1/d?sslmode=require", "postgresql+psycopg://h:1/d"),
-        ("user:pw@host/db", "host/db"),
-        ("redis://h:1/0", "redis://h:1/0"),
-        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock"),
-        ("", ""),
-    ],
-)
-def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
-    assert bare_address(address) == shown
-
-
-def test_what_is_secret_in_an_address() -> None:
-    assert secrets("redis://:pass%20word@h?x=1") == ("pass%20word", "pass word")
-    assert secrets("postgresql://me@h/d?sslmode=require&keepalives=1") == ()
-    assert secrets("http://h/v1?api_key=abc&api-version=3") == ("abc",)
-    assert (
-        mask("no host 'pw' at user:pw@h\nanyhow", "user:pw@h") == "no host '[redacted]' at [redacted] anyhow"
-    )
 
 
 def test_words_of_a_server_are_masked_by_the_same_rules() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragc.compiled import trust_record
-from ragc.core.files import narrow, narrow_tree
-from ragc.corpora.storage.index_cache import index_path, open_or_build
+from ragc.corpora.storage.index_cache import open_or_build
 from ragc.store.calls import CallStore
 from tests.security.command_line import prepared, ragc
 from tests.support.loopback import Loopback
@@ -24,9 +23,11 @@ def mode(path: Path) -> int:
 
 
 def readable_by_others(folder: Path) -> list[str]:
-    """Files and folders under `folder`, itself too, on which group or others have rights."""
-    held = [path for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
-    return [str(path) for path in held if mode(path) & OWNERS_ALONE]
+    """What others reach of the files under `folder`: no folder on the way down to them is closed."""
+    if mode(folder) & OWNERS_ALONE == 0:
+        return []
+    inner = [path for path in folder.iterdir() if not path.is_symlink() and mode(path) & OWNERS_ALONE]
+    return [name for path in inner for name in (readable_by_others(path) if path.is_dir() else [str(path)])]
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def test_after_every_command_that_keeps_something_nobody_else_can_read_it(
     assert mode(tmp_path / "rows.jsonl") == 0o644
 
 
-def test_a_wide_store_study_and_record_are_narrowed_when_they_are_opened(
+def test_folders_of_a_store_study_and_record_are_narrowed_when_they_are_opened(
     server: Loopback, tmp_path: Path
 ) -> None:
     prepared(tmp_path, server)
@@ -69,7 +70,7 @@ def test_a_wide_store_study_and_record_are_narrowed_when_they_are_opened(
         assert [path for path in readable_by_others(home / name) if not path.endswith(".lock")] == []
 
 
-def test_an_index_is_private_and_a_wide_one_is_narrowed_without_another_reading(tmp_path: Path) -> None:
+def test_an_index_is_private(tmp_path: Path) -> None:
     def build(folder: Path, step: object) -> None:
         (folder / "postings").write_text("abc")
         (folder / "more").mkdir()
@@ -78,10 +79,6 @@ def test_an_index_is_private_and_a_wide_one_is_narrowed_without_another_reading(
     home = tmp_path / "indexes"
     assert open_or_build("toy", "c", {}, build, home=home).built
     assert readable_by_others(home / "toy") == []
-    path = index_path("toy", "c", {}, home)
-    path.chmod(0o755)
-    assert not open_or_build("toy", "c", {}, build, home=home).built
-    assert mode(path) == 0o700
 
 
 def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) -> None:
@@ -91,23 +88,6 @@ def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) 
     store.close()
     assert readable_by_others(above / "store") == []
     assert mode(above) == 0o755
-
-
-def test_links_and_what_belongs_to_others_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = tmp_path / "mine"
-    mine.write_text("x")
-    mine.chmod(0o644)
-    (tmp_path / "held").mkdir()
-    (tmp_path / "held" / "link").symlink_to(mine)
-    narrow_tree(tmp_path / "held")
-    narrow(tmp_path / "held" / "link")
-    narrow(tmp_path / "nothing")
-    assert mode(mine) == 0o644
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    narrow(mine)
-    assert mode(mine) == 0o644
 
 
 def test_a_record_of_trust_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

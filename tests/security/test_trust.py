@@ -163,7 +163,7 @@ def test_a_model_beside_it_is_not_another_of_that_name_elsewhere(written: str, t
     assert loaded.folder == model.resolve()
 
 
-@pytest.mark.parametrize("shape", TARGETS)
+@pytest.mark.parametrize("shape", [*TARGETS])
 def test_a_target_from_elsewhere_is_refused_with_the_way_out(
     shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -629,6 +629,6 @@ def test_every_option_of_a_target_is_classified(kind: str) -> None:
     assert reviewed(TARGET_KINDS.get(kind).options) == REVIEWED_TARGET_OPTIONS[kind]
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", [*SOURCES])
 def test_every_option_of_a_source_is_classified(kind: str) -> None:
     assert reviewed(SOURCES.get(kind).options) == {"rerank"} | REVIEWED_SOURCE_OPTIONS.get(kind, set())

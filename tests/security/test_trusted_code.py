@@ -17,7 +17,6 @@ from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
-from ragc.core import user_code
 from ragc.errors import RagcError, Untrusted
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.security.foreign import RECIPE, foreign_directory
@@ -37,8 +36,7 @@ def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     """A record of this test's own; what it imported is forgotten."""
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
     monkeypatch.delenv("RAGC_TRUST", raising=False)
-    monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
-    monkeypatch.setattr(user_code, "_sources_only", set())
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     yield
     for name in [name for name in sys.modules if name.startswith("strange_")]:
         del sys.modules[name]
@@ -144,7 +142,8 @@ def test_bytecode_that_a_stranger_laid_is_not_run_and_none_is_written(strange: P
     py_compile.compile(
         str(evil), cfile=str(planted), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )
-    assert run(strange) == 0.5
+    with pytest.raises(Untrusted):
+        run(strange)
 
 
 def test_what_is_no_code_may_change(strange: Path) -> None:

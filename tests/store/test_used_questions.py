@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.files import state_home
 from ragc.errors import StoreError, UsageError
 from ragc.store.used_questions import database, opened, question_digest
 from tests.support.used import recorded
@@ -41,7 +40,7 @@ def test_the_record_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert database() == tmp_path / "state" / "ragc" / "uses" / "questions.db"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert state_home() == tmp_path / ".local" / "state" / "ragc"
+    assert database() == tmp_path / ".local" / "state" / "ragc" / "uses" / "questions.db"
     monkeypatch.setenv("RAGC_HOME", "relative")
     with pytest.raises(UsageError, match="absolute"):
         database()

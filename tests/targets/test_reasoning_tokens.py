@@ -120,7 +120,7 @@ def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPat
     assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", [*TARGETS])
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
     with pytest.raises(UsageError) as checked:

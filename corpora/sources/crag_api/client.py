@@ -116,7 +116,7 @@ class ApiClient:
                 trust_env=url.host not in ("127.0.0.1", "localhost", "::1"),
             )
             self._loop = loop
-            closes(self)
+            closes(self.aclose)
         return self._client
 
     async def _post(self, path: str, body: dict[str, object]) -> bytes:

@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ragc.core.files import doing, put_file, read_bytes
+from ragc.core.files import put_file, read_bytes
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 from ragc.metrics.reports import runs
 
 MARK = "setting"
 """The key of a row's mark: a digest of program, knobs, models, data and metrics."""
-
-_AGAIN = "what was answered is in the store; mend that and run the same command again"
 
 
 class CellRows:
@@ -76,14 +74,13 @@ class CellRows:
         """
         marked = {**row, MARK: self.mark}
         self.rows[str(row["id"])] = marked
-        with doing(f"Writing the rows to {self.path}", _AGAIN):
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self.path.open("ab")
-                if self._whole is not None:
-                    self._file.truncate(self._whole)
-            self._file.write(_line(marked))
-            self._file.flush()
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+            if self._whole is not None:
+                self._file.truncate(self._whole)
+        self._file.write(_line(marked))
+        self._file.flush()
 
     def close(self) -> None:
         """Closes the file; added rows stay."""
@@ -98,8 +95,7 @@ class CellRows:
         names = sorted(self.rows, key=lambda id: (order.get(id, len(order)), id))
         content = b"".join(_line(self.rows[id]) for id in names)
         if not self.path.exists() or self.path.read_bytes() != content:
-            with doing(f"Writing the rows to {self.path}", _AGAIN):
-                put_file(self.path, content)
+            put_file(self.path, content)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

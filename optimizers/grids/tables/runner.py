@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ragc.core import event_loop
 from ragc.core.digest import digest, pretty
 from ragc.core.display import quantity
-from ragc.core.files import doing, put_file
+from ragc.core.files import put_file
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
@@ -321,10 +321,8 @@ class TableRun:
 
     def _write(self, result: Reproduction) -> None:
         """Writes the result."""
-        again = "mend that and run the same command again; what was answered is in the rows"
         content = pretty(result.to_json()).encode("utf-8", "backslashreplace")
-        with doing(f"Writing the result to {self.folder}", again):
-            put_file(self.folder / RESULT, content)
+        put_file(self.folder / RESULT, content)
 
 
 def _is_fatal(error: RagcError) -> bool:

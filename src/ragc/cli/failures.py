@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from ragc.core.files import activity_of, cache_home, put_file
+from ragc.core.files import cache_home, put_file
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -46,14 +46,9 @@ def sentence(error: BaseException, command: str, *, resumable: bool = False) -> 
         return _describe_bug(error, cause, command)
     if os.environ.get(DEBUG_ENV):
         _show(error)
-    activity = activity_of(error) or activity_of(cause)
-    begun = f"{activity[0]} failed" if activity else f"{command} failed"
-    advice = [part for part in (remedy, activity[1] if activity else "") if part]
-    if resumable and not (activity and activity[1]):
-        advice.append(
-            "what was answered so far is kept in the store; run the same command again with --resume"
-        )
-    return _one_line(f"{begun}: {'; '.join([reason, *advice])}.")
+    again = "what was answered so far is kept in the store; run the same command again with --resume"
+    parts = filter(None, (reason, remedy, again if resumable else ""))
+    return _one_line(f"{command} failed: {'; '.join(parts)}.")
 
 
 def _first_error(error: BaseException) -> BaseException:
@@ -75,7 +70,10 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError):
         where = " -> ".join(str(name) for name in (error.filename, error.filename2) if isinstance(name, str))
         reason = error.strerror or str(error) or type(error).__name__
-        return f"{reason} ({where})" if where else reason, _REMEDIES.get(error.errno or 0, "")
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        if where.startswith(str(cache_home())):
+            remedy = "; ".join(filter(None, (remedy, "check RAGC_HOME, or set it to another folder")))
+        return f"{reason} ({where})" if where else reason, remedy
     if isinstance(error, sqlite3.Error):
         full = "full" in str(error)
         return f"the database of the call store says {error}", "free space there" if full else ""
@@ -94,8 +92,6 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
 def _describe_bug(error: BaseException, cause: BaseException, command: str) -> str:
     """Returns one sentence on an internal error, whose traceback is stored or shown."""
     description = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-    activity = activity_of(error) or activity_of(cause)
-    begun = activity[0] if activity else command
     if os.environ.get(DEBUG_ENV):
         _show(error)
         where = "its traceback is above"
@@ -103,7 +99,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
         where = f"its traceback is in {log}; please report it"
     else:
         where = f"set {DEBUG_ENV}=1 to see its traceback"
-    return _one_line(f"{begun} failed by an error in ragc ({_redact(description)}); {where}.")
+    return _one_line(f"{command} failed by an error in ragc ({_redact(description)}); {where}.")
 
 
 def _one_line(text: str) -> str:
@@ -186,28 +182,6 @@ def streams() -> Iterator[None]:
         for stream in (sys.stdout, sys.stderr):
             if refusal(stream):
                 _silence(stream)
-
-
-@contextmanager
-def interrupts() -> Iterator[None]:
-    """Lets Ctrl-C end the command at any point, without Python's own output, until exit.
-
-    Python cannot raise in a destructor or in the callback of a weak reference: it prints a traceback and
-    continues as if no key had been pressed.
-    """
-    usual = sys.unraisablehook
-
-    def hook(lost: sys.UnraisableHookArgs) -> None:
-        if not issubclass(lost.exc_type, KeyboardInterrupt):
-            usual(lost)
-        elif held := sys.modules.get("ragc.core.event_loop"):
-            held.interrupt_again()
-
-    sys.unraisablehook = hook
-    try:
-        yield
-    finally:
-        sys.unraisablehook = usual
 
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))

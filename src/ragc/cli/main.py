@@ -115,7 +115,7 @@ class Arguments(argparse.Namespace):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    with failures.streams(), failures.interrupts(), failures.endings():
+    with failures.streams(), failures.endings():
         if sys.stdout is None:
             console.error(
                 "stdout is closed, and results are written there; open it, or lead it to /dev/null."

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ragc.cli import screen
-from ragc.core.files import check_writable, doing, kind_of, open_regular, put_file, resolve_out
+from ragc.core.files import check_writable, open_regular, put_file, resolve_out
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 
 _KEYS = frozenset({"id", "question", "answers", "prediction", "scores"})
 """The keys of every row."""
-
-_AGAIN = "what was answered is kept in the store; mend that and run the same command again"
 
 
 class RowsFile:
@@ -48,9 +46,8 @@ class RowsFile:
 
     def _check(self) -> None:
         """Raises UsageError unless the existing file holds rows."""
-        what = kind_of(self._path.lstat().st_mode)
-        if what:
-            raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
+        if not self._path.is_file():
+            raise UsageError(f"--out {self._out} is no file; name a file for the rows.")
         if not _holds_rows(self._path):
             raise UsageError(
                 f"--out {self._out} exists and holds no rows of `ragc eval`, so it is not replaced; choose "
@@ -61,14 +58,13 @@ class RowsFile:
         """Writes `rows`, one per line. Raises OSError."""
         text = "".join(f"{json_text(row)}\n" for row in rows)
         content = text.encode("utf-8", "backslashreplace")
-        with doing(f"Writing the rows to {self._out}", _AGAIN):
-            if self._stream == "stdout":
-                screen.results().write(content.decode())
-            elif self._stream:
-                with Path(self._stream).open("wb") as file:
-                    file.write(content)
-            else:
-                put_file(self._path, content)
+        if self._stream == "stdout":
+            screen.results().write(content.decode())
+        elif self._stream:
+            with Path(self._stream).open("wb") as file:
+                file.write(content)
+        else:
+            put_file(self._path, content)
 
 
 def _is_stdout(out: str) -> bool:

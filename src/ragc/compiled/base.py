@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from ragc.core.display import describe
 from ragc.core.files import (
     Foreign,
     check_folder,
-    doing,
     missing_file,
     put_folder,
     read_bytes,
@@ -56,14 +54,6 @@ RUN = "run.json"
 
 FRONT = "front"
 """The folder of the programs of a front in the directory of a compiled program."""
-
-_NAMES = re.compile(
-    r"(front/[0-9]+/)?"
-    r"(program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|([A-Za-z_]\w*/)*[A-Za-z_]\w*\.py)"
-)
-"""The files of a compiled program, a module of its author's own among them."""
-
-KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
 class PredictorState(pydantic.BaseModel):
@@ -317,7 +307,7 @@ class CompiledProgram:
         for folder, (compiled, member) in members.items():
             own = with_manifest(RUN, compiled.run, compiled._files(member, checkpoint))
             files |= {f"{folder}/{name}": content for name, content in own.items()}
-        with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
+        with as_artefact():
             put_folder(where, with_manifest(RUN, self.run, files), RUN)
         if self.path is None:  # created here, not loaded
             for folder in ("", *members):
@@ -360,7 +350,7 @@ def _check_folder(out: Path) -> Path:
     """Returns the folder that `out` resolves to, checked for writing. Raises what `refuse_foreign` raises."""
     with as_artefact():
         where = resolve_out(out)
-        check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES.fullmatch)
+        check_folder(where, RUN, what="a compiled program", ours=is_compiled)
     return where
 
 

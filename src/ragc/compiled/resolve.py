@@ -6,6 +6,7 @@ recipe.toml ──► overrides ──► the parts in use ──► trust ─�
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,10 @@ from pathlib import Path
 from ragc.compiled import trust
 from ragc.compiled.access import Access
 from ragc.compiled.base import PROGRAM_FACTS, CompiledProgram, ProgramState
-from ragc.compiled.trust_record import base_of, is_trusted
+from ragc.compiled.trust_record import base_of, code_files, is_trusted
 from ragc.core.files import missing_file, read_bytes
 from ragc.core.marks import RequestedAccess
-from ragc.core.user_code import code_files, ignore_bytecode, is_reference
+from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError, Untrusted
@@ -146,7 +147,7 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
         if not root.is_dir():
             raise RecipeError(where, [f"--base {str(base)!r} is no folder; name where its paths lead from"])
     if root == folder.resolve():
-        ignore_bytecode(root)
+        sys.dont_write_bytecode = True  # what Python compiles would be another file of the author's code
     is_unaltered: bool | None = None
     typed = ("program",) in set_keys(how.sets)
     if not outside and root == folder.resolve() and not typed:

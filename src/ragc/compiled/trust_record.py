@@ -9,6 +9,7 @@ written, is ignored: the directory is then data from outside.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import logging
@@ -23,7 +24,7 @@ from typing import Any
 
 from ragc.core.digest import digest, pretty
 from ragc.core.files import cache_home, make_private, open_regular, put_file, read_bytes
-from ragc.core.user_code import code_files, is_reference
+from ragc.core.user_code import is_reference
 from ragc.errors import UsageError
 
 log = logging.getLogger("ragc.trust")
@@ -36,6 +37,8 @@ TRUST_ENV = "RAGC_TRUST"
 
 FORMAT = "ragc.trusted/1"
 _WRITTEN = re.compile(r"sha256:[0-9a-f]{64}")
+_MODULES = (".py", ".pyw", ".pyc", ".so", ".pyd", ".dylib", ".dll")
+"""How files end that Python can run, or that those load, on any system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,18 @@ def code_in(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
     if not _names_code(contents):
         return {}
     return {name: hashlib.sha256(read_bytes(path)).hexdigest() for name, path in code_files(folder).items()}
+
+
+def code_files(folder: Path) -> dict[str, Path]:
+    """Returns the files in `folder` that an import could run or read, by relative path with `/`, sorted.
+
+    Those are modules, what Python compiled of them too, and all files of folders that hold any; links are
+    followed. Hidden folders right in `folder`, and data there, are not included.
+    """
+    names = sorted(glob.glob("**", root_dir=folder, recursive=True, include_hidden=True))  # noqa: PTH207
+    names = [name for name in names if not name.startswith(".") and (folder / name).is_file()]
+    packages = {name.partition("/")[0] for name in names if "/" in name and name.endswith(_MODULES)}
+    return {n: folder / n for n in names if n.endswith(_MODULES) or n.partition("/")[0] in packages}
 
 
 def _names_code(contents: Mapping[str, bytes]) -> bool:

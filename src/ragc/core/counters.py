@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ from dataclasses import dataclass
 IF_ANY = ("thinking_tokens", "filtered", "too_long", "failed")
 """The counters that JSON has only if there are any."""
 
-_OF_THE_STORE = ("sent", "replayed", "memo")
 _lock = threading.Lock()
 
 
@@ -84,7 +81,7 @@ class Counters:
 
         Dollars are rounded: their last digits depend on the order in which calls at the same time ended.
         """
-        amounts = {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
+        amounts = {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed", "memo")}
         return amounts | {"usd": round(self.usd, 12)}
 
 
@@ -109,39 +106,11 @@ def counting(counters: Counters) -> Iterator[Counters]:
         current.reset(token)
 
 
-class Stopwatch:
-    """The seconds that a question takes, those included that replayed requests took when they were sent.
-
-    Requests at the same time take as long as the slowest of them. `seconds` is None when the recording of a
-    request does not say how long it took.
-    """
-
-    __slots__ = ("_recorded", "_started")
-
-    def __init__(self) -> None:
-        self._started, self._recorded = time.monotonic(), 0.0
-
-    @property
-    def seconds(self) -> float | None:
-        """The seconds until now."""
-        recorded = self._recorded
-        return None if math.isnan(recorded) else time.monotonic() - self._started + recorded
-
-    def add(self, seconds: float) -> None:
-        """Adds `seconds` that did not pass now; NaN for an unknown time."""
-        self._recorded += seconds
-
-    def join(self, branches: Iterable[Stopwatch]) -> None:
-        """Adds the recorded seconds of the slowest of `branches`, which ran at the same time."""
-        recorded = [branch._recorded for branch in branches]
-        self._recorded += math.nan if any(map(math.isnan, recorded)) else max(recorded, default=0.0)
-
-
-stopwatch: ContextVar[Stopwatch | None] = ContextVar("ragc_stopwatch", default=None)
-"""The stopwatch of the question, or of the branch of it, in this context."""
+passed: ContextVar[list[float] | None] = ContextVar("ragc_passed", default=None)
+"""The seconds that requests of the question, or of the branch of it, took when they were sent and not now."""
 
 
 def pass_time(seconds: float, waited: float) -> None:
-    """Lets the `seconds` that a replayed request took pass, less those `waited` for it; 0 is unknown."""
-    if watch := stopwatch.get():
-        watch.add(max(0.0, seconds - waited) if seconds else math.nan)
+    """Lets the `seconds` that a replayed request took pass, less those `waited` for it."""
+    if (question := passed.get()) is not None:
+        question.append(max(0.0, seconds - waited))

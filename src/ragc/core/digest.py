@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragc.core.text import escape_surrogates
-from ragc.errors import UsageError
-
-_SEAL = "digest"
 
 
 def canonical(value: Any) -> str:
@@ -24,65 +20,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def row_digest(key: str, text: str) -> str:
-    """Returns the checksum stored with a row to detect damage: 32 hexadecimal digits over key and text."""
-    row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(row).hexdigest()[:32]
-
-
-def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `value`, JSON values by name, with a digest of itself under `digest`."""
-    return {**value, _SEAL: digest(dict(value))}
-
-
-def verify_digest(value: object) -> dict[str, Any] | None:
-    """Returns the content that `add_digest` signed; None when `value` does not match its digest."""
-    if not isinstance(value, dict):
-        return None
-    body = {name: item for name, item in value.items() if name != _SEAL}
-    try:
-        return body if value.get(_SEAL) == digest(body) else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def pretty(value: Any) -> str:
     """Returns `value` as indented JSON with sorted keys and a final newline, for files that people read.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
-    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return escape_surrogates(text)
+    return escape_surrogates(
+        json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    )
 
 
 def file_digest(path: Path) -> str:
     """Returns the SHA-256 of the file `path`, 64 hexadecimal digits. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """Returns the SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be
-    read.
-    """
-    try:
-        return {name: file_digest(path) for name, path in files.items()}
-    except OSError as error:
-        raise UsageError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
-
-
-def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
-    """Returns the SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and
-    folders.
-
-    `patterns` select files at any depth. Raises UsageError for a file that cannot be read.
-    """
-    matches = sorted({path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()})
-    paths = [(path.relative_to(folder), path) for path in matches]
-    return file_digests(
-        {
-            inner.as_posix(): path
-            for inner, path in paths
-            if not any(part.startswith(".") for part in inner.parts)
-        }
-    )

@@ -19,9 +19,11 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
         >>> describe("Bm25Source", "3 passages", k1=0.9, chunk_size=None)
         'Bm25Source(3 passages, k1=0.9)'
     """
-    shown = [_value(part) for part in parts if part is not None and part != ""]
-    shown += [
-        f"{key}={_value(value)}" for key, value in settings.items() if value is not None and value != ""
+    named = [("", part) for part in parts] + [(f"{key}=", value) for key, value in settings.items()]
+    shown = [
+        f"{key}{value:.4g}" if isinstance(value, float) else f"{key}{shorten(str(value), VALUE)}"
+        for key, value in named
+        if value is not None and value != ""
     ]
     text = f"{name}({', '.join(shown)})"
     return text if len(text) <= WHOLE else f"{text[: WHOLE - 2]}…)"
@@ -45,24 +47,14 @@ def dollars(amount: float) -> str:
     >>> [dollars(amount) for amount in (1234.5, 0.5, 0.0123, 0.00000123, 0)]
     ['$1,234.50', '$0.50', '$0.0123', '$0.00000123', '$0.00']
     """
-    sign = "-" if amount < 0 else ""
-    return f"{sign}${amount_digits(abs(amount))}"
-
-
-def amount_digits(amount: float) -> str:
-    """Returns the digits of `dollars`, without its sign; `amount` in dollars, from 0."""
-    if not amount or amount >= 1:
-        return f"{amount:,.2f}"
-    whole = f"{amount:.3g}"
-    places = max(2, -int(Decimal(whole).normalize().as_tuple().exponent))
-    return f"{Decimal(whole):.{places}f}"
+    digits = Decimal(f"{abs(amount):.3g}" if abs(amount) < 1 else f"{abs(amount):.2f}")
+    places = max(2, -int(digits.normalize().as_tuple().exponent))
+    return f"{'-' if amount < 0 else ''}${digits:,.{places}f}"
 
 
 def decimals(value: float) -> str:
     """Returns a number in three decimals, or in three significant digits where those would be zeros."""
-    if not value or abs(value) >= 0.0005:
-        return f"{value:.3f}"
-    return f"{'-' if value < 0 else ''}{amount_digits(abs(value))}"
+    return f"{value:.3f}" if not value or abs(value) >= 0.0005 else f"{value:.3g}"
 
 
 def figure(metric: str, value: float) -> str:
@@ -78,9 +70,3 @@ def signed(metric: str, value: float) -> str:
 def interval(metric: str, mean: float, low: float, high: float) -> str:
     """Returns a mean with its interval: `0.250 [0.100, 0.400]`."""
     return f"{figure(metric, mean)} [{figure(metric, low)}, {figure(metric, high)}]"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return shorten(str(value), VALUE)

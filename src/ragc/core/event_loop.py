@@ -10,36 +10,21 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
-import os
-import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar, cast
-from weakref import WeakSet, finalize
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-PATIENCE_S = 5.0
-"""Seconds that the process waits at exit for connections to close."""
-
 GC_THRESHOLD = 20_000
 """Allocations between two garbage collections in `frozen_gc`; Python's default is 700."""
-
-_MOMENT_S = 0.05
-
-
-class Closable(Protocol):
-    """An object that holds connections."""
-
-    async def aclose(self) -> None:
-        """Closes the connections; a later use opens new ones."""
 
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop = cast(Any, None)  # made by `get`
 _thread = threading.Thread()
-_holders: WeakSet[Closable] = WeakSet()
+_closing = set[Callable[[], Awaitable[object]]]()
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -99,24 +84,12 @@ async def gather_or_cancel(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         raise
 
 
-def closes(holder: Closable) -> None:
-    """Registers `holder`, so that `release` closes its connections. Holds only a weak reference."""
-    _holders.add(holder)
+def closes(close: Callable[[], Awaitable[object]]) -> None:
+    """Registers `close`, which closes connections of the process's loop, for `release`; it is idempotent."""
+    _closing.add(close)
 
 
-def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
-    """Awaits `close`, which closes connections on the process's loop, when `owner` is garbage-collected.
-
-    `close` must not refer to `owner`. The returned function undoes the registration.
-    """
-    finalizer = finalize(
-        owner, lambda: asyncio.run_coroutine_threadsafe(asyncio.wait_for(close(), PATIENCE_S), _loop)
-    )
-    finalizer.atexit = False  # `release` ran before
-    return finalizer.detach
-
-
-def release(patience_s: float = PATIENCE_S) -> None:
+def release(patience_s: float = 5.0) -> None:
     """Cancels the requests in flight on the process's loop and closes all connections.
 
     The loop keeps running. Called at the end of a command and of the process, however it ends. An interrupt,
@@ -128,23 +101,12 @@ def release(patience_s: float = PATIENCE_S) -> None:
 
 
 async def _release() -> None:
-    await asyncio.sleep(0)  # what closes the connections of collected objects begins
     flying = asyncio.all_tasks() - {asyncio.current_task()}
     for task in flying:
         task.cancel()
-    if flying:
-        await asyncio.wait(flying, timeout=PATIENCE_S / 2)
-    await asyncio.gather(*(holder.aclose() for holder in list(_holders)), return_exceptions=True)
+    await asyncio.gather(*flying, return_exceptions=True)
+    await asyncio.gather(*(close() for close in _closing), return_exceptions=True)
     await asyncio.sleep(0)  # transports close in the next iteration of the loop
-
-
-def interrupt_again() -> None:
-    """Interrupts the process in a moment, for an interrupt that Python discarded in a destructor.
-
-    It takes no lock. A signal wakes the main thread from a wait, which `interrupt_main` would not.
-    """
-    if _thread.is_alive():
-        _loop.call_soon_threadsafe(_loop.call_later, _MOMENT_S, os.kill, os.getpid(), signal.SIGINT)
 
 
 @contextmanager

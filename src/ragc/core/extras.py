@@ -40,15 +40,7 @@ PACKAGES = {
 
 def is_installed(module: str) -> bool:
     """Returns whether the top-level `module` can be found; imports nothing."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
-    """Returns the `modules` that are not installed, in order."""
-    return tuple(module for module in modules if not is_installed(module))
+    return importlib.util.find_spec(module) is not None
 
 
 def lacking(who: str, modules: Iterable[str]) -> list[str]:
@@ -57,7 +49,7 @@ def lacking(who: str, modules: Iterable[str]) -> list[str]:
 
     It names the extra that has the first of them, else the modules themselves.
     """
-    absent = missing_modules(modules)
+    absent = [module for module in modules if not is_installed(module)]
     if not absent:
         return []
     verb = "is" if len(absent) == 1 else "are"

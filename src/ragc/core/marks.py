@@ -9,8 +9,6 @@ from elsewhere that sets it is refused.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,6 @@ from pydantic import BaseModel
 from ragc.core.redact import shorten
 
 Keys = tuple[str | int, ...]
-Act = Literal["runs", "reads", "speaks", "unknown"]
 Resolve = Callable[[str], Path]
 """Resolves a path written by the user."""
 
@@ -34,7 +31,7 @@ class RequestedAccess:
     `path` is its path as written; `model` is "onnx" or "any" if it is the folder of a model.
     """
 
-    kind: Act
+    kind: Literal["runs", "reads", "speaks", "unknown"]
     keys: Keys
     value: object
     about: str
@@ -46,7 +43,7 @@ class RequestedAccess:
     @property
     def name(self) -> str:
         """Returns its place in the recipe as `--set` writes it; safe to print."""
-        return ".".join(_shown_key(key) for key in self.keys)
+        return shorten(".".join(map(str, self.keys)))
 
     def __str__(self) -> str:
         return f"{self.name} = {shorten(repr(self.value), 100)}"
@@ -76,7 +73,7 @@ class Does(Mark):
     `about` says what. An option that is empty or false does nothing.
     """
 
-    act: Act
+    act: Literal["runs", "reads", "speaks"]
     about: str
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
@@ -101,8 +98,3 @@ def marked(
         else:
             metadata = () if field is None else field.metadata
             yield (*keys, name), value, next((mark for mark in metadata if isinstance(mark, Mark)), None)
-
-
-def _shown_key(key: str | int) -> str:
-    text = str(key)
-    return text if re.fullmatch(r"[\w-]+", text, re.ASCII) else json.dumps(text)

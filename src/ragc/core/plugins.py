@@ -8,7 +8,7 @@ compiled program from elsewhere only where its code is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
@@ -22,7 +22,7 @@ REPAIR = "repair or uninstall the package"
 """How errors in what another package adds end."""
 
 
-class Registry(Collection[str], Generic[R]):
+class Registry(Generic[R]):
     """The kinds of one family: what each of ragc's own is, by name, and the record of each.
 
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
@@ -48,19 +48,14 @@ class Registry(Collection[str], Generic[R]):
         self._advice, self._guard, self._own = advice or {}, guard, own
         self._installed: dict[str, R] = {}
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.listed
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.listed)
 
-    def __len__(self) -> int:
-        return len(self.listed)
-
     def about(self) -> dict[str, str]:
         """Returns one line about each kind, by name: those of ragc, then those of installed packages."""
-        own = {name: about for name, (_, about) in self.listed.items()}
-        return own | {name: _package(point) for name, point in self._points().items()}
+        return {name: about for name, (_, about) in self.listed.items()} | {
+            name: _package(point) for name, point in self._points().items()
+        }
 
     def is_known(self, name: str) -> bool:
         """Returns whether ragc or an installed package has the kind; nothing is imported."""
@@ -111,10 +106,6 @@ class Registry(Collection[str], Generic[R]):
         if not isinstance(record, self.record):
             raise UsageError(
                 f"{subject} is a {type(record).__name__}, and a {self.record.__name__} is needed; {REPAIR}."
-            )
-        if (written := getattr(record, "id", point.name)) != point.name:
-            raise UsageError(
-                f"{subject} has a record with the id {written!r}; name the entry point and the record alike."
             )
         return self._guard(record, subject)
 

@@ -1,29 +1,23 @@
 """Progress of long work: the observer interface `Progress`, its displays on stderr, one-line notices.
 
 Silent by default. A terminal and a notebook get one bar, redrawn in place; anything else gets few plain
-lines; a caller may bring a display of its own. A `Watcher` observes the work of one question.
+lines; a caller may bring a display of its own.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from ragc.core.display import decimals
 from ragc.core.text import visible
 from ragc.errors import UsageError
-
-EVERY_S = 10.0
-"""Seconds between two plain lines that say how far a phase is."""
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
 
@@ -87,7 +81,7 @@ SILENT = Silent()
 class Lines(Progress):
     """Progress as plain lines, on stderr or given to `write`: phases, trials and notes.
 
-    Within a phase one line each `EVERY_S` seconds says how far it is.
+    Within a phase one line each ten seconds says how far it is.
     """
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
@@ -98,7 +92,6 @@ class Lines(Progress):
     def _log(self, text: str) -> None:
         with suppress(OSError, ValueError):  # a failed display must not end the work
             sys.stderr.write(f"[{time.monotonic() - self._began:6.1f}s] {visible(text)}\n")
-            sys.stderr.flush()
 
     def note(self, text: str) -> None:
         """Shows one line."""
@@ -116,7 +109,7 @@ class Lines(Progress):
     def step(self, n: int = 1) -> None:
         """Shows a line if there was none for a while."""
         self._done += n
-        if time.monotonic() - self._said >= EVERY_S:
+        if time.monotonic() - self._said >= 10:
             self.note(f"{self._name}: {self._done:,}{self._total}")
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
@@ -135,36 +128,29 @@ class Bar(Lines):
 
     def __init__(self) -> None:
         super().__init__(self._print_above)
-        self._bar: Any = None
+        self._tqdm = _quiet_tqdm()
+        self._bar = self._tqdm(disable=True)
 
     def _print_above(self, text: str) -> None:
-        columns = shutil.get_terminal_size().columns
-        lines = textwrap.wrap(
-            visible(text), columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
-        )
         with suppress(OSError, ValueError):
-            _tqdm().write("\n".join(lines), file=_stream())
+            self._tqdm.write(visible(text), file=_stream())
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """Begins the bar again."""
+        """Draws a new bar."""
+        self.close()
         self._unit, self._done = unit, 0
-        if self._bar is None:
-            self._bar = _tqdm()(total=total, file=_stream(), leave=False, dynamic_ncols=True, delay=1e-9)
-        self._bar.unit, self._bar.total = f" {unit}", total  # `reset` keeps a total for None
-        self._bar.set_description(visible(name), refresh=False)
-        self._bar.reset(total)
+        self._bar = self._tqdm(
+            total=total, desc=visible(name), unit=f" {unit}", file=_stream(), leave=False, dynamic_ncols=True
+        )
 
     def step(self, n: int = 1) -> None:
         """Moves the bar on."""
         self._done += n
-        if self._bar is not None:
-            self._bar.update(n)
+        self._bar.update(n)
 
     def close(self) -> None:
         """Removes the bar; a further phase draws a new one."""
-        if self._bar is not None:
-            self._bar.close()
-        self._bar = None
+        self._bar.close()
 
 
 def _stream() -> Any:
@@ -173,8 +159,8 @@ def _stream() -> Any:
 
 
 @cache
-def _tqdm() -> Any:
-    """Returns tqdm's bar for where this process runs, without its monitor thread and lock of processes."""
+def _quiet_tqdm() -> Any:
+    """Returns tqdm's bar for where this process runs, without its monitor thread."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a notebook without widgets gets a line, and that is well
         from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
@@ -182,18 +168,7 @@ def _tqdm() -> Any:
     class QuietBar(tqdm):  # type: ignore[misc, unused-ignore]
         monitor_interval = 0
 
-    QuietBar.set_lock(threading.RLock())
     return QuietBar
-
-
-@contextmanager
-def watching() -> Iterator[Progress]:
-    """Opens the display of the command line: a bar on a terminal or in a notebook, elsewhere plain lines."""
-    display = Bar() if _is_live() else Lines()
-    try:
-        yield display
-    finally:
-        display.close()
 
 
 Display = bool | Callable[[str], None] | Progress | None
@@ -204,12 +179,16 @@ Display = bool | Callable[[str], None] | Progress | None
 def showing(display: Display) -> Iterator[Progress]:
     """Opens the display that a caller asks for, until exit.
 
-    True is that of the command line, and False none. None is a bar on a terminal or in a notebook, and else
-    none. A function gets each line of text. A Progress is used as it is. Raises UsageError for anything else.
+    True is that of the command line: a bar on a terminal or in a notebook, elsewhere plain lines. False is
+    none. None is a bar on a terminal or in a notebook, and else none. A function gets each line of text. A
+    Progress is used as it is. Raises UsageError for anything else.
     """
     if display is True or (display is None and _is_live()):
-        with watching() as ours:
+        ours = Bar() if _is_live() else Lines()
+        try:
             yield ours
+        finally:
+            ours.close()
     elif display is None or display is False:
         yield SILENT
     elif all(callable(getattr(display, name, None)) for name in vars(Progress) if not name.startswith("_")):
@@ -227,16 +206,3 @@ def _is_live() -> bool:
     """Returns whether stderr is a terminal, or this process the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return sys.stderr.isatty() or type(shell).__name__ == "ZMQInteractiveShell"
-
-
-class Watcher(Protocol):
-    """Observes work that is no event of a trace. It raises nothing."""
-
-    def reranked(
-        self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
-    ) -> None:
-        """Reports the `scores` of `passages` for `query` by `model`, from `begun` (ns) until now."""
-
-
-watcher: ContextVar[Watcher | None] = ContextVar("ragc_watcher", default=None)
-"""Who watches the question of this context."""

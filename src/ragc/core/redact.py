@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote
 
 from ragc.core.text import visible
 
@@ -24,10 +23,6 @@ _PROVIDER_KEYS = (
 """Suffixes of the variables from which libraries read keys of providers."""
 
 _MIN_CHARS, _MIN_CHARS_IN_REPLIES = 6, 8
-_LOOKED_AT = 4000
-
-_PART = 3
-"""Minimum length of a part of a password that is masked by itself."""
 
 _SECRET_NAME = re.compile(
     r".*(password|passwd|pwd|passphrase|secret|credential|authorization|bearer|cookie|jwt|apikeys?"
@@ -65,9 +60,7 @@ def is_secret_name(name: str) -> bool:
 
 def holds_key(value: object) -> bool:
     """Returns whether a text in `value` is a provider key."""
-    if isinstance(value, list | tuple):
-        return any(map(holds_key, value))
-    return isinstance(value, str) and bool(_KEY.search(value))
+    return bool(_KEY.search(str(value)))
 
 
 def remember(secret: str) -> str:
@@ -108,11 +101,8 @@ def shorten(text: str, limit: int = 300) -> str:
 
     Terminal control characters are escaped.
     """
-    line = " ".join(text[: 2**20].split())
-    # the patterns are slow on long texts, and a word cut in half could be half a key
-    if len(line) > _LOOKED_AT:
-        line = line[:_LOOKED_AT].rpartition(" ")[0]
-    line = visible(" ".join(redact(line).split()))
+    # the patterns are slow on long texts
+    line = visible(" ".join(redact(text[:4000]).split()))
     if len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.rstrip(".")
@@ -126,36 +116,7 @@ def mask_addresses(text: str) -> str:
     )
 
 
-def secrets(address: str) -> tuple[str, ...]:
-    """Returns the secret parts of `address`, longest first, both as written and percent-decoded.
-
-    Those are the password before the last `@`, with or without a scheme, and secrets in the query.
-    """
-    rest = _after_scheme(address)
-    written = {value for name, value in _PARAMETER.findall(rest) if is_secret_name(name)}
-    written.add(rest.rpartition("@")[0].partition(":")[2])
-    # A parser that ends the password at a / or @ reports the rest as host or port.
-    written |= {part for secret in written for part in re.split(r"[/?#@:]", secret) if len(part) >= _PART}
-    return tuple(sorted({*written, *map(unquote, written)} - {""}, key=lambda secret: (-len(secret), secret)))
-
-
-def mask(text: str, address: str) -> str:
-    """Returns `text` on one line, with the secrets of `address` masked wherever they occur."""
-    held = secrets(address)
-    return _without(" ".join(text.split()), {address, *held} if held else set())
-
-
-def bare_address(address: str) -> str:
-    """Returns `address` without user, password, query and fragment: scheme, host and path."""
-    rest = _after_scheme(address)
-    # A password may contain any character, even unescaped ones, so the last @ ends it.
-    return address.removesuffix(rest) + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
-
-
-def _after_scheme(address: str) -> str:
-    return re.sub(r"^[A-Za-z][\w+.-]*://", "", address)
-
-
 def _without(text: str, values: set[str]) -> str:
-    longest_first = sorted(values, key=len, reverse=True)  # one key may begin with another
-    return re.sub("|".join(map(re.escape, longest_first)), MASK, text) if values else text
+    # the longest first: one key may begin with another
+    pattern = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    return re.sub(pattern, MASK, text) if values else text

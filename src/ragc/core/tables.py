@@ -11,17 +11,16 @@ Numbers are strict: `true` is no number, and `"3"` is none either.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -39,15 +38,13 @@ M = TypeVar("M", bound="Table")
 Keys = tuple[str | int, ...]
 """The path to a value: names of tables and keys, and indexes from 0 inside lists."""
 
-CODE, ACCEPTED = "code", "accepted"
-"""Keys of the validation context: whether other packages may be imported, and names that are not checked."""
+CODE, ACCEPTED, WORDED = "code", "accepted", "worded"
+"""Keys of the validation context: whether other packages may be imported, and names that are not checked.
+Then the type of an error that is in words."""
 
 TAG = "\0"
 """How tags of unions begin, which are no part of the path to a value."""
 
-_HUGE = 1e15
-_MAX_SHOWN_CHARS = 200
-_MOST_ROUNDS = 9
 _WORDS = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -71,27 +68,24 @@ _WORDS = {
 """What a value must be, by pydantic's type of error."""
 
 
-# pydantic raises OverflowError for a whole number that no float holds
-_FLOAT = BeforeValidator(lambda value: math.inf if isinstance(value, int) and abs(value) > 1e301 else value)
-
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[int, Field(strict=True, ge=1)]
-Above = Annotated[float, Field(strict=True, gt=0, lt=_HUGE, allow_inf_nan=False), _FLOAT]
-FromZero = Annotated[float, Field(strict=True, ge=0, lt=_HUGE, allow_inf_nan=False), _FLOAT]
-Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False), _FLOAT]
-Amount = Annotated[float, Field(strict=True, gt=0, lt=1e301, allow_inf_nan=False), _FLOAT]
+Above = Annotated[float, Field(strict=True, gt=0)]
+FromZero = Annotated[float, Field(strict=True, ge=0)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Amount = Above
 Flag = Annotated[bool, Field(strict=True)]
 Words = Annotated[str, Field(strict=True, pattern=re.compile(r"\S"))]
 
 
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of the texts `names`; the nearest one is said for another."""
 
-    def __init__(self, names: Collection[str]) -> None:
-        self._names = [*names]
+    names: Collection[str]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.literal_schema(self._names)
+        return core_schema.literal_schema([*self.names])
 
 
 def _check_json(value: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +93,8 @@ def _check_json(value: dict[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(inner, allow_nan=False)
         except (TypeError, ValueError):
-            message = "must be text, numbers, booleans, or lists and tables of them"
-            raise_problems([problem((key,), message, inner)])
+            words = "must be text, numbers, booleans, or lists and tables of them"
+            raise_problems([problem((key,), words, inner)])
     return value
 
 
@@ -139,12 +133,12 @@ def by(check: Callable[[str], object], added: Callable[[str], bool] = lambda nam
 class Table(BaseModel):
     """A table of user input: unknown keys are refused, and instances are immutable."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _detailed(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Adds to each error what only its table knows: the names of its keys, and an example."""
+    def _worded(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Puts each error into words, among them the names of the table's keys and an example."""
         try:
             return handler(values)
         except ValidationError as error:
@@ -153,13 +147,25 @@ class Table(BaseModel):
 
     @classmethod
     def detail(cls, found: ErrorDetails) -> InitErrorDetails:
-        """Returns an error about a table, for `raise_problems`, with what only that knows."""
-        field = cls.model_fields.get(str(found["loc"][-1])) if found["loc"] else None
-        example = next(iter((field and field.examples) or ()), None)
-        context = {"known": tuple(cls.model_fields), "example": example, **found.get("ctx", {})}
-        name: Any = found["type"]
-        kind = PydanticCustomError(name, "{msg}", {**context, "msg": found["msg"]})
-        return InitErrorDetails(type=kind, loc=found["loc"], input=found["input"])
+        """Returns an error of a table as a problem, for `raise_problems`."""
+        kind, value, context = found["type"], found["input"], found.get("ctx", {})
+        key, example = str(found["loc"][-1] if found["loc"] else ""), context.get("example")
+        if kind == "missing":
+            example = next(iter(cls.model_fields[key].examples or ()), None)
+            message = "is missing"
+            if example is not None:
+                message += f"; add, for example, {key} = {json.dumps(example)}"
+        elif kind == "extra_forbidden":
+            message = f"unknown key.{nearest(key, cls.model_fields)} Known: {', '.join(cls.model_fields)}"
+        else:
+            message = str(context.get("message") or context.get("error") or "")
+            message = message or f"must be {_WORDS.get(kind, found['msg']).format(**context)}"
+            if message.startswith("must ") and kind != WORDED:
+                message += f", found {MASK if holds_key(value) else mask_keys(repr(value)[:200])}"
+            if kind == "literal_error":
+                near = nearest(str(value), re.findall("'([^']*)'", context["expected"]))
+                message += f".{near}" if near else ""
+        return problem(found["loc"], message, value, example, WORDED)
 
     @classmethod
     def of(cls, values: Mapping[str, object], where: str = "") -> Self:
@@ -204,11 +210,6 @@ class Problem(NamedTuple):
     message: str
     example: Any = None
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the key is required and not there."""
-        return self.message.startswith("is missing")
-
     def __str__(self) -> str:
         key = dotted(self.keys)
         if self.message.startswith(("must ", "is missing", "lists ")):
@@ -217,9 +218,11 @@ class Problem(NamedTuple):
         return self.message if named or not key else f"{key}: {self.message}"
 
 
-def problem(keys: Keys, message: str, value: object = None, example: object = None) -> InitErrorDetails:
+def problem(
+    keys: Keys, message: str, value: object = None, example: object = None, kind: Any = "ragc"
+) -> InitErrorDetails:
     """Returns a problem with the words `message`, for `raise_problems`."""
-    error = PydanticCustomError("ragc", "{message}", {"message": message, "example": example})
+    error = PydanticCustomError(kind, "{message}", {"message": message, "example": example})
     return InitErrorDetails(type=error, loc=keys, input=value)
 
 
@@ -232,26 +235,10 @@ def raise_problems(found: Iterable[InitErrorDetails]) -> None:
 def problems(error: ValidationError, table: Keys = ()) -> Iterator[Problem]:
     """Yields the problems in `error` about a `Table`, each as a sentence, with `table` before its keys."""
     for detail in error.errors(include_url=False):
-        kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
         keys = (*table, *(key for key in detail["loc"] if not str(key).startswith(TAG)))
-        example, known = context.get("example"), context.get("known", ())
-        if kind == "missing":
-            added = "" if example is None else f"; add, for example, {keys[-1]} = {json.dumps(example)}"
-            message = f"is missing{added}"
-        elif kind == "extra_forbidden":
-            *tables, key = keys or ("",)
-            where = f"in [{dotted(tuple(tables))}]" if tables else "at the top"
-            message = f"unknown key {where}.{nearest(str(key), known)} Known: {', '.join(known)}"
-        else:
-            message = str(context.get("message") or context.get("error") or "")
-            message = message or f"must be {_WORDS.get(kind, detail['msg']).format(**context)}"
-            if message.startswith("must "):
-                message += f", found {MASK if holds_key(value) else mask_keys(shown(value))}"
-            if kind == "literal_error" and (
-                near := nearest(str(value), re.findall("'([^']*)'", context["expected"]))
-            ):
-                message += f".{near}"
-        yield Problem(keys, message, example)
+        where = f"in [{dotted(keys[:-1])}]" if keys[1:] else "at the top"
+        message = detail["msg"].replace("unknown key.", f"unknown key {where}.", 1)
+        yield Problem(keys, message, detail.get("ctx", {}).get("example"))
 
 
 def read(
@@ -271,16 +258,16 @@ def read(
     place of a wrong value, as may be so in the options of another package.
     """
     left, found = deepcopy(dict(values)), list(known)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(9):
         try:
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:
             fresh = list(problems(error, table))
         for one in fresh:
-            keys = one.keys[len(table) :]
-            if one.is_missing and one.example is None:
+            keys, is_missing = one.keys[len(table) :], one.message.startswith("is missing")
+            if is_missing and one.example is None:
                 keys = keys[:-1]
-            repair(left, keys, one.example if one.is_missing else None)
+            repair(left, keys, one.example if is_missing else None)
         before = {one.keys for one in found}
         found += [one for one in fresh if one.keys not in before]
     raise UsageError("; ".join(map(str, found)))
@@ -303,12 +290,3 @@ def repair(values: dict[str, Any], keys: Sequence[Any], example: Any = None) -> 
 def dotted(keys: Sequence[int | str]) -> str:
     """Returns `keys` in the dotted form of `--set`."""
     return ".".join(map(str, keys))
-
-
-def shown(value: object) -> str:
-    """Returns `value` as Python writes it, shortened."""
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of thousands of digits has no text form
-        return "a number of too many digits"
-    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"

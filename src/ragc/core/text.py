@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from operator import is_
 from typing import Any
 
 _MARKERS = re.compile(
@@ -64,27 +63,17 @@ def repair_surrogates(text: str) -> str:
 
 
 def repair_value(value: Any) -> Any:
-    """Returns `value` with `repair_surrogates` applied to every text in it, keys included.
+    """Returns a copy of `value` with `repair_surrogates` applied to every text in it, keys included.
 
-    Lists, tuples and mappings are searched. If all texts are well formed it is `value` itself, else a copy.
-    Other objects are not changed.
+    Lists, tuples and mappings are searched; other objects are not changed.
     """
     if isinstance(value, str):
         return repair_surrogates(value)
     if type(value) in (list, tuple):
-        items = [repair_value(item) for item in value]
-        return value if all(map(is_, items, value)) else type(value)(items)
+        return type(value)(map(repair_value, value))
     if isinstance(value, Mapping):
-        parts = [part for pair in value.items() for part in pair]
-        repaired = [repair_value(part) for part in parts]
-        unchanged = all(map(is_, repaired, parts))
-        return value if unchanged else dict(zip(repaired[::2], repaired[1::2], strict=True))
+        return {repair_value(key): repair_value(item) for key, item in value.items()}
     return value
-
-
-def replace_surrogates(text: str) -> str:
-    """Returns `text` with "?" for each half of a surrogate pair, which no tokenizer accepts."""
-    return _SURROGATES.sub("?", text)
 
 
 def first_line(error: BaseException, limit: int | None = 200) -> str:

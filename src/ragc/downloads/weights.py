@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragc.core.digest import add_digest, file_digest, verify_digest
+from ragc.core.digest import file_digest
 from ragc.core.files import put_file
 from ragc.core.redact import mask_addresses, shorten
 from ragc.errors import RagcError
@@ -143,13 +143,13 @@ def noted_digest(path: Path, note: Path | None = None) -> str:
     note = path.with_name(f"{path.name}.json") if note is None else note
     now = path.stat()
     facts = {"bytes": now.st_size, "mtime_ns": now.st_mtime_ns}
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
-        if entry and facts.items() <= entry.items():
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        entry = json.loads(note.read_text(encoding="utf-8"))
+        if facts.items() <= entry.items():
             return str(entry["sha256"])
     sha256 = file_digest(path)
     with suppress(OSError):
-        put_file(note, json.dumps(add_digest({**facts, "sha256": sha256})).encode(), private=True)
+        put_file(note, json.dumps({**facts, "sha256": sha256}).encode(), private=True)
     return sha256
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +14,6 @@ from ragc.core.files import (
     cache_home,
     check_folder,
     check_writable,
-    doing,
     make_private,
     put_file,
     put_folder,
@@ -30,8 +28,6 @@ GRAPH = "graph.json"
 VERSION = "export/1"
 """The value of the key `ragc` in every `graph.json`."""
 
-_NAMES = re.compile(r"([\w-][^/]*/){0,2}[\w-][^/]*")
-"""The files of an export: at most two folders deep, and none hidden."""
 
 WRITTEN = "exports.sha256"
 """The cache file with the digests of all single-file exports, which have no manifest."""
@@ -61,7 +57,7 @@ def _check(where: Path, out: Path) -> None:
             "away."
         )
     if folder:
-        check_folder(where, GRAPH, what="an export", ours=_is_export, names=_NAMES.fullmatch)
+        check_folder(where, GRAPH, what="an export", ours=_is_export)
 
 
 def _is_export(folder: Path) -> bool:
@@ -108,8 +104,7 @@ def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
         raise UsageError(f"{out} is a {change}; remove it first, or choose another --out.")
     if isinstance(tree, bytes):
         _record_export(tree)  # first: a kill between the two must not leave a file that nobody may replace
-    with doing(f"Writing the export to {out}"):
-        if isinstance(tree, bytes):
-            put_file(where, tree)
-        else:
-            put_folder(where, tree, GRAPH)
+    if isinstance(tree, bytes):
+        put_file(where, tree)
+    else:
+        put_folder(where, tree, GRAPH)

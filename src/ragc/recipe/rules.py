@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragc.core.files import exists, missing_file
+from ragc.core.files import missing_file
 from ragc.core.tables import Keys, Problem, dotted
 from ragc.core.user_code import load_object
 from ragc.corpora import SOURCES, datasets
@@ -305,7 +305,7 @@ class Rules:
                 from ragc.corpora.files import hub
 
                 self.tried(keys, partial(hub.parse, value))
-            elif files and not exists(recipe.path(value)):
+            elif files and not recipe.path(value).exists():
                 self.add(keys, missing_file(f"{dotted(keys)} = {value!r}", value, recipe.base))
 
 

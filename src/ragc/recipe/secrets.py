@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ragc.core.redact import holds_key, is_secret_name, mask_addresses, secrets
+from ragc.core.redact import holds_key, is_secret_name, mask_addresses
 from ragc.core.tables import Keys, Problem, dotted
 from ragc.targets.options import variables
 
@@ -28,10 +28,11 @@ def find_secrets(value: object, keys: Keys = ()) -> Iterator[Problem]:
 def _found(text: str, keys: Keys) -> str:
     """Returns what is wrong with the `text` at `keys`; "" for no secret."""
     family, options = keys[0], [str(key) for key in keys[3:]]
-    if keys == ("study", "storage") and secrets(text):
-        return "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
     if family == "study":
-        return ""
+        server = text.rpartition("@")[2]
+        has_password = re.search(r":(?!//).*@", text) or mask_addresses(server) != server
+        message = "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
+        return message if keys[1:] == ("storage",) and has_password else ""
     if "api_key_env" in options:
         named = _VARIABLE.fullmatch(text) and not holds_key(text)
         return "" if named else "must name an environment variable, such as OPENAI_API_KEY, not hold the key"

@@ -12,8 +12,6 @@ from typing import Any
 from ragc.core.display import describe, quantity
 from ragc.core.files import (
     check_writable,
-    doing,
-    kind_of,
     open_regular,
     put_file,
     replacing_file,
@@ -72,7 +70,7 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
                 f"{path} is what the report is about, and would be replaced; choose another --out."
             )
     report = build.build(paths, trust_targets=trust_targets)
-    with doing(f"Writing the report to {out}", "choose another --out"), replacing_file(rows) as file:
+    with replacing_file(rows) as file:
         rendered = page.render(
             report, rows_file=rows.name, put=lambda line: file.write(line.encode("ascii") + b"\n")
         )
@@ -96,11 +94,8 @@ def _checked(out: Path, mark: bytes) -> Path:
     path = resolve_out(out)
     if path.suffix == ".jsonl" and mark == MARK:
         raise UsageError(f"--out {out} is the page; name it .html, and the rows stand beside it as .jsonl.")
-    if os.path.lexists(path):
-        kind = kind_of(path.lstat().st_mode)
-        if kind or not _begins_with(path, mark):
-            what = kind or "no report of ragc's"
-            raise UsageError(f"{path} exists and is {what}; choose another --out or move it away.")
+    if os.path.lexists(path) and not _begins_with(path, mark):
+        raise UsageError(f"{path} exists and is no report of ragc's; choose another --out or move it away.")
     check_writable(path)
     return path
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import diskcache
 
-from ragc.core.digest import row_digest
-from ragc.core.files import cache_home, make_private, narrow_tree
+from ragc.core.digest import digest
+from ragc.core.files import cache_home, make_private
 from ragc.errors import StoreError
 from ragc.store.used_questions import check_database
 
@@ -185,7 +185,7 @@ def _row(key: str, text: str) -> bytes:
     """Returns the row with `text` under `key`. Raises UnicodeEncodeError for half of a surrogate pair."""
     if not isinstance(text, str):
         raise TypeError(f"store values are JSON text, found {type(text).__name__}")
-    return f"{row_digest(key, text)} {text}".encode()
+    return f"{digest([key, text])[:32]} {text}".encode()
 
 
 def _retrieve(done: asyncio.Task[Any]) -> None:
@@ -207,7 +207,6 @@ def _opened(directory: Path) -> diskcache.Cache:
             size_limit=2**50,
             timeout=60,
         )
-        narrow_tree(directory)
         if rows.get("version", None if len(rows) else b"1") != b"1":
             raise ValueError("its rows are of another version")
         rows.add("version", b"1", retry=True)

@@ -3,7 +3,7 @@
     STATE/uses/questions.db    one SQLite file; a row a use of a set of questions, by any number of processes
 
 It holds no text: a question is a digest, and so is an answer whose score was shown. It is no cache, because
-nothing makes it again: it is in `ragc.core.files.state_home`, readable by this user alone.
+nothing makes it again: it is in this user's folder for state, readable by this user alone.
 
 A test use is counted where a program's answers were not all shown before, by one use. Frequent test uses of
 the same questions find a gain by chance, so p is multiplied (`adjustment`).
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.core.files import PRIVATE_FILE, make_private, narrow, state_home
+from ragc.core.files import PRIVATE_FILE, home, make_private
 from ragc.errors import StoreError
 
 EVALUATION = "eval"
@@ -247,8 +247,11 @@ class UsedQuestions(sqlite3.Connection):
 
 
 def database() -> Path:
-    """Returns the file of the record. Not created here."""
-    return state_home() / "uses" / "questions.db"
+    """Returns the file of the record: in `$RAGC_HOME`, else `$XDG_STATE_HOME/ragc` or `~/.local/state/ragc`.
+
+    Not created here.
+    """
+    return home("XDG_STATE_HOME", ".local/state", "record of used questions") / "uses" / "questions.db"
 
 
 @contextmanager
@@ -262,7 +265,6 @@ def opened(*, write: bool = True) -> Iterator[UsedQuestions]:
         if write:
             make_private(path.parent)
             path.touch(PRIVATE_FILE)
-            narrow(path)
         place = path if write or path.exists() else ":memory:"
         with (
             closing(

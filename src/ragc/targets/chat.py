@@ -17,7 +17,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener, ge
 import orjson
 
 from ragc.core.digest import digest
-from ragc.core.event_loop import closes, closes_after, is_on_loop
+from ragc.core.event_loop import closes, is_on_loop
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
@@ -80,7 +80,6 @@ class ChatTarget(Reasons):
         self._counted = lru_cache(4096)(self._ask_tokens)
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._keep: Callable[[], object] = lambda: None
 
     def __deepcopy__(self, memo: object) -> ChatTarget:
         return self
@@ -246,9 +245,8 @@ class ChatTarget(Reasons):
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=2**20,
             )
-            closes(self)
             if is_on_loop():
-                self._keep = closes_after(self, session.close)
+                closes(session.close)
         return self._session
 
     def _headers(self) -> dict[str, str]:
@@ -286,7 +284,6 @@ class ChatTarget(Reasons):
         self._ready, session, self._session = False, self._session, None
         if session is not None and self._loop is asyncio.get_running_loop():
             await session.close()
-            self._keep()
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.files import PRIVATE_FILE, cache_home, doing, make_private, narrow_tree
+from ragc.core.files import PRIVATE_FILE, cache_home, make_private
 from ragc.core.progress import SILENT, Progress, listening
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
@@ -37,29 +37,19 @@ from ragc.task.base import Task, prepare
 from ragc.task.budget import BudgetFile
 
 
-def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
-    """Names the step that failed where the state of `out` cannot be kept in `folder`."""
-    return doing(f"Keeping the {what} of {out} in {folder}", "check RAGC_HOME, or set it to another folder")
-
-
 @contextmanager
-def lock_state(
-    out: Path, folder: Path, work: str, *, what: str = "state", wait_s: float = 0.0
-) -> Iterator[None]:
+def lock_state(out: Path, folder: Path, work: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Keeps other processes of this machine from the `work` on `out`, whose state is in `folder`.
 
     `work` stands in a sentence, such as "writing". Raises UsageError where another process holds the lock for
     more than `wait_s` seconds.
     """
     lock = FileLock(f"{folder}.lock", mode=PRIVATE_FILE)
-    with keeping_state(out, folder, what):
-        make_private(folder.parent)
-        try:
-            lock.acquire(timeout=wait_s)
-        except Timeout:
-            raise UsageError(
-                f"Another process is {work} {out}; wait for it or choose another --out."
-            ) from None
+    make_private(folder.parent)
+    try:
+        lock.acquire(timeout=wait_s)
+    except Timeout:
+        raise UsageError(f"Another process is {work} {out}; wait for it or choose another --out.") from None
     try:
         yield
     finally:
@@ -79,9 +69,7 @@ def open_state(kind: str, out: Path, work: str) -> Iterator[Path]:
     """Locks `out` as `lock_state` does and opens its `state_folder`."""
     folder = state_folder(kind, out)
     with lock_state(out, folder, work):
-        with keeping_state(out, folder):
-            make_private(folder)
-            narrow_tree(folder)
+        make_private(folder)
         yield folder
 
 

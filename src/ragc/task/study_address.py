@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
+from ragc.core.digest import canonical, digest, pretty
 from ragc.core.files import make_private, put_file, read_text
 from ragc.errors import ArtefactError
 from ragc.recipe import Recipe, parse
@@ -39,10 +39,10 @@ def read_address(directory: Path) -> dict[str, str]:
     """
     path = directory / MARK
     try:
-        entries = verify_digest(json.loads(read_text(path))) if path.exists() else {}
+        entries = json.loads(read_text(path)) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
-    if entries is None or not all(isinstance(value, str) for value in entries.values()):
+    if not isinstance(entries, dict) or not all(isinstance(value, str) for value in entries.values()):
         raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
     return entries
 
@@ -51,7 +51,7 @@ def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     make_private(directory)
-    put_file(directory / MARK, pretty(add_digest(entries)).encode(), private=True)
+    put_file(directory / MARK, pretty(entries).encode(), private=True)
 
 
 def study_name(directory: Path) -> str:

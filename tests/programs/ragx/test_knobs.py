@@ -126,7 +126,7 @@ def test_a_reranker_that_fails_leaves_the_order_and_is_noted() -> None:
     assert any(isinstance(e, Note) and e.about == "rerank" for e in prediction.trace)
 
 
-@pytest.mark.parametrize("name", EMBEDDERS)
+@pytest.mark.parametrize("name", [*EMBEDDERS])
 def test_the_embedder_is_that_of_the_paper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Dense(ListSource):
         kind = "dense"

@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra `train` were here."""
-    monkeypatch.setattr(extras, "missing_modules", lambda modules: ())
+    monkeypatch.setattr(extras, "is_installed", lambda module: True)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

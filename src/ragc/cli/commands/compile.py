@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import studies
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         )
         console.print_json(estimate) if args.json else console.plan(estimate)
         return 0
-    with watching() as progress:
+    with showing(True) as progress:
         compiled = studies.compile(
             args.recipe,
             sets=args.sets,

@@ -10,7 +10,7 @@ from ragc.api import training
 from ragc.cli import commands, console
 from ragc.compiled.access import Access
 from ragc.core.display import dollars, quantity, spent
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 from ragc.training import FORMATS, KINDS
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         )
         console.print_json(planned) if args.json else console.lines(_plan_lines(planned))
         return 0
-    with watching() as progress:
+    with showing(True) as progress:
         data = training.training_data(
             args.kind,
             args.recipe,

@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import use
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -74,7 +74,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     from ragc.cli.rows_file import RowsFile
 
     out = RowsFile(args.out) if args.out is not None else None
-    with watching() as progress:
+    with showing(True) as progress:
         evaluation = use.evaluate(
             args.program,
             split=args.split,
@@ -106,7 +106,7 @@ def _summarize(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     if args.out:
         raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
-    with watching() as progress:
+    with showing(True) as progress:
         comparison = use.compare(
             args.program,
             args.other,

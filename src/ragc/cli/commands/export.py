@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import exchange
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -53,7 +53,7 @@ def _export(args: argparse.Namespace) -> int:
         raise UsageError("--set is for the recipe that answers --questions N; name N, or leave --set out.")
     if not args.out:
         raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
-    with watching() as progress:
+    with showing(True) as progress:
         result = exchange.export(
             args.program,
             args.to,

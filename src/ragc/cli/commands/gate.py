@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import gate
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         )
         if path
     ]
-    with watching() as progress:
+    with showing(True) as progress:
         result = gate.gate(
             args.program,
             args.against,

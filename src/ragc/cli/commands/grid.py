@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import grids
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
         estimate = grids.grid(args.recipe, sets=args.sets, out=args.out, dry_run=True)
         console.print_json(estimate) if args.json else console.grid_plan(estimate)
         return 0
-    with watching() as progress:
+    with showing(True) as progress:
         recorded = grids.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
     console.print_json(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0

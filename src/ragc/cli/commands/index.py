@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import recipes
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds the indexes; returns the exit code."""
-    with watching() as progress:
+    with showing(True) as progress:
         rows = recipes.index(args.recipe, sets=args.sets, progress=progress)
     console.print_json(rows) if args.json else console.print_indexes(rows)
     return 0

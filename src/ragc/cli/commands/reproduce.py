@@ -7,7 +7,7 @@ from typing import Any
 
 from ragc.api import grids
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -102,7 +102,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _run_table(args: argparse.Namespace) -> int:
-    with watching() as progress:
+    with showing(True) as progress:
         result = grids.reproduce(args.table, **_part(args), progress=progress)
     if args.json:
         console.print_json(result.to_json())

@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import training
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
             "Name a CONFIG to train, or --base to write a base as a directory; "
             f"{'both are there' if args.config else 'neither is there'}."
         )
-    with watching() as progress:
+    with showing(True) as progress:
         if args.base:
             path = training.write_base(args.base, out=args.out, progress=progress)
             result, lines = {"base": args.base, "out": str(path)}, [f"The base is in {path}"]

@@ -20,9 +20,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragc.core.digest import folder_digests
 from ragc.core.extras import require
-from ragc.core.text import first_line, replace_surrogates
+from ragc.core.text import first_line, repair_surrogates
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import TargetError, UsageError
 from ragc.metrics.entailment.base import Pair, Runner, Verdict, json_settings
 
@@ -56,7 +56,7 @@ class NliEntailer:
             try:
                 if self._runner is None:
                     self._runner = self._load()
-                clean = [(replace_surrogates(premise), replace_surrogates(claim)) for premise, claim in pairs]
+                clean = [(repair_surrogates(premise), repair_surrogates(claim)) for premise, claim in pairs]
                 return self._runner.verdicts(clean)
             # the libraries' errors have no common class: damaged files, lack of memory
             except Exception as error:

@@ -19,8 +19,6 @@ from typing import Any
 from ragc.core.files import (
     Foreign,
     check_writable,
-    doing,
-    kind_of,
     open_regular,
     put_file,
     read_text,
@@ -30,7 +28,6 @@ from ragc.core.files import (
 from ragc.core.text import json_text
 from ragc.errors import UsageError
 
-_AGAIN = "what was answered is in the store; mend that and run the same command again"
 _SEAL = re.compile(
     r"\n<!-- ragc\.training-data/1 rows=([0-9a-f]{64}) was=([0-9a-f]{64}|-) card=([0-9a-f]{64}) -->\n\Z"
 )
@@ -73,10 +70,9 @@ class DataFiles:
         """Writes `rows`, JSON objects, and the `card`. Raises OSError."""
         content = "".join(f"{json_text(row)}\n" for row in rows).encode()
         was = _sha256_of(self.rows) if self.rows.exists() else "-"
-        with doing(f"Writing the training data to {self.rows}", _AGAIN):
-            put_file(self.card, _sealed(card, content, was))
-            put_file(self.rows, content)
-            put_file(self.card, _sealed(card, content, "-"))
+        put_file(self.card, _sealed(card, content, was))
+        put_file(self.rows, content)
+        put_file(self.card, _sealed(card, content, "-"))
 
 
 def _sealed(card: str, rows: bytes, was: str) -> bytes:
@@ -90,8 +86,8 @@ def _changed(path: Path) -> str:
 
 
 def _check_regular(path: Path) -> None:
-    if os.path.lexists(path) and (kind := kind_of(path.lstat().st_mode)):
-        raise Foreign(f"{path} is {kind}; choose another --out or move it away.")
+    if os.path.lexists(path) and not path.is_file():
+        raise Foreign(f"{path} is no file; choose another --out or move it away.")
 
 
 def _sha256_of(path: Path) -> str:

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragc.core import extras
-from ragc.core.digest import digest, file_digest, folder_digests, pretty
+from ragc.core.digest import digest, file_digest, pretty
 from ragc.core.files import APART, cache_home, check_writable, resolve_out
 from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import UsageError
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.training.finetune.settings import EMBEDDED
@@ -58,12 +59,8 @@ class BaseModel:
 
 def require(what: str) -> None:
     """Raises UsageError, with the command that installs it, if the extra `train` is missing."""
-    lacking = extras.missing_modules(extras.EXTRAS["train"])
-    if lacking:
-        raise UsageError(
-            f"{what} needs {', '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} not installed; "
-            f"run: {extras.remedy('train')}, best in an environment of its own."
-        )
+    for problem in extras.lacking(what, extras.EXTRAS["train"]):
+        raise UsageError(f"{problem}, best in an environment of its own.")
 
 
 def quiet_libraries(*, offline: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragc.core.files import exists, missing_file
+from ragc.core.files import missing_file
 from ragc.core.tables import (
     Above,
     Choice,
@@ -148,9 +148,9 @@ def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
     base = table.base if is_address(table.base, folder) else str(folder / table.base)
     data = folder / table.data
     wrong = {problem.keys[0] for problem in found}
-    if "data" not in wrong and not exists(data):
+    if "data" not in wrong and not data.exists():
         found.append(Problem(("data",), missing_file(f"data = {table.data!r}", table.data, folder)))
-    if "base" not in wrong and Path(base).is_absolute() and not exists(Path(base)):
+    if "base" not in wrong and Path(base).is_absolute() and not Path(base).exists():
         found.append(Problem(("base",), missing_file(f"base = {table.base!r}", table.base, folder)))
     if texts := written.sentences(found):
         raise RecipeError(str(path), texts)

@@ -22,9 +22,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ragc.core.digest import digest, file_digest, folder_digests, pretty
+from ragc.core.digest import digest, file_digest, pretty
 from ragc.core.files import check_writable, put_file, read_text, resolve_out
 from ragc.core.progress import Progress, Silent
+from ragc.corpora.embed.model_files import folder_digests
 from ragc.errors import UsageError
 from ragc.training.finetune import base_models, rows, trainers
 from ragc.training.finetune.base_models import BaseModel

@@ -9,7 +9,7 @@ from typing import Any
 from ragc.api import documents
 from ragc.cli import commands, console
 from ragc.core.display import dollars, quantity
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 from ragc.errors import UsageError
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         planned = documents.new(args.folder, **how, dry_run=True)
         console.print_json(planned) if args.json else console.lines([_plan_line(planned)])
         return 0
-    with watching() as progress:
+    with showing(True) as progress:
         project = documents.new(args.folder, **how, progress=progress)
     for problem in project.problems:
         console.error(f"not read: {problem}.")

@@ -6,7 +6,7 @@ import argparse
 
 from ragc.api import recipes
 from ragc.cli import commands, console
-from ragc.core.progress import watching
+from ragc.core.progress import showing
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fetches the models; returns the exit code."""
-    with watching() as progress:
+    with showing(True) as progress:
         pulled = recipes.pull(args.path, progress=progress, **args.opening)
     if args.json:
         console.print_json([model.to_json() for model in pulled])
