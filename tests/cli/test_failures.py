@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -83,38 +79,6 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     assert ragc(folder, *arguments, "--again")[0] == 0
 
 
-def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) -> None:
-    dev = "eval", "recipe.toml", "--split", "dev"
-    status, out, _ = ragc(folder, *dev, "--out", "before.jsonl")
-    assert status == 0
-    assert "failed" not in out
-    model.unreadable = ("thing number",)
-    shutil.rmtree(folder / "home")  # its replies were good ones
-    _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
-    assert f"20 of 20 questions failed: {UNREADABLE}" in out
-    report = json.loads(ragc(folder, *dev, "--json")[1])
-    assert report["failures"] == {"filtered": 0, "too long": 0, "failed": 0, "unreadable": 20}
-    (reason,) = report["failure_reasons"]
-    assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
-    _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
-    assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
-    report = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
-    assert (sum(report["a"]["failures"].values()), report["a"]["failure_reasons"]) == (0, [])
-    assert (report["b"]["failures"]["unreadable"], report["b"]["failure_reasons"][0]["n"]) == (20, 20)
-
-
-def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:
-    """Questions 15 to 34 are for dev, and those after them for test."""
-    model.unreadable = ("number16?", "number17?", *(f"number{number}?" for number in range(35, 60)))
-    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
-    assert status == 0
-    assert f"baseline; 2 of 20 questions failed: {UNREADABLE}" in err
-    for program in ("baseline", "winner"):
-        assert f"{program} on dev: 2 of 20 questions failed: {UNREADABLE}" in out
-        assert f"{program} on test: 20 of 20 questions failed: {UNREADABLE}" in out
-    assert f"nothing answered: {UNREADABLE}" in out
-
-
 def test_where_all_fails_a_compile_exits_1_and_writes_nothing(folder: Path, model: Model) -> None:
     model.unreadable = ("thing number",)
     status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
@@ -165,36 +129,3 @@ def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server
     status, _, err = ragc(folder, *compiling, "mine", "--resume", "--set", "seed=9", "--set", "budget.usd=1")
     assert status == 2
     assert "(- seed = 0; + seed = 9)" in err
-
-
-LOST = """
-import sys, time
-from ragc.api import studies
-from ragc.cli import main as cli
-from ragc.core import event_loop as loop
-
-class Late:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-def plan(*args, **more):
-    loop.get()
-    Late()
-    time.sleep(20)
-
-studies.compile = plan
-sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
-"""
-
-
-def test_an_interrupt_that_strikes_in_a_destructor_ends_the_command_without_a_traceback(
-    tmp_path: Path,
-) -> None:
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.startswith("ragc: Interrupted; every finished request is kept.")
-    assert "Exception ignored" not in done.stderr
-    assert time.monotonic() - began < 18
