@@ -110,9 +110,15 @@ def test_a_mount_point_as_a_folder_for_the_result_is_refused_before_the_first_re
 
 
 @unprivileged
-@pytest.mark.parametrize("arguments", [("compile",), ("eval", "--split", "dev")])
+@pytest.mark.parametrize(
+    ("arguments", "outs"),
+    [
+        (("compile",), ("locked/out", "locked/new/out", "here")),
+        (("eval", "--split", "dev"), ("locked/out", "locked/new/out")),
+    ],
+)
 def test_an_out_without_permission_is_noticed_before_the_first_request(
-    arguments: tuple[str, ...], server: Loopback, tmp_path: Path
+    arguments: tuple[str, ...], outs: tuple[str, ...], server: Loopback, tmp_path: Path
 ) -> None:
     prepared(tmp_path, server)
     assert ragc(tmp_path, "compile", "recipe.toml", "--out", "here").status == 0
@@ -120,11 +126,10 @@ def test_an_out_without_permission_is_noticed_before_the_first_request(
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder).chmod(0o555)
     sent, old = server.log.requests, contents(tmp_path / "here")
-    outs = ("locked/out", "locked/new/out", *(["here"] if arguments[0] == "compile" else []))
     for out in outs:
         ended = ragc(tmp_path, arguments[0], "recipe.toml", *arguments[1:], "--out", out, unprivileged=True)
         assert (ended.status, server.log.requests) == (2, sent)
-        assert "cannot be written: Permission denied; choose another --out" in ended.err
+        assert "choose another --out" in ended.err
     assert (contents(tmp_path / "locked"), contents(tmp_path / "here")) == ({}, old)
 
 
