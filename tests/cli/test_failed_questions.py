@@ -26,7 +26,7 @@ def refusal(status: int, code: str, message: str, **more: Any) -> Answer:
     return Answer(json.dumps({"error": error}).encode(), status)
 
 
-CASES = {
+CASES = {  # `tests/contracts/test_provider_replies.py` has what providers answer; here is one of each kind
     "azure": (
         refusal(
             400,
@@ -36,15 +36,8 @@ CASES = {
         ),
         "filtered",
     ),
-    "invalid_prompt": (
-        refusal(400, "invalid_prompt", "Invalid prompt: your prompt was flagged as violating our policy."),
-        "filtered",
-    ),
     "context": (refusal(400, "context_length_exceeded", CONTEXT), "too long"),
     "parameter": (refusal(400, "unsupported_value", "Unsupported value: 'x'."), "failed"),
-    "409": (failing(409, "conflict"), "failed"),
-    "529": (failing(529, "Overloaded"), "failed"),
-    "no JSON": (Answer(b"<html>upstream</html>", 200), "failed"),
 }
 
 

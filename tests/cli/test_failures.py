@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,38 +77,6 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     model.unreadable = ()
     assert ragc(folder, *arguments)[0] == 1, "it is replayed"
     assert ragc(folder, *arguments, "--again")[0] == 0
-
-
-def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) -> None:
-    dev = "eval", "recipe.toml", "--split", "dev"
-    status, out, _ = ragc(folder, *dev, "--out", "before.jsonl")
-    assert status == 0
-    assert "failed" not in out
-    model.unreadable = ("thing number",)
-    shutil.rmtree(folder / "home")  # its replies were good ones
-    _, out, _ = ragc(folder, *dev, "--out", "after.jsonl")
-    assert f"20 of 20 questions failed: {UNREADABLE}" in out
-    report = json.loads(ragc(folder, *dev, "--json")[1])
-    assert report["failures"] == {"filtered": 0, "too long": 0, "failed": 0, "unreadable": 20}
-    (reason,) = report["failure_reasons"]
-    assert (reason["n"], reason["reason"].startswith(UNREADABLE)) == (20, True)
-    _, out, _ = ragc(folder, "eval", "before.jsonl", "after.jsonl")
-    assert f"after: 20 of 20 questions failed: {UNREADABLE}" in out
-    report = json.loads(ragc(folder, "eval", "before.jsonl", "after.jsonl", "--json")[1])
-    assert (sum(report["a"]["failures"].values()), report["a"]["failure_reasons"]) == (0, [])
-    assert (report["b"]["failures"]["unreadable"], report["b"]["failure_reasons"][0]["n"]) == (20, 20)
-
-
-def test_a_compile_shows_failures_in_its_lines_and_at_its_end(folder: Path, model: Model) -> None:
-    """Questions 15 to 34 are for dev, and those after them for test."""
-    model.unreadable = ("number16?", "number17?", *(f"number{number}?" for number in range(35, 60)))
-    status, out, err = ragc(folder, "compile", "recipe.toml", "--out", "mine")
-    assert status == 0
-    assert f"baseline; 2 of 20 questions failed: {UNREADABLE}" in err
-    for program in ("baseline", "winner"):
-        assert f"{program} on dev: 2 of 20 questions failed: {UNREADABLE}" in out
-        assert f"{program} on test: 20 of 20 questions failed: {UNREADABLE}" in out
-    assert f"nothing answered: {UNREADABLE}" in out
 
 
 def test_where_all_fails_a_compile_exits_1_and_writes_nothing(folder: Path, model: Model) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,6 @@ def read_error(capsys: pytest.CaptureFixture[str]) -> str:
     return err
 
 
-def test_knobs_say_range_default_and_condition(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "knobs", "vanilla"]) == 0
-    listed = capsys.readouterr().out
-    assert "top_k" in listed
-    assert "[1 to 20; default 3]" in listed
-    assert "if temperature > 0" in listed
-
-
 @pytest.mark.parametrize(
     "break_it",
     [
@@ -58,21 +49,3 @@ def test_bad_input_leaves_nothing_behind(
     assert main(["compile", "recipe.toml", "--out", "out"]) in (1, 2)
     assert read_error(capsys).startswith("ragc: ")
     assert not (folder / "out").exists()
-
-
-def test_a_dry_run_sends_nothing_and_prints_one_document(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "recipe.toml").write_text(
-        """
-program = "vanilla"
-search = {trials = 3, knobs = ["top_k"]}
-data = {dataset = "pydocs", dev = 10, test = 10}
-sources.local.kind = "bm25"
-targets.main = {kind = "vllm", model = "m", base_url = "http://127.0.0.1:9/v1"}
-"""
-    )
-    assert main(["compile", "recipe.toml", "--dry-run", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
-    assert plan["questions"] == {"demonstrations": 0, "dev": 40, "test": 20}
-    assert (plan["lm_calls_readable"], plan["lm_calls"], plan["bounded"]) == (60, 120, True)

@@ -39,14 +39,6 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def status_of(arguments: list[str]) -> int:
-    """The exit status of a command, also of one that argparse refuses."""
-    try:
-        return main(arguments)
-    except SystemExit as stop:
-        return int(str(stop.code))
-
-
 def rows(folder: Path) -> list[dict[str, Any]]:
     return read_rows(folder / "corpus.jsonl")
 
@@ -109,13 +101,6 @@ def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) 
     )  # two that are read, two that are not
 
 
-def test_a_link_to_itself_is_left_out(docs: Path) -> None:
-    (docs / "loop").symlink_to("loop")
-    (docs / "a.md").symlink_to("b.md")
-    (docs / "b.md").symlink_to("a.md")
-    assert ragc.new("docs", questions=False).files == 3
-
-
 def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
     recipe = Path("docs-ragc/recipe.toml")
     assert ragc.new("docs", questions=False).wrote_recipe
@@ -144,46 +129,6 @@ def test_a_run_without_arguments_keeps_the_questions_and_targets_of_the_one_befo
     assert "[data]" not in Path("docs-ragc/recipe.toml").read_text("utf-8")
 
 
-def test_a_file_of_questions_below_the_recipe_is_named_from_there(docs: Path) -> None:
-    Path("made").mkdir()
-    file = questions(Path("made/q.csv"))
-    for _ in range(2):
-        project = ragc.new("docs", out="made", questions=file)
-        assert ragc.recipe.load(project.folder / "recipe.toml").data.questions == "q.csv"
-        file = Path("made/q.csv").resolve()
-    assert ragc.new("docs", out="made").questions == 24
-
-
-def test_no_questions_are_written_for_a_changed_recipe_that_names_others(
-    docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["new", "docs", "--questions", str(questions(Path("q.csv")))]) == 0
-    with Path("docs-ragc/recipe.toml").open("a") as file:
-        file.write("# mine\n")
-    assert main(["new", "docs"]) == 0
-    out = capsys.readouterr().out
-    assert "as before" in out
-    assert out.splitlines()[-1] == "Next: ragc compile docs-ragc/recipe.toml"
-    assert not Path("docs-ragc/questions.jsonl").exists()
-
-
-def test_a_changed_recipe_without_questions_is_to_be_asked(
-    docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["new", "docs", "--no-questions"]) == 0
-    with Path("docs-ragc/recipe.toml").open("a") as file:
-        file.write("# mine\n")
-    assert main(["new", "docs", "--questions", str(questions(Path("q.csv")))]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("Next: ragc ask docs-ragc/recipe.toml ")
-
-
-def test_the_encoding_of_questions_is_noted_once(docs: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lines = "".join(f"When does caf\u00e9 {k} open?;at {k}\n" for k in range(24))
-    Path("q.csv").write_bytes(f"Question;Answer\n{lines}".encode("cp1252"))
-    assert ragc.new("docs", questions="q.csv").questions == 24
-    assert sum("is read as cp1252" in record.getMessage() for record in caplog.records) == 1
-
-
 def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:
     project = ragc.new("docs", questions=questions(Path("q.csv"), 60))
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
@@ -199,15 +144,6 @@ def test_few_questions_are_left_to_cross_validation(docs: Path) -> None:
     assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (None, None, None)
     plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
     assert plan["data"] == {"train": 16, "dev": 24}
-
-
-def test_names_that_look_like_marks_of_chunks_make_a_corpus_that_opens(docs: Path) -> None:
-    xlsxwriter = pytest.importorskip("xlsxwriter", reason="comes with python-pptx")
-    with xlsxwriter.Workbook(str(docs / "a.xlsx")) as book:
-        book.add_worksheet("Q#0").write_row(0, 0, ["price", "of tea"])
-    project = ragc.new("docs", questions=False)
-    assert rows(project.folder)[0]["id"] == "a.xlsx, sheet Q# 0"
-    assert ragc.source("bm25", corpus=project.folder / "corpus.jsonl") is not None
 
 
 def test_documents_of_langchain_and_llamaindex_keep_their_source_and_page(docs: Path) -> None:

@@ -158,20 +158,6 @@ def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path
     assert project.studied  # by cross-validation
 
 
-def test_of_a_teacher_that_passes_the_checks_often_enough_the_set_is_no_mere_trial(docs: Path) -> None:
-    def fair(request: ChatRequest) -> str | Reply:
-        town = town_in(request.messages[-1].content)
-        if int(town[-2:] or 0) % 2:
-            return teach(request)
-        return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
-
-    project, _ = new(count=24, teacher=fair, kinds=("single",))
-    assert project.questions == 15
-    assert not any("for_trying" in row for row in questions())
-    assert not any("For trying only" in line for line in project.question_lines)
-    assert project.studied  # by cross-validation
-
-
 def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Path) -> None:
     def poor(request: ChatRequest) -> str | Reply:
         return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
@@ -214,17 +200,6 @@ def test_a_log_keeps_gold_answers_and_thumbs_and_answers_the_rest(docs: Path) ->
     assert ragc.compile(project.folder / "recipe.toml", dry_run=True) is not None
 
 
-def test_one_request_is_one_request(docs: Path) -> None:
-    lines = [f"Who is behind {town}?,Ada Quill{town[-2:]},up" for town in TOWNS[:8]]
-    lines.append(f"Who is behind {TOWNS[8]}?,,")
-    Path("logs.csv").write_text("\n".join(["query,response,thumbs", *lines]) + "\n")
-    project, target = new(questions="logs.csv")
-    assert len(target.requests) == 1
-    assert any(
-        line.startswith("1 request was sent to scripted, 0 replayed") for line in project.question_lines
-    )
-
-
 def test_a_damaged_file_of_questions_is_named_and_left(docs: Path) -> None:
     new(count=24)
     path = Path("docs-ragc/questions.jsonl")
@@ -256,29 +231,6 @@ def test_a_review_keeps_fixes_and_drops_and_goes_on_where_it_was(docs: Path) -> 
     with pytest.raises(ragc.UsageError, match="A decision is keep, drop"):
         ragc.review_questions(path, lambda row: "perhaps")
     assert target is not None
-
-
-def test_a_review_that_was_killed_between_its_two_writes_is_finished(docs: Path) -> None:
-    new(count=24)
-    path = Path("docs-ragc/questions.jsonl")
-    before = path.read_bytes()
-    decisions = iter(["drop", None])
-    counts = ragc.review_questions(path, lambda row: next(decisions))
-    path.write_bytes(before)  # set aside, and not yet taken out
-    assert ragc.review_questions(path, lambda row: None) == counts
-    assert len(questions()) == counts["open"] == 23
-
-
-def test_questions_that_the_teacher_could_not_write_do_not_stop_a_later_run(docs: Path) -> None:
-    def silent(request: ChatRequest) -> str | Reply:
-        return "no" if "missing" in (request.schema or {})["properties"] else teach(request)
-
-    new(count=24, teacher=silent)
-    assert [row["question"] for row in aside() if row["reason"] == "failed unreadable"].count("") > 0
-    decisions = iter(["keep", None])
-    assert ragc.review_questions("docs-ragc/questions.jsonl", lambda row: next(decisions))["kept"] == 1
-    project, _ = new(count=24, teacher=silent)
-    assert project.questions > 0
 
 
 def test_enough_reviews_decide_whether_the_set_is_for_trying(docs: Path) -> None:
@@ -349,19 +301,6 @@ def test_a_question_is_shown_with_its_passage(docs: Path) -> None:
     Path("docs-ragc/corpus.jsonl").unlink()
     ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
     assert shown[1]["texts"] == []
-
-
-def test_of_a_long_passage_the_part_with_the_answer_is_shown(docs: Path) -> None:
-    Path("docs-ragc").mkdir()
-    text = "before " * 600 + "It was founded by Ada Quill, they say. " + "after " * 600
-    write_rows(Path("docs-ragc/corpus.jsonl"), [{"id": "p", "title": "A plant", "text": text}])
-    row = {"id": "q", "question": "Who founded it?", "answers": ["Ada Quill"], "gold_ids": ["p"]}
-    write_rows(Path("docs-ragc/questions.jsonl"), [row])
-    out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "k\n")
-    (shown,) = (line for line in out.splitlines() if "founded by Ada Quill, they" in line)
-    assert shown.startswith("    … before")
-    assert shown.endswith("after …")
-    assert len(shown) < 1300
 
 
 def test_an_interrupted_review_says_what_is_written(docs: Path) -> None:

@@ -28,12 +28,6 @@ def test_a_text_without_blanks_in_wide_characters_fits_too(text: str) -> None:
     assert "".join(line.strip() for line in lines) == text
 
 
-def test_columns_keep_their_blanks_and_a_path_stays_whole() -> None:
-    path = "/home/someone/" + "folder/" * 20
-    assert wrap(f"name        at {path}", 80)[1].strip() == path
-    assert wrap("em           0.1   n=3", 80) == ["em           0.1   n=3"]
-
-
 @pytest.mark.parametrize("width", [60, 80, 120])
 @given(rows=st.integers(1, 6), columns=st.integers(2, 8))
 def test_a_table_fits_and_every_cell_is_on_one_line(width: int, rows: int, columns: int) -> None:
@@ -44,30 +38,6 @@ def test_a_table_fits_and_every_cell_is_on_one_line(width: int, rows: int, colum
     assert all(cell_len(line) <= width for line in lines)
     text = "\n".join(lines)
     assert all(cell in text for cells in body for cell in cells)
-
-
-def test_what_does_not_fit_follows_with_the_first_column_again() -> None:
-    rows = [("metric", "before", "after"), ("em", INTERVAL, INTERVAL)]
-    assert list(grid(rows, 60)) == [
-        "metric  before                  after",
-        "------  ----------------------  ----------------------",
-        f"em      {INTERVAL}  {INTERVAL}",
-    ]
-    assert list(grid(rows, 40)) == [
-        "metric  before",
-        "------  ----------------------",
-        f"em      {INTERVAL}",
-        "",
-        "metric  after",
-        "------  ----------------------",
-        f"em      {INTERVAL}",
-    ]
-
-
-def test_a_cell_that_no_line_holds_is_cut() -> None:
-    lines = list(grid([("a", "b"), ("x" * 90, "y" * 90)], 60))
-    assert all(cell_len(line) <= 60 for line in lines)
-    assert lines[2].endswith("y…")
 
 
 @given(texts=st.lists(st.lists(WORDS, max_size=20).map(" ".join), min_size=3, max_size=3))

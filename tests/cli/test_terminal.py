@@ -183,19 +183,3 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
     (verdict,) = [line for line in text.splitlines() if line.startswith("Verdict on test")]
     assert verdict.endswith(".")
     assert any(re.search(r"\] searching, trials 1 to 2 of 6: 12 questions$", s) for s in text.splitlines())
-
-
-@pytest.mark.usefixtures("folder")
-def test_nothing_is_coloured() -> None:
-    assert not re.search(r"\x1b\[[0-9;]*3\d", seen(80, "eval", "out", "--split", "train"))
-
-
-@pytest.mark.usefixtures("folder")
-def test_study_status_is_a_table() -> None:
-    lines = run_command("study", "status", "out").splitlines()
-    rows = [re.split("  +", line, maxsplit=1) for line in lines[: lines.index("")]]
-    names = [name for name, _ in rows]
-    assert names[:6] == ["study", "state", "program", "objectives", "seed", "trials"]
-    assert {"best so far", "its program", "LM calls", "tokens", "US dollars", "minutes"} <= set(names)
-    assert len({line.index(value) for line, (_, value) in zip(lines, rows, strict=False)}) == 1
-    assert not any("{" in line for line in lines)

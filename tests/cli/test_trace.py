@@ -9,10 +9,8 @@ from ragc.cli.trace import lines
 from ragc.core import event_loop
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import by_call
 from ragc.records import Passage, Question
 from ragc.store.calls import CallStore
-from ragc.targets.base import Reply, Usage
 from ragc.task.answering import Row, answer
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -53,15 +51,6 @@ def test_a_person_reads_thoughts_searches_comparisons_switches_and_grades_in_ord
     assert "      1. Title 0 (p0, 1.00)" in text
 
 
-def test_concurrent_branches_stand_under_their_number() -> None:
-    both: dict[str, object] = {"local": ListSource(FOUND), "web": ListSource(FOUND)}
-    text = shown("vanilla_sources", ScriptedTarget([{"answer": "x"}]), both)
-    assert [line for line in text if "search" in line] == [
-        "    1.1 search local: Capital?",
-        "    2.1 search web: Capital?",
-    ]
-
-
 def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> None:
     text = shown("vanilla", ScriptedTarget([{"answer": "word " * 400}]), {"local": FailingSource()})
     assert any("failed: the source is down" in line for line in text)
@@ -69,16 +58,6 @@ def test_long_outputs_are_wrapped_and_cut_and_a_source_that_fails_is_named() -> 
     assert len(output_lines) == 4
     assert all(len(line) <= 120 for line in text)
     assert text[-1].strip() == "…"
-
-
-def test_tokens_are_summed_by_the_name_of_the_call() -> None:
-    target = ScriptedTarget(["not JSON", {"answer": "x"}])
-    ground = Runtime({"main": target}, {"local": ListSource(FOUND)}, store=CallStore(None))
-    prediction = method("vanilla").build(ground, {})(question="Capital?")
-    (spent,) = by_call(prediction.trace)
-    assert (spent.name, spent.calls) == ("answer", 1)
-    assert spent.prompt_tokens == prediction.counters["prompt_tokens"]
-    assert spent.completion_tokens == prediction.counters["completion_tokens"]
 
 
 def answered(answers: tuple[str, ...]) -> Row:
@@ -103,10 +82,3 @@ def test_an_answer_keeps_each_field_on_its_line_and_shows_each_passage_once(
     assert sum("Title 0" in line for line in traced) == 1
     assert "passages: [1] p0, [2] p1" in traced
     assert not any("Text 0." in line for line in traced)
-
-
-def test_more_room_and_thoughts_are_said() -> None:
-    cut = Reply("", finish="length", usage=Usage(5, 64), reasoning="Let me see, hm")
-    text = shown("no_retrieval", ScriptedTarget([cut, {"answer": "Paris"}]), {})
-    assert "asked again with room for 2," in text[0]
-    assert text[0].endswith("14 characters of thoughts)")

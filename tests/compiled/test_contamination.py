@@ -11,22 +11,20 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc import recipe as recipes
 from ragc.cli import console
-from ragc.cli.main import main
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import FORMAT, UNCHECKED
 from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.core.progress import Silent
-from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
 from ragc.store.calls import CallStore
-from ragc.store.used_questions import database, question_digest
+from ragc.store.used_questions import question_digest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
@@ -213,23 +211,6 @@ def test_a_resumed_study_tests_on_what_it_read_when_it_began(run: Run, folder: P
     assert len(run("cut").contamination.used) > len(whole.contamination.used), "a new study reads it anew"
 
 
-def test_a_damaged_record_of_a_study_is_refused(run: Run, folder: Path) -> None:
-    with pytest.raises((Killed, BaseExceptionGroup)):
-        run("cut", target=dying(needs_demos, 40))
-    path = study_directory(folder / "cut") / "seen.json"
-    path.write_text(path.read_text("utf-8")[:-9], "utf-8")
-    with pytest.raises(ArtefactError, match=r"seen\.json is damaged"):
-        run("cut", resume=True)
-
-
-def test_an_unreadable_record_refuses_a_compile_and_a_dry_run(run: Run, folder: Path) -> None:
-    database().mkdir(parents=True)
-    with pytest.raises(StoreError, match="The record of used questions"):
-        run()
-    with pytest.raises(StoreError, match="The record of used questions"):
-        ragc.compile(folder / "recipe.toml", sets=SIZES, dry_run=True)
-
-
 def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, folder: Path) -> None:
     run("out")
     path = folder / "out" / "provenance.json"
@@ -288,35 +269,6 @@ def test_near_duplicates_are_named_and_scored(run: Run, folder: Path) -> None:
     assert result.contamination.near
     assert result.test["em"].n == 30
     assert "whose text is nearly that of a question seen before" in " ".join(result.contamination.sentences)
-
-
-def test_other_work_on_dev_and_train_questions_is_recorded(run: Run, folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", SIZES)
-    from ragc.optimizers.plan.headroom import probe
-
-    probe.headroom(recipe, calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)})
-    assert recorded() == [("dev", "headroom", 12)]
-    assert not run("out").contamination
-    assert run("two", sets=("seed=4",)).contamination.used
-
-
-def test_the_command_line_names_and_includes(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run("one")
-    arguments = [
-        str(folder / "recipe.toml"),
-        *(part for one in (*SIZES, "seed=4") for part in ("--set", one)),
-    ]
-    assert main(["compile", *arguments, "--dry-run", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert "were used as train or dev before" in shown["note"]
-    assert shown["data"]["test"] < 30
-    assert main(["compile", *arguments, "--dry-run", "--json", "--include-seen"]) == 0
-    assert json.loads(capsys.readouterr().out)["data"]["test"] == 30
-    main(["doctor", "--json"])
-    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert ", 2 sets of train and dev, in " in checks["uses"]["found"]
 
 
 def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> None:

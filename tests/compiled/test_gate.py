@@ -13,7 +13,6 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled import gate_report
 from ragc.compiled.opened import open_program
-from ragc.errors import UsageError
 from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
@@ -118,34 +117,6 @@ def test_runs_on_the_same_questions_are_counted() -> None:
         assert look is not None
         numbers.append((look.number, look.again))
     assert numbers == [(1, False), (2, False), (3, False), (3, True)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--allow", "0"], "--allow must lie above 0 and below 1, found 0"),
-        (["--allow", "nan"], "--allow must lie above 0 and below 1, found nan"),
-        (["--min", "em"], "--min needs METRIC=X"),
-        (["--min", "f1=0.5"], "--min names 'f1', which is not scored"),
-        (["--min", "em=2"], "between 0 and 1"),
-        (["--metric", "latency"], "name another one with --metric"),
-        (["--metric", "f2"], "No metric of both runs is named 'f2'"),
-        (["--junit", "new.jsonl"], "was not written by ragc gate"),
-    ],
-)
-def test_what_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    new, old = pair(1, 1)
-    before = Path(new).read_bytes()
-    assert main(["gate", new, "--against", old, *arguments]) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
-    assert Path(new).read_bytes() == before
-
-
-def test_other_questions_are_refused() -> None:
-    new, _ = pair(1, 1)
-    Path("other.jsonl").write_text(json.dumps({**row(0, 1.0), "id": "else"}) + "\n", "utf-8")
-    with pytest.raises(UsageError, match="share no question id"):
-        ragc.gate(new, "other.jsonl")
 
 
 def test_markdown_and_junit_hold_what_questions_say_as_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,16 +30,6 @@ def pack(compiled: Path, tmp_path: Path) -> Path:
     return ragc.pack(compiled, out=tmp_path / "mine.ragc").path
 
 
-def test_what_reads_directories_alone_says_that_it_was_given_a_pack(pack: Path, tmp_path: Path) -> None:
-    for call in (
-        lambda: ragc.report(pack, out=tmp_path / "report.html"),
-        lambda: ragc.export(pack, "promptfoo", tmp_path / "export"),
-        lambda: ragc.pack(pack, out=tmp_path / "again.ragc"),
-    ):
-        with pytest.raises(ragc.ArtefactError, match="is a pack; this reads the compiled directory"):
-            call()
-
-
 def test_a_pack_answers_elsewhere_once_its_address_is_allowed(
     pack: Path, tmp_path: Path, server: Recorded
 ) -> None:

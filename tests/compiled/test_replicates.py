@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.cli.main import main
 from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
-from ragc.errors import UsageError
 from ragc.metrics.stats.replicates import variance_shares
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
@@ -78,34 +75,6 @@ def test_each_draw_is_a_recording_of_its_own_and_nothing_is_sent_twice(tmp_path:
     assert again.variances == more.variances
 
 
-def test_one_draw_has_no_variances(tmp_path: Path) -> None:
-    evaluation = scored(tmp_path, ScriptedTarget(by_question), 1, ())
-    assert not evaluation.variances
-    assert "replicates" not in evaluation.to_json()
-
-
-def test_json_and_text_say_it(tmp_path: Path) -> None:
-    evaluation = scored(tmp_path, ScriptedTarget(draws()), 2)
-    written_json = json.loads(json.dumps(evaluation.to_json()))["replicates"]
-    assert written_json["n"] == 2
-    assert set(written_json["metrics"]) == set(evaluation.metrics)
-    assert "of the variance is the model's own" in evaluation.variances["em"].text
-
-
-def test_replicates_at_temperature_0_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    target = ScriptedTarget(by_question)
-    with pytest.raises(UsageError, match=r"every call is made at temperature 0; set knobs\.temperature"):
-        scored(tmp_path, target, 2, ())
-    assert not target.requests
-
-
-def test_two_programs_have_no_replicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    written(tmp_path, RECIPE)
-    recipe = str(tmp_path / "recipe.toml")
-    assert main(["eval", recipe, recipe, "--replicates", "3"]) == 2
-    assert "--replicates and --judge-again are for one program" in capsys.readouterr().err
-
-
 JUDGED = RECIPE + '[targets.judge]\nkind = "embedded"\n'
 QUESTIONS_JUDGED = 20
 
@@ -162,23 +131,6 @@ def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> N
     assert "the interval of the mean holds it already" in verdicts.text
     assert sampled.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
     assert "judged_again" not in plain.to_json()
-
-
-def test_scores_that_a_rule_decides_are_not_said_to_be_judged_again(tmp_path: Path) -> None:
-    judge = ScriptedTarget(lambda _: {"correct": True})
-    evaluation = judged(tmp_path, judge, 8, "['judge_acc', 'alce_cite_recall']")
-    assert list(evaluation.second_verdicts) == ["judge_acc"]
-
-
-def test_where_no_metric_asks_a_judge_nothing_is_judged_again(tmp_path: Path) -> None:
-    written(tmp_path, RECIPE)
-    target = ScriptedTarget(by_question)
-    opened = open_program(tmp_path / "recipe.toml", store=CallStore(None), targets={"main": target})
-    with pytest.raises(UsageError, match="nothing to judge again"):
-        evaluate.score(opened, "dev", again=5)
-    with pytest.raises(UsageError, match="whole number of 0 or more, found -1"):
-        evaluate.score(opened, "dev", again=-1)
-    assert not target.requests
 
 
 @given(st.integers(2, 6), st.integers(2, 30), st.integers(0, 1000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.cli.main import main
 from ragc.compiled import comparison
@@ -22,7 +20,6 @@ from ragc.core.digest import digest
 from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics.reports import runs
-from ragc.optimizers import compile as compiling
 from ragc.store import used_questions
 from ragc.store.calls import CallStore
 from ragc.store.used_questions import ShownScores, TestUse, database, question_digest
@@ -53,13 +50,6 @@ def number(look: TestUse | None) -> int | None:
 
 def questions(*numbers: int) -> list[str]:
     return [f"what is thing {n}" for n in numbers]
-
-
-def seen(first: range, then: range) -> tuple[int | None, int]:
-    """The number of a look at `then` after one at `first`, and how many of those questions it knows."""
-    count_use(questions(*first), ["one"])
-    look = count_use(questions(*then), ["other"])
-    return look.number, look.seen
 
 
 def test_a_compile_is_one_look_and_what_it_showed_is_no_new_one(
@@ -257,18 +247,6 @@ def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_t
     assert "so they flatter it" in written.page.read_text("utf-8")
 
 
-def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:
-    run()
-
-    def scored(path: Path, _: runs.ScoredRun | None) -> Evaluation:
-        return evaluated(folder, path.name, *(OTHER if path.suffix == ".toml" else ()))
-
-    report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
-    assert number(report.look) == 2
-    assert report.to_json()["look"]["number"] == 2
-    assert "Test use 2 of these questions; p is multiplied by 2 for the uses before." in report.notes()
-
-
 def test_the_record_holds_no_text(run: Run, folder: Path) -> None:
     run(sets=PLAIN)
     content = database().read_bytes()
@@ -324,11 +302,6 @@ def test_without_a_record_nothing_is_compiled_and_an_evaluation_says_so(
     assert "em" in capsys.readouterr().out
 
 
-def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
-    put_file_above(database())
-    assert str(database().parent) in count_use(questions(1), ["one"]).warning
-
-
 @pytest.mark.parametrize("harm", ["no database", "a page", "half"])
 def test_a_damaged_record_is_named_with_what_to_do(
     folder: Path, capsys: pytest.CaptureFixture[str], harm: str
@@ -353,45 +326,3 @@ def test_a_damaged_record_is_named_with_what_to_do(
     assert not checks["uses"]["needed"]
     database().unlink()
     assert count_use(questions(*range(100)), ["four"]) == TestUse(1, 100)
-
-
-def test_doctor_counts_the_test_uses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("one", "two"):
-        count_use(questions(*range(10)), [name])
-    count_use(questions(*range(10, 14)), ["one"])
-    main(["doctor", "--json"])
-    checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
-    assert checks["uses"]["found"].startswith("3 uses of test questions, ")
-
-
-def take_looks(name: str) -> list[int | None]:
-    return [count_use(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
-
-
-def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
-    assert sorted(numbers) == list(range(1, 41))
-    assert uses_counted() == 40
-
-
-def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
-    (folder / "second.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
-    run(sets=PLAIN)
-    recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
-    target = {"main": ScriptedTarget(needs_demos)}
-    assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda text: f"Q: {text}",
-        lambda text: text.replace("thing", "th\u200bing"),
-        lambda text: f"3. {text.upper()} ?",
-        lambda text: "\u202a" + text.replace(" ", "\u00a0 ") + "\u202c",
-    ],
-)
-def test_other_spellings_are_the_same_questions(folder: Path, edit: Callable[[str], str]) -> None:
-    count_use(questions(*range(10)), ["one"])
-    assert count_use([edit(text) for text in questions(*range(10))], ["other"]) == TestUse(2, 10, seen=10)

@@ -5,7 +5,6 @@ WebDriver is HTTP with JSON, which httpx speaks, so nothing is installed for it 
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -134,12 +133,6 @@ class Browser:
             one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"
         ]
         return [url for url in urls if not url.startswith("data:")]
-
-    def screenshot(self, path: Path, *, whole: bool = False) -> Path:
-        """Write what is seen, or the whole page, to `path`."""
-        image = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(image))
-        return path
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -92,13 +91,6 @@ def test_scores_are_those_of_our_own_bm25(
     ]
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_the_same_passages_in_the_same_order(query: str) -> None:
-    ours, theirs = search(Bm25Source(PASSAGES), query, 30), search(LuceneSource(PASSAGES), query, 30)
-    assert [hit.passage for hit in theirs] == [hit.passage for hit in ours]
-    assert scores(theirs) == pytest.approx(scores(ours), rel=1e-5)
-
-
 def test_ties_are_broken_by_id_even_at_the_cut(tmp_path: Path) -> None:
     names = ["d", "\U00010000", "b", "\uffff", "a", "c"]
     source = LuceneSource([Passage(name, "", "same words") for name in names], home=tmp_path)
@@ -170,16 +162,6 @@ def test_eight_threads_and_then_none_is_left_in_java() -> None:
     assert alive() <= before
 
 
-def test_many_searches_at_once_in_one_loop(tmp_path: Path) -> None:
-    source = LuceneSource(PASSAGES, home=tmp_path)
-
-    async def all_at_once() -> list[tuple[Hit, ...]]:
-        return await asyncio.gather(*(source.search(QUERIES[n % len(QUERIES)], 10) for n in range(200)))
-
-    got = asyncio.run(all_at_once())
-    assert got == [search(source, QUERIES[n % len(QUERIES)]) for n in range(200)]
-
-
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
@@ -220,39 +202,6 @@ def test_a_second_process_opens_what_the_first_built(tmp_path: Path) -> None:
 
 def test_an_interrupt_stays_one_and_nothing_else_is_imported(tmp_path: Path) -> None:
     assert child(tmp_path, "interrupt").stdout.splitlines()[-1] == "interrupted False False"
-
-
-def test_two_processes_build_once(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        answers = [json.loads(done.stdout) for done in pool.map(lambda _: child(tmp_path), range(2))]
-    assert answers[0][2] == answers[1][2]
-    assert [path.name for path in (tmp_path / "lucene").iterdir() if path.suffix != ".lock"] == [
-        LuceneSource(PASSAGES, home=tmp_path).build().path.name
-    ]
-
-
-def test_a_killed_build_is_made_again(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from ragc.corpora.sources.lucene.index import write\n"
-        "from ragc.corpora.storage.index_cache import open_or_build\n"
-        "from ragc.corpora.sources.lucene.source import LuceneSource; from ragc.records import Passage\n"
-        "def slow(n):\n    print('half', flush=True)\n    time.sleep(60)\n"
-        "source = LuceneSource([Passage(f'p{n}', '', 'dog') for n in range(600)], home=Path(sys.argv[1]))\n"
-        "from ragc.core.progress import Silent\nwatch = Silent()\nwatch.step = slow\nsource.build(watch)\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-    )
-    with process:
-        assert process.stdout
-        assert process.stdout.readline() == "half\n"
-        process.send_signal(signal.SIGKILL)
-    source = LuceneSource([Passage(f"p{n}", "", "dog") for n in range(600)], home=tmp_path)
-    assert len(search(source, "dog", 1000)) == 600
-    assert source.build().built is False
 
 
 def test_cuts_samples_and_copies_are_those_of_bm25(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.reports import page, page_data, questions
 from tests.integration.browser import MISSING, Browser, browser, is_there
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
 from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs
@@ -27,6 +26,10 @@ AXE = Path(__file__).with_name("axe.min.js")
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 WINDOWS = (("light", 1280), ("dark", 400))
 ROWS = "document.querySelectorAll('#body tr.row')"
+CHOOSE = (
+    "const one = document.getElementById(arguments[0]); one.value = arguments[1];"
+    "one.dispatchEvent(new Event('change'))"
+)
 MB = 1_000_000
 
 
@@ -191,10 +194,6 @@ def test_rows_are_sorted_by_the_heads_of_their_columns(tab: Browser, pages: dict
 def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict[str, Path]) -> None:
     tab.see(height=1400)
     tab.open(pages["runs"])
-    choose = (
-        "const one = document.getElementById(arguments[0]); one.value = arguments[1];"
-        "one.dispatchEvent(new Event('change'))"
-    )
     count = "document.getElementById('count').textContent"
     assert tab.run(f"return {count}") == "12 questions"
     chips = "return [...document.querySelectorAll('#changes button')].map((one) => one.textContent)"
@@ -206,24 +205,19 @@ def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict
         pressed = "return document.querySelector('#changes [aria-pressed=true]').dataset.change"
         assert tab.run(pressed) == tab.run("return document.activeElement.dataset.change") == change
     tab.click("#changes [data-change='']")
-    tab.run(choose, "score", "part")
+    tab.run(CHOOSE, "score", "part")
     assert shown(tab, "c-q") == ["What colour is thing number0?"]
     tab.click("#reset")
     assert tab.run("return document.activeElement.id") == "find"
-    tab.run(choose, "group", "unreadable")
-    assert shown(tab, "c-q") == ["What colour is thing number0?"]
-    tab.run(choose, "group", "")
     tab.click("button[data-group=not_used][data-run=before]")
     assert tab.run(f"return {count}") == "8 of 12 questions"
-    tab.run(choose, "group", "")
+    tab.run(CHOOSE, "group", "")
     tab.run("document.getElementById('find').focus()")
     tab.press(*"NUMBER11")
     tab.wait(f"{count} === '1 of 12 questions'")
     assert shown(tab, "c-q") == ["What colour is thing number11?"]
     assert tab.run("return document.querySelector('.open mark').textContent") == "number11"
-    tab.run(choose, "metric", "em")
-    assert tab.run(f"return {count}") == "1 of 12 questions"
-    tab.run(choose, "group", "unreadable")
+    tab.run(CHOOSE, "group", "unreadable")
     assert tab.run(f"return {count}") == "No question fits all of these filters"
     tab.click("#reset")
     assert tab.run(f"return {count}") == "12 questions"
@@ -330,34 +324,7 @@ def test_a_link_that_does_not_fit_the_report_shows_what_it_can(tab: Browser, pag
     tab.press("Escape")
     tab.run("location.hash = '#cost'")
     tab.wait("!document.getElementById('trace').open")
-    # The close event of a trace that a link closed comes late: it does not write over the link that follows.
-    tab.open(pages["runs"], "#q=q4")
-    tab.wait("document.getElementById('trace').open")
-    tab.run("location.hash = '#cost'")
-    tab.wait("!document.getElementById('trace').open")
-    tab.settle()
-    tab.run("location.hash = '#q=q5'; document.getElementById('trace').dispatchEvent(new Event('close'))")
-    tab.wait("document.getElementById('trace-title').textContent === 'What colour is thing number5?'")
-    assert tab.run("return document.getElementById('trace').open")
     assert tab.console() == []
-
-
-def test_an_id_too_long_for_a_link_is_named_by_its_row(tab: Browser, tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "long.jsonl", [row(n, 1.0, id=f"{n}{'x' * 500}") for n in range(3)])
-    written_page = ragc.report(rows, out=tmp_path / "page.html").page
-    tab.see()
-    tab.open(written_page)
-    tab.click("#body tr.row:nth-of-type(3) button.open")
-    link = tab.run("return location.hash")
-    assert link.startswith("#row=")
-    assert f"id 1{'x' * 500}" in tab.run("return document.getElementById('trace-body').textContent")
-    tab.open(written_page, "#")
-    tab.open(written_page, link)
-    assert tab.wait("document.getElementById('trace').open")
-    assert (
-        tab.run("return document.getElementById('trace-title').textContent")
-        == "What colour is thing number1?"
-    )
 
 
 def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, tmp_path: Path) -> None:
@@ -393,10 +360,7 @@ def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, t
     tab.press("Right")
     assert len(tab.run(names)) == 3
     tab.click("#close")
-    tab.run(
-        "const one = document.getElementById('columns'); one.value = 'two';"
-        "one.dispatchEvent(new Event('change'))"
-    )
+    tab.run(CHOOSE, "columns", "two")
     assert tab.run(heads) == ["program0", "program4"]
 
 
@@ -526,6 +490,10 @@ def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path])
     tab.press("Enter")
     assert tab.run("return document.activeElement.dataset.sort") == "change"
     assert shown(tab, "c-change")[0] == "▼ lost"
+    tab.press("/")
+    assert tab.run("return document.activeElement.id") == "find"
+    tab.run("document.querySelector('#body tr.row td.c-change').click()")
+    tab.wait("document.getElementById('trace').open")
 
 
 def test_hostile_texts_are_shown_as_they_are_and_run_nothing(tab: Browser, pages: dict[str, Path]) -> None:
@@ -657,10 +625,6 @@ def test_trials_are_sorted_by_keyboard_and_compared_with_the_baseline(
 def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pages: dict[str, Path]) -> None:
     tab.see()
     tab.open(pages["study"])
-    choose = (
-        "const one = document.getElementById(arguments[0]); one.value = arguments[1];"
-        "one.dispatchEvent(new Event('change'))"
-    )
     shown_text = "return document.getElementById('differences').textContent"
     chosen = [tab.run(f"return document.getElementById('{side}').value") for side in ("left", "right")]
     assert chosen == ["run baseline", "run compiled"]
@@ -670,37 +634,14 @@ def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pag
     assert hidden.endswith(" equal lines")
     tab.click("#differences .equal button")
     assert "Answer the question from the passages" in tab.run(shown_text)
-    tab.run(choose, "right", "run baseline")
+    tab.run(CHOOSE, "right", "run baseline")
     assert "are the same." in tab.run(shown_text)
     assert "Both sent the same." in tab.run(shown_text)
-    tab.run(choose, "right", "trial 3")
+    tab.run(CHOOSE, "right", "trial 3")
     assert "are recorded" not in tab.run(shown_text)
     tab.open(pages["runs"])
     assert "The settings of both are not known here" in tab.run(shown_text)
     assert "Prompt of answer" in tab.run(shown_text)
-
-
-def test_the_slash_goes_to_the_search_and_a_click_anywhere_in_a_row_opens_it(
-    tab: Browser, pages: dict[str, Path]
-) -> None:
-    tab.see()
-    tab.open(pages["runs"])
-    tab.press("/")
-    assert tab.run("return document.activeElement.id") == "find"
-    tab.press("/")
-    assert tab.run("return document.getElementById('find').value") == "/"
-    tab.run("document.getElementById('reset').click(); document.activeElement.blur()")
-    tab.wait("document.getElementById('count').textContent === '12 questions'")
-    tab.run("document.querySelector('#body tr.row:nth-of-type(3) td.c-change').click()")
-    tab.wait("document.getElementById('trace').open")
-    assert (
-        tab.run("return document.getElementById('trace-title').textContent")
-        == "What colour is thing number1?"
-    )
-    tab.press("/")
-    assert tab.run("return document.activeElement.id") != "find"
-    tab.press("Escape")
-    tab.wait("!document.getElementById('trace').open")
 
 
 def test_on_a_narrow_screen_nothing_is_cut_off(tab: Browser, pages: dict[str, Path]) -> None:
@@ -756,24 +697,3 @@ def test_paper_has_everything_unfolded_and_a_question_in_one_block(
     tab.devtools("Emulation.setEmulatedMedia", media="")
     tab.run("dispatchEvent(new Event('afterprint'))")
     assert tab.run(folded) == before
-
-
-def test_a_page_beyond_its_limits_says_so_and_opens_what_it_has(
-    tab: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (page_data, page, questions):
-        monkeypatch.setattr(module, "MAX_DETAILED", 30)
-    monkeypatch.setattr(page_data, "MAX_PLAIN", 10_000)
-    rows = write_rows(tmp_path / "rows.jsonl", [row(n, float(n % 2)) for n in range(80)])
-    tab.see()
-    tab.open(ragc.report(rows, out=tmp_path / "page.html").page, "#q=q70")
-    title = "document.getElementById('trace-title').textContent"
-    tab.wait(f"document.getElementById('trace').open && {title} === 'What colour is thing number70?'")
-    body = "document.getElementById('trace-body').textContent"
-    assert "has the traces of the first questions only" in tab.run(f"return {body}")
-    tab.press("Escape")
-    tab.wait("!document.getElementById('trace').open")
-    tab.press("Home", "Enter")
-    tab.wait(f"document.getElementById('trace').open && {body}.includes('search local')")
-    assert "first 30 questions" in tab.run("return document.querySelector('.gaps').textContent")
-    assert tab.console() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -103,17 +104,7 @@ def contents(folder: Path) -> dict[str, bytes | str]:
 
 def needs_privileges_dropped() -> pytest.MarkDecorator:
     """Skips where root's power over permissions cannot be taken away."""
-    able = os.getuid() != 0 or (
-        subprocess.run(
-            [*processes.DROPPING, "true"], capture_output=True, check=False,
-        ).returncode == 0
-        if _has_setpriv()
-        else False
-    )  # fmt: skip
+    able = os.getuid() != 0
+    if not able and shutil.which("setpriv"):
+        able = subprocess.run([*processes.DROPPING, "true"], check=False).returncode == 0
     return pytest.mark.skipif(not able, reason="root here cannot drop its power over permissions (setpriv)")
-
-
-def _has_setpriv() -> bool:
-    from shutil import which
-
-    return which("setpriv") is not None

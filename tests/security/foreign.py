@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.support.recipes import value as value_text
 from tests.support.recipes import write_files
+from tests.support.server import Answer, Asked, Visit, build_answer, models, serving
 
 SECRET = "a-secret-that-must-stay-here"
 VARIABLE = "AWS_SECRET_ACCESS_KEY"
@@ -94,61 +93,36 @@ def recording() -> Iterator[Recorded]:
     """A server that speaks OpenAI's chat API on the loopback address and answers "red"."""
     recorded = Recorded()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._note("")
-            self._send({"object": "list", "data": [{"id": "echo", "object": "model", "max_model_len": 8192}]})
+    def note(path: str, headers: Mapping[str, str], body: object = "") -> None:
+        recorded.paths.append(path)
+        recorded.seen.append(f"{headers}{body}")
 
-        def do_POST(self) -> None:
-            self._note(self.rfile.read(int(self.headers.get("content-length", 0))).decode())
-            message = {"role": "assistant", "content": '{"answer": "red"}'}
-            self._send({
-                "id": "1", "object": "chat.completion", "created": 0, "model": "echo",
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-            })  # fmt: skip
+    def complete(request: Asked) -> Answer:
+        note("/v1/chat/completions", request.headers, json.dumps(request.body))
+        return build_answer('{"answer": "red"}')
 
-        def _note(self, body: str) -> None:
-            recorded.paths.append(self.path)
-            recorded.seen.append(f"{self.headers}{body}")
+    def list_models(visit: Visit) -> Answer:
+        note(visit.path, visit.headers)
+        return models({"id": "echo", "object": "model", "max_model_len": 8192})
 
-        def _send(self, value: Any) -> None:
-            text = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    recorded.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(complete) as server:
+        server.pages = dict.fromkeys(("", "/v1/models"), list_models)
+        recorded.url = server.url
         yield recorded
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def command(
     *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`ragc WORDS` in a process of its own, for a user with that `home` and a secret in the environment."""
-    return _process(["-m", "ragc", *map(str, words)], home, cwd, more or {})
+    return python("-m", "ragc", *words, home=home, cwd=cwd, more=more)
 
 
-def python(script: str, *, home: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The Python `script` in a process of its own, as `command`."""
-    return _process(["-c", script], home, cwd, {})
-
-
-def _process(
-    words: list[str], home: Path, cwd: Path, more: Mapping[str, str]
+def python(
+    *words: str | Path, home: Path, cwd: Path, more: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """The interpreter with `words`, as `command`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     home.mkdir(parents=True, exist_ok=True)
-    environment = {**inherited, "HOME": str(home), VARIABLE: SECRET, **more}
-    return processes.run(words, cwd=cwd, environment=environment)
+    environment = {**inherited, "HOME": str(home), VARIABLE: SECRET, **(more or {})}
+    return processes.run([*map(str, words)], cwd=cwd, environment=environment)

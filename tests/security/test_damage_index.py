@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import random
 import shutil
 from collections import Counter
@@ -164,17 +163,6 @@ def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
     assert len(read) == 2
 
 
-def test_a_file_that_cannot_be_noted_is_read_again(
-    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_cache, "SMALL", 0)
-    right = answers(bm25, passages, tmp_path / "a")
-    for note in (tmp_path / "a").rglob(f"*{index_cache.VERIFIED}"):
-        note.unlink()
-        note.mkdir()
-    assert answers(bm25, passages, tmp_path / "a") == right
-
-
 def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
     def build(text: str) -> index_cache.Build:
         def write(folder: Path, step: index_cache.Step) -> None:
@@ -190,15 +178,3 @@ def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) 
     again = index_cache.open_or_build("toy", "c1", {"k": 1}, build("one"), home=tmp_path, progress=progress)
     assert (again.built, (again.path / "f").read_text()) == (True, "one")
     assert [note for note in progress.notes if "damaged" in note and "built anew" in note]
-
-
-def test_rot_that_leaves_no_trace_in_times_is_found_by_reading_whole(
-    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(bm25, passages, tmp_path / "i")
-    (data,) = (tmp_path / "i").rglob("data.csc.index.npy")
-    assert index_cache.damage(data.parent, lambda n: None) == ""
-    before = data.stat()
-    flip(data, random.Random(SEED))
-    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert index_cache.damage(data.parent, lambda n: None) == "data.csc.index.npy has another content"

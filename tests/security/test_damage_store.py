@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core import event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import StoreError
 from ragc.store.calls import CallStore
@@ -49,40 +48,6 @@ def fresh(whole: Path, destination: Path) -> Path:
     shutil.rmtree(destination, ignore_errors=True)
     shutil.copytree(whole, destination)
     return destination
-
-
-def outcome(folder: Path) -> str:
-    """What opening, reading, mending and reading again comes to: right, asked again, or one sentence."""
-    try:
-        store = CallStore(folder)
-    except StoreError as error:
-        return sentence(error)
-    missed_keys = []
-
-    async def answer(key: str) -> tuple[str, bool]:
-        async def call() -> str:
-            missed_keys.append(key)
-            return REPLIES[key]
-
-        return await store.get_or_call(key, call)
-
-    try:
-        for key, text in REPLIES.items():
-            got, _ = event_loop.run(answer(key))
-            assert got == text, "a wrong answer in silence"
-    except StoreError as error:
-        return sentence(error)
-    finally:
-        store.close()
-    return "asked again" if missed_keys else "right"
-
-
-def sentence(error: StoreError) -> str:
-    message = str(error)
-    assert "\n" not in message
-    assert message.endswith(".")
-    assert "call store at" in message
-    return "refused"
 
 
 def test_a_flipped_bit_in_a_row_is_never_believed(whole: Path, copies: Path) -> None:
@@ -150,23 +115,3 @@ def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole:
     with pytest.raises(StoreError, match=r"is damaged .* delete that folder"):
         store.check()
     assert (folder / "cache.db").read_bytes() == broken
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "mode = 3, filename = 'x.val'",
-        "raw = 0",
-        "value = CAST(value AS TEXT)",
-        "value = NULL",
-        "value = 1",
-        "key = CAST(key AS BLOB)",
-        "expire_time = 1",
-    ],
-)
-def test_what_the_store_does_not_read_counts_as_absent(whole: Path, copies: Path, change: str) -> None:
-    folder = fresh(whole, copies)
-    with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
-        rows.execute(f"UPDATE Cache SET {change} WHERE key <> 'version'")
-    store = CallStore(folder)
-    assert not any(store.get(key) for key in REPLIES)

@@ -5,19 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from ragc.errors import StoreError
 from ragc.recipe import Budget
 from ragc.task.budget import BudgetFile
-from tests.examples import THOROUGH
 
 SEED = 20_261_122
-MUTATIONS = 100 if THOROUGH else 25
-SETS = ('search.knobs=["top_k"]', "search.demos=1", "search.trials=3", "budget.lm_calls=500", "data.dev=8")
-
-Mutation = Callable[[bytes, random.Random], bytes]
 
 
 def flipped(content: bytes, pick: random.Random) -> bytes:

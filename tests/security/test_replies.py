@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +43,6 @@ __all__ = ["only_our_key"]
 pytestmark = pytest.mark.usefixtures("only_our_key")
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 QUESTIONS = tuple(Question(f"q{n}", f"What is thing {n}?", ("x",)) for n in range(3))
 MANY = 100_000
 """Far more brackets than any parser follows."""
@@ -208,36 +205,6 @@ def test_half_a_surrogate_pair_is_replaced_and_can_be_stored(kind: str, tmp_path
     CallStore(tmp_path).put("k", json.dumps(reply.to_json(), ensure_ascii=False))
 
 
-JUNK = {
-    "no HTTP": b"Lima\r\n\r\n",
-    "HTTP/0.9": b"<html>Lima</html>",
-    "a status of letters": b"HTTP/1.1 OK Lima\r\nContent-Length: 0\r\n\r\n",
-    "a status too great": b"HTTP/1.1 99999 OK\r\nContent-Length: 0\r\n\r\n",
-    "another protocol": b"ICY 200 OK\r\n\r\n",
-    "version nonsense": b"HTTP/9.x 200 OK\r\n\r\n",
-    "only a line end": b"\r\n\r\n",
-    "NUL": b"\x00" * 64,
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "a header without a name": OK + b": none\r\nContent-Length: 2\r\n\r\n{}",
-    "two lengths": OK + b"Content-Length: 2\r\nContent-Length: 70\r\n\r\n{}",
-    "a negative length": OK + b"Content-Length: -5\r\n\r\n{}",
-    "a length of letters": OK + b"Content-Length: many\r\n\r\n{}",
-    "less than the length": OK + b"Content-Length: 500\r\n\r\n{}",
-    "chunks of nonsense": OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
-    "a chunk cut off": OK + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{}",
-    "no gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
-    "an unknown packing": OK + b"Content-Encoding: lima\r\nContent-Length: 2\r\n\r\n{}",
-    "headers that are no text": OK + b"X-\xff: \xfe\r\nContent-Length: 2\r\n\r\n{}",
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("junk", JUNK.values(), ids=list(JUNK))
-def test_what_is_no_http_is_tried_again_and_then_one_sentence(kind: str, junk: bytes) -> None:
-    with pytest.raises(TargetUnavailable, match="tried 2 times"):
-        fetch_reply(kind, Answer(junk, raw=True))
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_takes_no_prompt_and_no_key_elsewhere(status: int) -> None:
     with serving(lambda request: build_answer("Lima")) as elsewhere:
@@ -245,13 +212,6 @@ def test_a_redirect_takes_no_prompt_and_no_key_elsewhere(status: int) -> None:
         with pytest.raises(TargetStopped, match=rf"answered {status}, a redirect"):
             fetch_reply("vllm", Answer(b"", status=status, headers=headers))
         assert not elsewhere.prompts
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reply_that_is_packed_and_small_is_read(kind: str) -> None:
-    whole = json.dumps(completion()).encode()
-    for packing, body in {"gzip": gzip.compress(whole), "deflate": zlib.compress(whole)}.items():
-        assert fetch_reply(kind, Answer(body, headers=(("Content-Encoding", packing),)))[0].text == "Lima"
 
 
 # What a model wrote, read into a signature.

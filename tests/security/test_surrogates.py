@@ -7,40 +7,26 @@ UTF-8. In memory it becomes U+FFFD; a file of rows that holds one is refused wit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import ragc
-from ragc.core import event_loop
-from ragc.metrics import get
-from ragc.metrics.base import Scorer
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.records import Hit, Passage, Question
+from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
-from ragc.task.answering import answer
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
-from tests.examples import examples
 from tests.security.command_line import prepared
 from tests.security.command_line import ragc as ragc_in
-from tests.support.colours import COLOURS
 from tests.support.loopback import Loopback
 
 HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"
 WHOLE = "lone \ufffd half \ufffd, a pair \U0001f600"
-ACTING = "\x00\x07\x0b\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200f\ufeff\uffff\U0001f99c"
-
-nasty = st.text(
-    st.one_of(st.characters(), st.characters(categories=["Cs"]), st.sampled_from(ACTING)), max_size=40
-)
-"""Texts of any characters, half pairs and control characters more often than others."""
 
 
 def is_whole(value: Any) -> bool:
@@ -107,20 +93,6 @@ def test_half_a_pair_is_replaced_whatever_it_stands_in(door: Callable[[ScriptedT
     assert is_whole([[p.id, p.title, p.text] for p in passages])
 
 
-@settings(max_examples=examples(50), deadline=None)
-@given(texts=st.lists(nasty, min_size=6, max_size=6), layout=st.sampled_from(["minimal", "chat", "xml"]))
-def test_any_text_is_asked_found_and_answered(texts: Sequence[str], layout: str) -> None:
-    title, text, question, gold, reply, name = texts
-    target = ScriptedTarget(lambda request: {"answer": reply} if request.schema else reply)
-    source = ragc.source("bm25", corpus=[Passage(f"a{name}", title, f"things {text}")], store=False)
-    program = built(target, source, layout=layout)
-    example = Question(f"q{name}", f"things {question}", (gold or "none",), gold_ids=(f"a{name}",))
-    row = event_loop.run(answer(program, example, Scorer(tuple(map(get, ("em", "f1", "recall@5"))))))
-    assert row.scores["recall@5"] == 1.0
-    assert is_whole([message.content for request in target.requests for message in request.messages])
-    assert is_whole(row.to_json(prompts=True))
-
-
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 def test_every_program_takes_half_a_pair_in_question_passages_and_replies(entry: Method) -> None:
     passages = [
@@ -135,15 +107,6 @@ def test_every_program_takes_half_a_pair_in_question_passages_and_replies(entry:
     assert is_whole([prediction.answer, [event.to_json() for event in prediction.trace]])
 
 
-def colours(n: int, text: str) -> list[dspy.Example]:
-    values = [
-        {"question": f"What colour is thing number{i}? {text}", "answer": COLOURS[i % 5], "id": f"{text}{i}",
-         "passages": [{"text": f"Thing number{i} is {COLOURS[i % 5]}. {text}", "title": text}]}
-        for i in range(n)
-    ]  # fmt: skip
-    return [dspy.Example(**one).with_inputs("question") for one in values]
-
-
 def test_an_argument_that_is_no_utf_8_is_a_question(tmp_path: Path, server: Loopback) -> None:
     folder = prepared(tmp_path, server)
     answer = ragc_in(
@@ -151,17 +114,3 @@ def test_an_argument_that_is_no_utf_8_is_a_question(tmp_path: Path, server: Loop
     )
     assert answer.status == 0, answer.err
     assert "caf\ufffd" in json.loads(answer.out)["question"]
-
-
-ROW: dict[str, Any] = {
-    "id": "a",
-    "question": "How?",
-    "answers": ["x"],
-    "prediction": HALF,
-    "passages": [HALF],
-    "gold_ids": [],
-    "scores": {"em": 0.0},
-    "counters": {},
-    "failure": HALF,
-    "trace": [],
-}

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -59,14 +55,6 @@ def test_a_stream_that_takes_ascii_only_gets_json_all_the_same() -> None:
     EscapedStream(stream).write(json.dumps(["é\U0001f600\ud800\x7f"], ensure_ascii=False))
     stream.flush()
     assert json.loads(held.getvalue()) == ["é\U0001f600\ud800\x7f"]
-
-
-def test_a_question_that_is_no_text_for_the_system_is_one_sentence(tmp_path: Path) -> None:
-    command = [*map(os.fsencode, (sys.executable, "-m", "ragc", "ask", str(tmp_path))), b"\xff\xfe \x1b[2J"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode == 2
-    assert b"Traceback" not in done.stderr
-    assert b"\x1b" not in done.stdout + done.stderr
 
 
 @given(text=st.text(st.characters()))

@@ -323,24 +323,45 @@ def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recor
     assert any(f"Bearer {SECRET}" in text for text in server.seen)
 
 
-def test_what_the_user_sets_is_the_users_word_and_the_rest_is_not(
-    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+THEIRS = {"kind": "vllm", "model": "echo", "base_url": "http://127.0.0.1:9/v1", "api_key_env": VARIABLE}
+
+
+@pytest.mark.parametrize(
+    ("target", "sets", "key"),
+    [
+        (THEIRS, ("targets.main.model=other",), "base_url"),
+        (THEIRS, ("targets.main.base_url={url}",), "api_key_env"),
+        (THEIRS, (f"targets.main.options.api_key_env={VARIABLE}",), "base_url"),
+        (THEIRS, ("targets.main.kind=hosted", "targets.main.model=openai/gpt-4o-mini"), "base_url"),
+        (
+            {"kind": "hosted", "model": "deepseek/chat"},
+            (f"targets.main.options.api_key_env={VARIABLE}",),
+            "targets.main.model",
+        ),
+        ({"kind": "vllm", "model": "/there"}, ("targets.main.options={serve=true}",), "targets.main.model"),
+        ({"kind": "embedded"}, ("sources.local.corpus=link.jsonl",), "sources.local.corpus"),
+    ],
+)
+def test_what_the_user_does_not_set_is_not_the_users_word(
+    target: dict[str, Any],
+    sets: tuple[str, ...],
+    key: str,
+    tmp_path: Path,
+    server: Recorded,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    table = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1", api_key_env=VARIABLE)
-    directory = foreign_directory(tmp_path, target=table)
-    url = f"targets.main.base_url={server.url}"
-    for sets, key in (
-        (("targets.main.model=other",), "base_url"),
-        ((url,), "api_key_env"),
-        ((f"targets.main.options.api_key_env={VARIABLE}",), "base_url"),
-        (("targets.main.kind=hosted", "targets.main.model=openai/gpt-4o-mini"), "base_url"),
-    ):
-        words = [word for text in sets for word in ("--set", text)]
-        assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, key)
+    write_data(tmp_path / "outside")
+    directory = foreign_directory(tmp_path, target=target_table(**target))
+    (directory / "link.jsonl").symlink_to(tmp_path / "outside" / "corpus.jsonl")
+    words = [word for text in sets for word in ("--set", text.replace("{url}", server.url))]
+    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, key)
     assert server.seen == []
-    status, out, _ = run(capsys, "ask", directory, QUESTION, "--set", url, "--set", "targets.main.options={}")
-    assert status == 0
-    assert "A: red" in out
+
+
+def test_what_the_user_sets_is_the_users_word(tmp_path: Path, server: Recorded) -> None:
+    directory = foreign_directory(tmp_path, target=target_table(**THEIRS))
+    sets = (f"targets.main.base_url={server.url}", "targets.main.options={}")
+    assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
     assert SECRET not in str(server.seen)
 
 
@@ -351,17 +372,6 @@ def test_a_proxy_of_the_users_may_get_the_key_that_the_user_names(tmp_path: Path
     assert SECRET + "-of-openai" in str(server.seen)
 
 
-def test_a_model_is_served_only_if_the_user_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = target_table(kind="vllm", model="/elsewhere", base_url="http://127.0.0.1:9/v1")
-    directory = foreign_directory(tmp_path, target=table)
-    words = ("--set", "targets.main.options={serve=true}")
-    text = (directory / "recipe.toml").read_text()
-    (directory / "recipe.toml").write_text(text.replace('base_url = "http://127.0.0.1:9/v1"\n', ""))
-    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
-
-
 def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Recorded) -> None:
     table = f"main = {{kind='vllm', model='echo', base_url='{server.url}'}}"
     study = '[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
@@ -369,55 +379,27 @@ def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Record
     assert ragc.ask(directory, QUESTION, sets=(f"targets.{table}", "study={}")).prediction == "red"
 
 
-def test_a_key_that_the_user_names_goes_to_no_model_of_the_directorys(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = foreign_directory(tmp_path, target=target_table(kind="hosted", model="deepseek/chat"))
-    words = ("--set", f"targets.main.options.api_key_env={VARIABLE}")
-    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "targets.main.model")
-
-
-def test_a_name_that_the_user_types_follows_no_link_of_the_directorys(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_data(tmp_path / "outside")
-    directory = foreign_directory(tmp_path)
-    (directory / "mine.jsonl").symlink_to(tmp_path / "outside" / "corpus.jsonl")
-    words = ("--set", "sources.local.corpus=mine.jsonl")
-    assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "sources.local.corpus")
-
-
-def test_a_path_inside_the_directory_may_be_absolute(
+def test_a_path_inside_the_directory_may_be_absolute_and_none_leads_out_by_a_link(
     tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url = ("--set", f"targets.main.base_url={server.url}", "--set", "targets.main.options={}")
-    target = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1")
     inside = tmp_path / "foreign" / "corpus.jsonl"
+    target = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1")
     directory = foreign_directory(tmp_path, RECIPE.replace("corpus.jsonl", str(inside)), target)
-    (tmp_path / "by-a-link").symlink_to(directory)
-    status, out, err = run(capsys, "ask", directory, QUESTION, *url)
-    assert (status, "A: red" in out) == (0, True), err
-    for typed in (inside, tmp_path / "by-a-link" / "corpus.jsonl", "./x/../corpus.jsonl"):
-        (directory / "x").mkdir(exist_ok=True)
-        words = (*url, "--set", f"sources.local.corpus={typed}")
-        status, out, err = run(capsys, "ask", directory, QUESTION, *words)
-        assert (status, "A: red" in out) == (0, True), err
     write_data(tmp_path / "outside")
+    (tmp_path / "by-a-link").symlink_to(directory)
+    (directory / "x").mkdir()
+
+    def asked(corpus: Path | str) -> tuple[int, str, str]:
+        sets = ("--set", f"targets.main.base_url={server.url}", "--set", f"sources.local.corpus={corpus}")
+        return run(capsys, "ask", directory, QUESTION, *sets)
+
+    typed = (inside, tmp_path / "by-a-link" / "corpus.jsonl")
+    for corpus in (*typed, "./x/../corpus.jsonl", tmp_path / "outside" / "corpus.jsonl"):
+        assert asked(corpus)[0] == 0
     inside.unlink()
     inside.symlink_to(tmp_path / "outside" / "corpus.jsonl")
-    for typed in (inside, tmp_path / "by-a-link" / "corpus.jsonl"):
-        words = (*url, "--set", f"sources.local.corpus={typed}")
-        assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "sources.local.corpus")
-    (status, _, err) = run(
-        capsys,
-        "ask",
-        directory,
-        QUESTION,
-        *url,
-        "--set",
-        f"sources.local.corpus={tmp_path}/outside/corpus.jsonl",
-    )
-    assert status == 0, err
+    for corpus in typed:
+        assert_refused(asked(corpus), directory, "sources.local.corpus")
 
 
 @pytest.mark.parametrize(("flag", "shape"), [("--trust-targets", "serve"), ("--trust-code", "base_url")])

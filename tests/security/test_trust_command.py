@@ -13,7 +13,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled import trust_record
 from ragc.compiled.base import load
-from ragc.errors import ArtefactError, RecipeError, Untrusted
+from ragc.errors import ArtefactError, RecipeError
 from tests import processes
 from tests.optimizers.colours import begun, written
 from tests.security.foreign import (
@@ -23,7 +23,6 @@ from tests.security.foreign import (
     VARIABLE,
     command,
     foreign_directory,
-    recording,
     target_table,
 )
 
@@ -120,17 +119,6 @@ def test_nothing_hides_behind_a_long_value(tmp_path: Path, capsys: pytest.Captur
     assert "'z-last': 'here'" in capsys.readouterr().out
 
 
-def test_a_python_call_records_it_too(tmp_path: Path) -> None:
-    with recording() as server:
-        directory = foreign_directory(
-            tmp_path, target=target_table(kind="vllm", model="echo", base_url=server.url)
-        )
-        with pytest.raises(Untrusted):
-            ragc.ask(directory, QUESTION)
-        ragc.trust(directory)
-        assert ragc.ask(directory, QUESTION).prediction == "red"
-
-
 def test_compiled_programs_and_the_best_of_a_study_are_this_machines(tmp_path: Path) -> None:
     from ragc.optimizers.search.storage import study_directory
 
@@ -158,7 +146,7 @@ STUDY = RECIPE + '[targets.main]\nkind = "embedded"\n'
 
 
 @pytest.mark.parametrize(
-    "name", ["study.log", "recipe.toml", "study.json", "study.journal", "charges.sqlite3"]
+    "name", ["study.log", "recipe.toml", "study.json", "study.journal", "charges.sqlite3", "at-work"]
 )
 def test_a_study_from_elsewhere_shows_no_file_that_it_links_to(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -175,25 +163,6 @@ def test_a_study_from_elsewhere_shows_no_file_that_it_links_to(
     assert SECRET not in out + err
     assert f"{study / name} is a link that leads out of the study" in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
-
-
-def test_a_study_from_elsewhere_removes_nothing_outside(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study, project = tmp_path / "optuna-theirs", tmp_path / "project"
-    for folder in (study, project):
-        folder.mkdir()
-    for name in ("recipe.toml", "begun.toml"):
-        (study / name).write_text(STUDY)
-    (project / "poetry.lock").write_text("pinned")
-    (study / "study.json").write_text('{"name": "theirs"}')
-    (study / "at-work").symlink_to(project)
-    assert main(["study", "status", str(study)]) == 2
-    assert "at-work is a link that leads out of the study" in capsys.readouterr().err
-    assert (project / "poetry.lock").read_text() == "pinned"
-    (study / "at-work").unlink()
-    (study / "study.json").unlink()
-    assert main(["study", "status", str(study)]) == 0
 
 
 def test_a_check_of_an_export_shows_no_file_that_it_links_to(tmp_path: Path) -> None:
@@ -223,17 +192,6 @@ def test_its_own_files_are_regular_and_its_own(tmp_path: Path) -> None:
     elsewhere.rename(directory / "kept.toml")
     (directory / "recipe.toml").symlink_to("kept.toml")
     assert ragc.load(directory).state.method == "vanilla"
-
-
-def test_a_record_that_others_may_write_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(Path, "chmod", lambda *args, **named: None)  # as on a drive without permissions
-    trust_record.record_folder().mkdir(parents=True)
-    os.chmod(trust_record.record_folder(), 0o777)  # noqa: PTH101 - Path's own does nothing here
-    foreign_directory(tmp_path)
-    assert "`ragc trust" in caplog.text
-    assert "others may write" in caplog.text
 
 
 def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

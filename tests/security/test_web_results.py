@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
-import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api.source import ApiSource
-from ragc.corpora.sources.web.engine import WebResult, results
+from ragc.corpora.sources.web.engine import WebResult
 from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
 from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebSource
 from ragc.errors import SourceError
-from ragc.records import Question
 from ragc.store.calls import CallStore
 from tests.examples import examples
 
@@ -93,16 +85,6 @@ def test_what_an_engine_says_is_cleaned_and_bounded(tmp_path: Any) -> None:
         assert second.passage.text == "about cats"
 
 
-@pytest.mark.parametrize("bad", ["{}", "[1]", '[["a", "b"]]', '[["a", "b", null]]', "no JSON", "[" * 100_000])
-def test_a_stored_row_that_is_no_search_is_searched_again(tmp_path: Path, bad: str) -> None:
-    right = searched(GOOD, store=CallStore(tmp_path))
-    with closing(sqlite3.connect(tmp_path / "cache.db")) as rows:
-        ((key,),) = rows.execute("SELECT key FROM Cache WHERE key <> 'version'")
-    CallStore(tmp_path).put(key, bad)
-    assert searched(GOOD, store=CallStore(tmp_path)) == right
-    assert CallStore(tmp_path).get(key) != bad
-
-
 @pytest.mark.parametrize(
     "bad",
     [
@@ -114,15 +96,6 @@ def test_a_stored_row_that_is_no_search_is_searched_again(tmp_path: Path, bad: s
 )
 def test_a_result_of_wrong_types_is_dropped_and_the_others_kept(bad: Any) -> None:
     assert [hit.passage.text for hit in searched(bad, GOOD)] == ["about cats"]
-
-
-def test_rows_of_the_library_that_are_no_results_are_passed_over() -> None:
-    rows = [{"href": 3}, None, {"title": "x"}, {"href": "http://a.example/", "title": 1, "body": ["b"]}]
-    assert results(rows) == [WebResult("http://a.example/", "", "")]
-    assert results([]) == []
-    for garbage in (None, "text", {"href": "x"}, [None, 3]):
-        with pytest.raises(SourceError, match="no list of results"):
-            results(garbage)
 
 
 @settings(max_examples=examples(200))
@@ -198,84 +171,3 @@ def test_nothing_that_python_calls_private_is_fit(
         assert address.is_global or address in ipaddress.ip_network("2002::/16")
         assert not address.is_private
         assert not address.is_multicast
-
-
-FIELDS = [
-    *(
-        "name",
-        "title",
-        "oscar_awards",
-        "year_ceremony",
-        "acted_movies",
-        "crew",
-        "cast",
-        "order",
-        "summary_text",
-    ),
-    *("summary_structured", "game_date", "date", "team", "team_name_home", "game_id", "GF", "Open", "id"),
-]
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=12),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(FIELDS) | st.text(max_size=4),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=15,
-)
-ASKED = {
-    "finance": "What were closing price, dividend, market cap, EPS and P/E of Ford on 2024-03-04, 10:30?",
-    "music": "Which songs did Ford release in 2010, how many Grammys, which first in the Billboard chart?",
-    "movie": "Which movies did Ford star in or direct, and which Oscars of 2010 did he win?",
-    "sports": "Who won the soccer match of Ford on 2024-03-04?",
-    "open": "What is Ford?",
-}
-
-
-@settings(max_examples=examples(100))
-@given(data=st.data(), domain=st.sampled_from(sorted(ASKED)), nba=st.booleans())
-def test_an_api_may_answer_anything(data: Any, domain: str, nba: bool) -> None:
-    """Names are known, so that what is looked up with them is reached; all else is of any type."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        named = data.draw(st.sampled_from([["Ford"], [{"name": "Ford", "title": "Ford"}], "Ford"]) | JSON)
-        if isinstance(named, list) and named and isinstance(named[0], dict):
-            named = [{**data.draw(st.dictionaries(st.text(max_size=3), JSON, max_size=3)), **named[0]}]
-            more = data.draw(JSON)
-            named[0] |= (
-                {k: v for k, v in more.items() if k not in ("name", "title")}
-                if isinstance(more, dict)
-                else {}
-            )
-        return httpx.Response(200, content=json.dumps({"result": named}).encode())
-
-    question = Question("q", ASKED[domain].replace("soccer ", "" if nba else "soccer "), ("x",),
-                        query_time="03/05/2024, 10:00:00 PT", extra={"domain": domain})  # fmt: skip
-    source = ApiSource("http://api.test/", tries=1, transport=httpx.MockTransport(answer))
-
-    async def go() -> tuple[Any, ...]:
-        current_question.set(question)
-        try:
-            return await source.search("Lakers" if nba else "Ford", 5)
-        finally:
-            await source.aclose()
-
-    try:
-        hits = asyncio.run(go())
-    except SourceError:
-        return
-    for hit in hits:
-        (hit.passage.id + hit.passage.title + hit.passage.text).encode()
-
-
-@pytest.mark.parametrize("depth", [100, 900, 100_000])
-def test_an_api_that_nests_deeply_is_one_error(depth: int) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=b'{"result": ' + b"[" * depth + b"]" * depth + b"}")
-
-    source = ApiSource("http://api.test/", tries=1, transport=httpx.MockTransport(answer))
-    with pytest.raises(SourceError, match=r"nested more than 50 deep|not JSON"):
-        asyncio.run(source.search("Ford", 3))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -55,16 +54,6 @@ class Load:
 def body(question: str, *, stream: bool) -> dict[str, Any]:
     """A request."""
     return {"model": "recipe", "messages": [{"role": "user", "content": question}], "stream": stream}
-
-
-def memory(process: int) -> int:
-    """Bytes of resident memory."""
-    return int(Path(f"/proc/{process}/statm").read_text("utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def open_files(process: int) -> int:
-    """Open files and connections."""
-    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def counted(address: str) -> int:

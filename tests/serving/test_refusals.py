@@ -265,19 +265,6 @@ def test_failed_models_are_errors_of_the_server(colours: Path) -> None:
                 assert refusal(reply, status)["code"] == code
 
 
-def test_a_question_beyond_the_context_is_an_error_of_the_client(
-    colours: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuses(request: ChatRequest) -> Any:
-        raise RequestRefused("The prompt has 900 tokens, more than the context of 512.", "too long")
-
-    with running([colours], {"main": ScriptedTarget(refuses)}) as served:
-        for stream in (False, True):
-            reply = httpx.post(f"{served.v1}/chat/completions", json={**BODY, "stream": stream})
-            assert refusal(reply, 400)["code"] == "context_length_exceeded"
-    assert not caplog.records
-
-
 @thorough
 def test_sigterm_ends_the_command_with_exit_0(colours: Path, home: Path) -> None:
     options = ["--port", "0", "--json", "--base", str(colours.parent)]
@@ -290,18 +277,6 @@ def test_sigterm_ends_the_command_with_exit_0(colours: Path, home: Path) -> None
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
-
-
-def test_the_command_says_what_is_wrong(colours: Path, home: Path) -> None:
-    for arguments, message in (
-        (["--host", "0.0.0.0"], "no keys are set; set RAGC_SERVE_KEYS"),
-        (["--port", "99999"], "port must be 0 to 65535"),
-        (["--time-out", "0"], "time_out must be above 0"),
-    ):
-        command = [sys.executable, "-m", "ragc", "serve", str(colours), *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert done.returncode == 2
-        assert message in done.stderr
 
 
 def test_a_port_that_is_taken_is_one_sentence(colours: Path, home: Path) -> None:

@@ -23,7 +23,6 @@ __all__ = [
     "RagcError",
     "SchemaReplies",
     "ScriptedTarget",
-    "compile_recipe",
     "evaluate",
     "export",
     "ragc",
@@ -41,8 +40,6 @@ TRUST = ("--trust-targets", "--trust-code")
 DRY_RUN = "--dry-run"
 JSON = "--json"
 
-BLOCKS = "search.looks"
-TUNE_THRESHOLDS = "search.calibrate"
 ROUNDS = "search.instruction_rounds"
 REASONING_TOKENS = "thinking_tokens"
 """A key of the options of a target."""
@@ -90,13 +87,6 @@ def price(**dollars: float) -> Any:
     from ragc.targets.prices import Price
 
     return Price.of(dollars)
-
-
-def compile_recipe(
-    recipe: Path, out: Path, *, sets: Sequence[str] = (), resume: bool = False, no_cache: bool = False
-) -> ragc.Compiled:
-    """Compiles a recipe file to the folder `out`."""
-    return ragc.compile(recipe, out=out, sets=sets, resume=resume, again=no_cache, progress=False)
 
 
 def evaluate(path: Path, *, split: str = "test", include_used: bool = False) -> ragc.Evaluation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,16 +175,6 @@ def test_a_damaged_file_is_refused_in_a_sentence(content: bytes, tmp_path: Path)
     with pytest.raises(StoreError, match=r"cannot be kept in .*charges\.sqlite3 .*leave --resume out"):
         BudgetFile(path, Budget())
     assert path.read_bytes() == content
-
-
-def test_a_disk_that_takes_no_charge_is_said_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "charges.sqlite3"
-    BudgetFile(path, Budget()).close()
-    budget = BudgetFile(path, Budget())
-    with sqlite3.connect(path) as other:
-        other.execute("drop table charges")
-    with pytest.raises(StoreError, match=r"cannot be kept in .*no such table"):
-        reserve(budget, "a", 1, 0.0)
 
 
 def test_a_stored_reply_is_charged_once_and_a_request_that_is_sent_again_twice(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.errors import DataError, UsageError
+from ragc.errors import UsageError
 from ragc.store.calls import CallStore
 from ragc.task.base import Task, prepare
 from ragc.testing import ScriptedTarget
@@ -77,24 +77,3 @@ def test_ids_that_another_corpus_does_not_hold_are_left_out(tmp_path: Path) -> N
 def test_a_data_set_without_passages_asks_for_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Questions of 'nq' come without passages; name a corpus"):
         task(tmp_path, [{"question": f"who {i}", "answer": ["x"]} for i in range(4)], dataset="nq")
-
-
-def test_rows_left_out_by_a_rule_are_counted(tmp_path: Path) -> None:
-    rows = [
-        {
-            "id": f"m{i}",
-            "question": f"who {i}?",
-            "answer": "x",
-            "answer_aliases": [],
-            "answerable": i != 3,
-            "paragraphs": [{"idx": 0, "title": f"T{i}", "paragraph_text": "x", "is_supporting": True}],
-        }
-        for i in range(4)
-    ]
-    assert task(tmp_path, rows, dataset="musique").facts["skipped"] == 1
-    assert "skipped" not in task(tmp_path, HOTPOT).facts
-
-
-def test_a_file_of_another_data_set_is_refused_with_its_places(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="item 1: `_id` is missing"):
-        task(tmp_path, [{"id": "a", "question": "q", "answer": "x"}])

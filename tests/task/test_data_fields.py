@@ -71,13 +71,6 @@ def test_a_map_and_a_filter_give_questions_and_passages(here: Path) -> None:
     assert data.notes == {"skipped": 1}
 
 
-def test_the_resolved_recipe_is_equal(here: Path) -> None:
-    recipe = read(here, OWN)
-    (here / "again.toml").write_text(recipe.to_toml(), "utf-8")
-    assert load(here / "again.toml") == recipe
-    assert recipe.data.where == {"meta.level": ("hard", "medium")}
-
-
 def test_files_of_splits_may_number_their_rows(here: Path) -> None:
     write(here / "other.jsonl", {"query": "Else?", "gold": [{"text": "x"}], "meta": {"level": "hard"}})
     recipe = read(

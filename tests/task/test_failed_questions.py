@@ -108,12 +108,6 @@ def test_one_failed_request_is_its_questions_failure(
     }
 
 
-def test_counters_without_failures_say_nothing_of_them() -> None:
-    rows, spent = answered(ScriptedTarget(failing({})), QUESTIONS[:3])
-    assert not {"filtered", "too_long", "failed"} & {*spent.to_json(), *rows[0].counters}
-    assert "failure_kind" not in rows[0].to_json()
-
-
 def test_failures_of_several_kinds_stand_in_one_line() -> None:
     errors = {2: FILTERED, 5: TOO_LONG, 6: TOO_LONG, 9: "%%%", 11: FAILED, 20: DOWN, 21: DOWN}
     rows, _ = answered(ScriptedTarget(failing(errors)))

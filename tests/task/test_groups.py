@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc import metrics
 from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
-from ragc.core.counters import Counters
-from ragc.errors import DataError, RecipeError, UsageError
-from ragc.metrics.base import Objective
-from ragc.metrics.failures import Failures
-from ragc.metrics.reports import runs
+from ragc.errors import DataError, RecipeError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
-from ragc.optimizers.candidates.space import Candidate
-from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.looks import best_looks
 from ragc.optimizers.search.racing import win_probability
-from ragc.optimizers.search.selection import FittedScores
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.calls import CallStore
@@ -185,6 +173,11 @@ def test_too_few_groups_cannot_tell(folder: Path) -> None:
     assert "25 questions in 5 groups cannot show a difference" in result.note
 
 
+def test_ten_questions_of_one_document_are_no_ten_in_a_race() -> None:
+    alone = win_probability([0.0] * 10, [0.5] * 40)
+    assert win_probability([0.0] * 10, [0.5] * 40, groups=(10,) * 4) > alone
+
+
 def test_headroom_takes_groups_whole(folder: Path) -> None:
     result = probe.headroom(
         recipe_of(folder), calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
@@ -193,53 +186,3 @@ def test_headroom_takes_groups_whole(folder: Path) -> None:
     assert result.groups == {"dev": 8, "test": 12}
     assert 8 <= result.independent["dev"] <= 40
     assert "40 dev questions in 8 groups" in " ".join(result.lines())
-
-
-def test_a_headroom_to_come_promises_nothing_of_five_groups(folder: Path) -> None:
-    few = recipe_of(folder, "data.test=25")
-    planned = probe.plan(few, targets={"main": ScriptedTarget([])})
-    assert planned["dev"]["shows"]
-    assert planned["test"] == {"n": 25, "shows": None}
-
-
-OBJECTIVE = Objective(metrics.get("em"), 1)
-
-
-def trial(number: int, scores: Sequence[float], groups: tuple[int, ...], of: int) -> TrialResult:
-    candidate = Candidate({"top_k": number + 1})
-    mean = sum(scores) / len(scores)
-    counters = Counters().to_json()
-    each = tuple({"em": value} for value in scores)
-    return TrialResult(
-        number, candidate, each, (mean,), len(scores) == of, counters, Failures(), (mean,), groups
-    )
-
-
-def test_ten_questions_of_one_document_are_no_ten_in_a_race() -> None:
-    incumbent, behind = [1.0] * 40, [0.0] * 10
-    alone = win_probability(behind, [0.5] * 40)
-    together = win_probability(behind, [0.5] * 40, groups=(10,) * 4)
-    assert together > alone
-    assert win_probability(behind, incumbent, groups=(10,) * 4) == 0.0
-    assert win_probability([1.0] * 40, [0.5] * 40, groups=(10,) * 4) == 1.0
-
-
-def test_a_trial_keeps_its_groups_and_its_looks_end_with_them() -> None:
-    first = trial(0, [1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0], (3, 1, 4, 4), 12)
-    assert TrialResult.of(json.loads(json.dumps(first.to_json()))) == first
-    assert first.independent(OBJECTIVE) == pytest.approx([2 / 3, 1, 1 / 4, 3 / 4])
-    begun = trial(1, [1, 1, 1], (3,), 12)
-    longer = begun.extended(trial(1, [1], (), 12), first, [OBJECTIVE], 12)
-    assert longer.groups == (3, 1)
-    trials, fresh = [first, begun], [Candidate({"top_k": 5})]
-    looks = best_looks(FittedScores.to(trials, OBJECTIVE, fresh), trials, fresh, OBJECTIVE, 2)
-    assert set(looks) <= {1, 2}
-    plain = replace(first, groups=())
-    assert "groups" not in plain.to_json()
-
-
-def test_a_stranger_to_groups_in_rows_is_refused(folder: Path) -> None:
-    row = {"id": "a", "question": "?", "answers": ["x"], "prediction": "x", "scores": {"em": 1}, "group": 3}
-    write_rows(folder / "rows.jsonl", [row])
-    with pytest.raises(UsageError, match="'group' must be text"):
-        runs.read(folder / "rows.jsonl")

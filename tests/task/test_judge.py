@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from ragc.cli.main import main
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, write_files
-from tests.support.rows import write_rows
 
 RECIPE = recipe_toml(data={"dev": 3})
 JUDGE = '[targets.judge]\nkind = "embedded"\n'
@@ -103,39 +101,8 @@ def test_a_metric_that_needs_a_judge_says_so_before_anything_is_sent(
         evaluated(folder, metrics)
 
 
-@pytest.mark.parametrize(
-    ("metrics", "words"),
-    [
-        ('crag_judge = "metaa"', "'meta'"),
-        ("alternatives = 1", "true or false"),
-        ('entailment = "nli:"', "nli:PATH_OR_ID"),
-        ('entailmnt = "judge"', "'entailment'"),
-    ],
-)
-def test_wrong_options_of_metrics_are_told(folder: Path, metrics: str, words: str) -> None:
-    with pytest.raises(RecipeError, match=words):
-        evaluated(folder, metrics)
-
-
 def test_a_pooled_figure_is_made_of_the_means_of_others(folder: Path) -> None:
     evaluation = evaluated(folder, 'report = ["alce_cite_f1"]')
     assert set(evaluation.metrics) == {"alce_cite_f1", "alce_cite_recall", "alce_cite_precision"}
     assert evaluation.metrics["alce_cite_f1"].mean == 0
     assert "lexical" in evaluation.backends["alce_citations"]
-
-
-def test_two_runs_are_compared_question_by_question(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, report in (("a", '["em"]'), ("b", '["em"]')):
-        rows = [row.to_json() for row in evaluated(folder, f"report = {report}").rows]
-        if name == "b":
-            rows[1]["scores"]["em"], rows[1]["prediction"] = 1.0, "[bold]red[/bold]"
-        write_rows(folder / f"{name}.jsonl", rows)
-    a, b = str(folder / "a.jsonl"), str(folder / "b.jsonl")
-    assert main(["eval", a, b]) == 0
-    printed = capsys.readouterr().out
-    assert "[bold]red[/bold]" in printed
-    assert main(["eval", a, b, "--json"]) == 0
-    assert "not shown to be better" in json.dumps(json.loads(capsys.readouterr().out))
-    assert main(["eval", a]) == 0
-    assert "questions right, with full marks by em." in capsys.readouterr().out
-    assert main(["eval", a, b, "--out", "x.jsonl"]) == 2

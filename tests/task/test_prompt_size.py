@@ -72,9 +72,3 @@ def test_a_wide_range_of_passages_stays_within_the_cap(run: Run) -> None:
     sets = ("knobs.chunk_size=50", "search.knobs=['top_k']", "search.ranges.top_k=[1, 9]", "search.trials=12")
     run(sets=(*sets, "search.prompt_tokens=450"), target=target)
     assert longest(target) <= 450
-
-
-def test_a_recipe_says_its_cap(folder: Path) -> None:
-    assert "prompt_tokens = 0\n" in recipes.load(folder / "recipe.toml").to_toml()
-    capped = recipes.load(folder / "recipe.toml", ("search.prompt_tokens=400",)).to_toml()
-    assert "prompt_tokens = 400" in capped

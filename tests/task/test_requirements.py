@@ -14,12 +14,10 @@ import pytest
 import ragc
 from ragc import recipe
 from ragc.cli import main
-from ragc.core import event_loop, extras
-from ragc.errors import RecipeError, TargetUnavailable
-from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.core import extras
+from ragc.errors import RecipeError
 from ragc.task.requirements import lacking
 from tests import processes
-from tests.paths import ROOT
 from tests.support.recipes import recipe_toml, write_files
 from tests.support.server import Visit, serving
 
@@ -86,18 +84,6 @@ def test_without_the_extra_it_is_said_before_any_download(
     assert "Traceback" not in message
     assert paths == []
     assert not (home / "weights").exists()
-
-
-def test_the_target_itself_looks_before_it_downloads(
-    tmp_path: Path, forbidden_index: tuple[str, list[Visit]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index, paths = forbidden_index
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path))
-    monkeypatch.setenv("PIP_INDEX_URL", index)
-    hide(monkeypatch, "xllamacpp")
-    with pytest.raises(TargetUnavailable, match="xllamacpp, which is not installed"):
-        event_loop.run(EmbeddedTarget().open())
-    assert paths == []
 
 
 def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,10 +166,3 @@ def test_the_doctor_agrees(
     assert checks["xllamacpp"]["ok"] is False
     assert 'pip install "ragc[embedded]"' in checks["xllamacpp"]["found"]
     assert checks["main"]["ok"] is False
-
-
-def test_every_extra_is_one_of_the_package() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert set(extras.EXTRAS) <= set(project["optional-dependencies"])

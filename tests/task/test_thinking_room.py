@@ -15,7 +15,7 @@ from ragc.cli.main import main
 from ragc.compiled import evaluate
 from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
-from ragc.errors import CapabilityMissing, RagcError, UsageError
+from ragc.errors import RagcError, UsageError
 from ragc.exports.contents import graph_json
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
@@ -160,19 +160,6 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT
 
 
-def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: ScriptedServer) -> None:
-    text = (folder / "recipe.toml").read_text()
-    text = text.replace('knobs = ["wording"]', "knobs = []").replace("trials = 2", "trials = 3")
-    text = text.replace('thinking_tokens = "auto"', 'reasoning_effort = "low"')
-    high = text[text.index("[targets.main]") :].replace("main", "thorough").replace('"low"', '"high"')
-    text += high + '\n[search.targets]\nmain = ["main", "thorough"]\n'
-    (folder / "recipe.toml").write_text(text)
-    compiled(folder)
-    efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
-    assert efforts.keys() == {"low", "high"}
-    assert efforts["high"] - efforts["low"] == BY_EFFORT["high"] - BY_EFFORT["low"]
-
-
 def test_effort_is_set_from_the_command_line(folder: Path) -> None:
     sets = (
         "targets.main.options.reasoning_effort=high",
@@ -185,55 +172,6 @@ def test_effort_is_set_from_the_command_line(folder: Path) -> None:
         recipes.load(folder / "recipe.toml", ("targets.main.options.reasoning_effort=hgh",))
     with pytest.raises(UsageError, match=r'thinking_tokens must be a whole number of at least 0, or "auto"'):
         recipes.load(folder / "recipe.toml", ("targets.main.options.thinking_tokens=-5",))
-
-
-HOSTED = """
-program = "{program}"
-[knobs]
-{knobs}
-[data]
-questions = "questions.jsonl"
-dev = 6
-test = 3
-{targets}
-[sources.local]
-kind = "bm25"
-corpus = "corpus.jsonl"
-"""
-
-
-@pytest.mark.parametrize(
-    ("program", "knobs", "roles"),
-    [
-        ("rqrag", 'select = "ensemble"', ["main"]),
-        ("flare", 'uncertainty = "logprobs"', ["main"]),
-        ("slimplm", 'judge_by = "logprobs"', ["main", "proxy"]),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_what_needs_log_probabilities_is_refused_on_a_model_that_gives_none(
-    program: str, knobs: str, roles: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
-    targets = "".join(f'[targets.{role}]\nkind = "hosted"\nmodel = "openai/o3-mini"\n' for role in roles)
-    text = HOSTED.format(program=program, knobs=knobs, targets=targets)
-    recipe = parse(text, base=folder)
-    with pytest.raises((CapabilityMissing, UsageError), match=r"log ?prob"):
-        estimate(recipe)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_dry_run_says_what_a_thinking_model_does_not_take(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
-    text = HOSTED.format(
-        program="no_retrieval",
-        knobs="",
-        targets='[targets.main]\nkind = "hosted"\nmodel = "openai/o3-mini"\n',
-    )
-    note = estimate(parse(text, base=folder))["note"]
-    assert f"main (hosted openai/o3-mini) has {DEFAULT:,} tokens for reasoning in every call." in note
 
 
 def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: ScriptedServer) -> None:

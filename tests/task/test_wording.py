@@ -13,10 +13,8 @@ from ragc.errors import ArtefactError
 from ragc.exports.derive import runtime
 from ragc.programs import method
 from ragc.programs.knobs import WORDINGS
-from ragc.signatures.answer import ClosedBookAnswer
-from ragc.signatures.wording import worded
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, colour_of, needs_demos
+from tests.optimizers.colours import Run, needs_demos
 from tests.support.progress import Notes
 
 PLAIN = ("search.knobs=[]", "search.demos=0", "search.trials=2", "data.dev=10", "data.test=6")
@@ -63,30 +61,6 @@ def test_a_program_with_other_fields_than_are_known_is_refused(run: Run, folder:
         load(folder / "out").build(runtime(method("vanilla"), {}))
 
 
-def test_a_proposed_instruction_replaces_the_text_in_force(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-
-    async def proposed(program: Any, task: Any, *, n: int) -> dict[str, tuple[str, ...]]:
-        seen.append(program.answer.signature.instructions)
-        return {"answer": (seen[-1], "Answer badly.", "Name the colour only.")}
-
-    def follows(request: Any) -> dict[str, Any]:
-        good = "Name the colour only." in request.messages[0].content
-        return {"answer": colour_of(request) if good else "a colour"}
-
-    monkeypatch.setattr("ragc.optimizers.candidates.instructions.propose.propose_instructions", proposed)
-    sets = (*PLAIN, "search.instructions=2", "search.trials=6", 'knobs.wording="brief"')
-    run(sets=sets, target=ScriptedTarget(follows))
-    assert seen == ["Answer the question from the passages in as few words as possible."]
-    saved = load(folder / "out").state.predictors["answer"]
-    assert (saved.instructions, saved.descriptions) == (
-        "Name the colour only.",
-        {"answer": "a name, number or short phrase"},
-    )
-
-
 @pytest.mark.parametrize(
     ("model", "sets", "hinted"),
     [
@@ -105,11 +79,3 @@ def test_a_small_model_that_gets_long_prompts_is_hinted_at_once(
     hints = [note for note in progress.notes if "wording" in note]
     wanted = "has 135 million parameters and gets prompts in the wording"
     assert [wanted in hint and hint.endswith('wording = "brief".') for hint in hints] == [True] * hinted
-
-
-def test_both_texts_of_a_call_without_passages_are_in_the_programs_that_make_it() -> None:
-    for wording in WORDINGS:
-        program = method("no_retrieval").build(runtime(method("no_retrieval"), {}), {"wording": wording})
-        closed_book: Any = ClosedBookAnswer
-        own = worded(closed_book, wording).instructions
-        assert program.answer.signature.instructions.startswith(own)
