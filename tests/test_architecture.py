@@ -294,12 +294,13 @@ def test_what_a_user_gets_is_written_by_one_module() -> None:
 
 def test_nothing_that_is_read_can_run_code() -> None:
     unsafe = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
-    for path in FILES.values():
+    for module, path in FILES.items():
         for node in ast.walk(tree(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {name.partition(".")[0] for name in names} & unsafe, path
-        assert [(line, name) for line, name in called(path) if name in ("eval", "exec")] == [], path
+        runs = [(line, name) for line, name in called(path) if name in ("eval", "exec")]
+        assert runs == [] or module == "ragc.programs.own", path  # a user's program, once it is trusted
 
 
 def test_all_names_of_the_package_are_listed_and_real() -> None:
