@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from pydantic import BaseModel, Field
 
-from ragc.errors import TargetError
+from ragc.errors import RequestRefused, TargetError
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.integration.fetched import default_weights
@@ -152,6 +154,23 @@ def test_every_complete_reply_validates(
         model.model_validate_json(reply.text)
         assert reply.text == reply.text.strip()
     assert complete or model is Tree
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 2, "maxItems": 3, "uniqueItems": True},
+        {"type": "object", "patternProperties": {"^n": {"type": "null"}}, "properties": {"a": {"const": 1}}},
+        {"type": "string", "format": "uri", "maxLength": 30},
+        {"oneOf": [{"type": "boolean"}, {"enum": [3]}], "$comment": "either"},
+    ],
+)
+def test_keywords_beyond_the_grammar_are_checked_and_the_rest_is_enforced(
+    target: EmbeddedTarget, call: Any, schema: dict[str, Any]
+) -> None:
+    with suppress(RequestRefused):  # what the check says of one that left it
+        reply = call(target.complete(build_request(PROMPTS[0], schema, max_tokens=60)))
+        jsonschema.validate(json.loads(reply.text), schema)
 
 
 def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
@@ -310,11 +329,12 @@ def test_targets_of_one_file_share_the_model(
     assert call(target.complete(build_request("Hi", max_tokens=2))).usage.completion == 2
 
 
-def test_a_file_cut_short_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
+def test_a_file_that_is_no_whole_model_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
     cut = tmp_path / "cut.gguf"
-    cut.write_bytes(weights.read_bytes()[:5_000_000])
-    with pytest.raises(TargetError, match=r"could not load .*cut\.gguf"):
-        call(EmbeddedTarget(cut).open())
+    for content in (weights.read_bytes()[:5_000_000], b"PK\x03\x04" + bytes(9000), b""):
+        cut.write_bytes(content)
+        with pytest.raises(TargetError, match=r"could not load .*cut\.gguf.*use another model"):
+            call(EmbeddedTarget(cut).open())
 
 
 def test_a_program_that_ends_with_requests_in_flight_ends_at_once(weights: Path) -> None:

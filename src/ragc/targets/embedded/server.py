@@ -29,6 +29,17 @@ from ragc.targets.wire import joined
 Post = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Sends JSON to a path of the server, and returns its answer."""
 
+_SETTINGS = {
+    "ui": False,
+    "endpoint_slots": True,
+    "fit_params": False,  # otherwise llama.cpp silently shrinks a context that does not fit
+    "ctx_shift": False,
+    "warmup": False,
+    "cache_ram_mib": 0,  # the default is 8 GiB of old prompts
+    "enable_reasoning": 0,
+    "force_pure_content_parser": True,  # a reply that looks like a tool call is still text
+}
+
 
 class Loaded:
     """A model that llama.cpp has loaded, and its server, whose key is known to this process only."""
@@ -143,15 +154,11 @@ def library() -> Any:
 def _parameters(path: Path, options: EmbeddedOptions) -> Any:
     binding = library()
     params = binding.CommonParams()
-    params.model.path, params.ui, params.endpoint_slots = str(path), False, True
+    for name, value in _SETTINGS.items():
+        setattr(params, name, value)
+    params.model.path, params.verbosity = str(path), -1 if options.quiet else 3
     params.n_parallel, params.n_ctx = options.parallel, options.context * options.parallel
-    params.fit_params = False  # otherwise llama.cpp silently shrinks a context that does not fit
-    params.ctx_shift = params.warmup = False
-    params.cache_ram_mib = 0  # the default is 8 GiB of old prompts
     params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
-    params.enable_reasoning = 0
-    params.force_pure_content_parser = True  # a reply that looks like a tool call is still text
-    params.verbosity = -1 if options.quiet else 3
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads = options.threads or cores()
     return params
