@@ -24,7 +24,7 @@ from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.vllm_server import ServedTarget, last_error, last_line
+from ragc.targets.vllm_server import ServedTarget, last_error
 from ragc.task.base import prepare
 from tests.examples import thorough
 from tests.paths import SRC
@@ -170,7 +170,7 @@ def test_other_settings_are_another_server_and_another_identity(serve: Any, tmp_
     before = serve(str(folder)).identity
     assert before.startswith("weights@")
     assert str(tmp_path) not in before
-    (folder / "model.safetensors").write_bytes(b"2" * 10)
+    (folder / "model.safetensors").write_bytes(b"2" * 11)
     assert serve(str(folder)).identity != before
 
 
@@ -216,7 +216,7 @@ def test_a_flag_that_vllm_refuses_ends_with_its_own_words(serve: Any, flags: Any
         event_loop.run(serve(flags=flags).open())
     text = str(caught.value)
     assert text.startswith("vLLM with m ended (exit code ")
-    assert f": {quoted}" in text or f"{quoted}. Its log is " in text
+    assert f"{quoted}. Its log is " in text
     assert "\n" not in text
     assert not isinstance(caught.value, TargetUnavailable)
 
@@ -228,7 +228,7 @@ def test_a_python_without_vllm_is_said(serve: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_server_that_is_never_ready_is_given_up_and_stopped(serve: Any) -> None:
-    with pytest.raises(TargetUnavailable, match=r"within \d+ s; its last line: .*start_s"):
+    with pytest.raises(TargetUnavailable, match=r"within \d+ s; its log ends in .*Loading m.*start_s"):
         event_loop.run(serve(flags={"never": True}, start_s=0.5).open())
 
 
@@ -236,7 +236,7 @@ def test_a_server_that_dies_is_quoted(serve: Any) -> None:
     target = serve(tries=1)
     pid = ask(target)["pid"]
     with pytest.raises(
-        TargetError, match=r"ended \(exit code 7\): torch.OutOfMemoryError: no room for the cache"
+        TargetError, match=r"ended \(exit code 7\): .*torch.OutOfMemoryError: no room for the cache"
     ):
         ask(target, "die")
     assert gone(pid)
@@ -296,16 +296,17 @@ def test_a_recipe_names_it_and_a_folder_leads_from_the_recipe(tmp_path: Path) ->
 
 def test_the_last_error_of_a_log_is_the_cause(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert (last_line(log), last_error(log)) == ("nothing yet", "it wrote nothing")
+    log.write_text("")
+    assert last_error(log) == "it wrote nothing"
     log.write_text("INFO 11-21 19:14:24 [core.py:133] Loading\n\n")
-    assert last_line(log) == last_error(log) == "Loading"
+    assert last_error(log).endswith("Loading")
     log.write_text(
         "(EngineCore pid=9) ERROR 11-21 19:14:57 [core.py:9] torch.OutOfMemoryError: 3 GiB are missing.\n"
         "(APIServer pid=7) Traceback (most recent call last):\n"
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
         "[W1121 19:14:55.652765543 utils.cpp:68] Warning: bye\n"
     )
-    assert last_error(log) == "torch.OutOfMemoryError: 3 GiB are missing"
+    assert last_error(log).endswith("torch.OutOfMemoryError: 3 GiB are missing")
     log.write_text(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
         "  Value error, max_model_len (10) is greater than 8 [type=value_error, input_value=9]\n"
