@@ -13,8 +13,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.compiled import trust
-from ragc.downloads.hub import fetch_hub_file, is_hub_file
-from ragc.errors import TargetUnavailable
+from ragc.downloads.hub import is_hub_file
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.paths import SRC
 from tests.support.hub import Hub, hub_of
@@ -104,12 +103,6 @@ def test_what_cannot_be_had_is_one_sentence_that_says_what_to_do(hub: Hub, tmp_p
         assert text.startswith("error: ")
         assert "\n" not in text
         assert "Check the name, the network and HF_ENDPOINT" in text
-
-
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(TargetUnavailable, match=r"pip install 'ragc\[embedded\]'"):
-        fetch_hub_file("own/small:small-q4.gguf")
 
 
 def test_names_of_the_hub_are_told_from_paths() -> None:

@@ -29,13 +29,9 @@ def fetch_hub_file(model: str) -> Path:
     Of a model in several files, named by the first (`-00001-of-00003.gguf`), all are fetched. The library
     draws the bar of a download. Raises TargetUnavailable in one sentence.
     """
+    from huggingface_hub import hf_hub_download, list_repo_files, try_to_load_from_cache
+
     repository, _, file = model.partition(":")
-    try:
-        from huggingface_hub import hf_hub_download, list_repo_files, try_to_load_from_cache
-    except ImportError:
-        raise TargetUnavailable(
-            f"{model} is on the Hugging Face Hub, which needs huggingface_hub: pip install 'ragc[embedded]'."
-        ) from None
     split = _SPLIT.search(file)
     parts = int(split[1]) if split else 1
     files = [_SPLIT.sub(f"-{part:05}-of-{parts:05}", file) for part in range(1, parts + 1)]

@@ -35,7 +35,7 @@ from ragc.targets.chat import ChatTarget
 from ragc.targets.vllm_options import VllmOptions
 
 MODULE = "vllm.entrypoints.openai.api_server"
-_POLL_S, _TELL_S, _ENDING_S, _HEALTH_S = 0.5, 10.0, 20.0, 30.0
+_POLL_S, _ENDING_S, _HEALTH_S = 0.5, 20.0, 30.0
 _ERROR = re.compile(r"(?:Error|Exception|\berror): \S|Value error, \S")
 
 _started: dict[Path, subprocess.Popen[bytes]] = {}
@@ -70,9 +70,6 @@ class ServedTarget(ChatTarget):
         self._python = python
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
 
     @cached_property
     def plain_identity(self) -> str:
@@ -181,30 +178,22 @@ class ServedTarget(ChatTarget):
                 stderr=log, start_new_session=True,
             )  # fmt: skip
         try:
-            await self._healthy(process, address, begun)
+            while not await asyncio.to_thread(_answers, address):
+                waited = time.monotonic() - begun
+                if process.poll() is not None:
+                    raise self._ended(process)
+                if waited > self.options.start_s:
+                    raise TargetUnavailable(
+                        f"vLLM did not serve {self.model} within {waited:.0f} s; its log ends in "
+                        f"{last_error(self._log)!r} (all of it in {self._log}). Raise the option start_s."
+                    )
+                await asyncio.sleep(_POLL_S)
             put_file(self.folder / "address", address.encode(), private=True)
         except BaseException:
             _stop(self.folder)
             raise
         notify(f"vLLM serves {self.model} after {time.monotonic() - begun:.0f} s")
         return address
-
-    async def _healthy(self, process: subprocess.Popen[bytes], address: str, begun: float) -> None:
-        """Waits until the server is healthy, and says now and then that it is starting."""
-        told = begun
-        while not await asyncio.to_thread(_answers, address):
-            now = time.monotonic()
-            if process.poll() is not None:
-                raise self._ended(process)
-            if now - begun > self.options.start_s:
-                raise TargetUnavailable(
-                    f"vLLM did not serve {self.model} within {now - begun:.0f} s; its log ends in "
-                    f"{last_error(self._log)!r} (all of it in {self._log}). Raise the option start_s."
-                )
-            if now - told > _TELL_S:
-                notify(f"vLLM has been starting for {now - begun:.0f} s; its log is {self._log}")
-                told = now
-            await asyncio.sleep(_POLL_S)
 
     def _ended(self, process: subprocess.Popen[bytes]) -> TargetError:
         text = f"vLLM with {self.model} ended (exit code {process.returncode}): {last_error(self._log)}"

@@ -9,7 +9,6 @@ computed again, and whatever a file holds, llama.cpp compares its tokens with th
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ LONG = 1000
 """Characters of a beginning, about 250 tokens, from which its state is written."""
 
 MOST_BYTES = 1 << 30
-"""All states together; the least recently used are deleted first. SmolLM2 takes 23 KB a token."""
+"""All states together; the oldest are deleted first. SmolLM2 takes 23 KB a token."""
 
 
 class Slots:
@@ -53,8 +52,6 @@ class Slots:
         try:
             if name and not held and not new:
                 new = not self._act(slot, "restore", name)  # damaged, or deleted just now
-                with suppress(OSError):
-                    os.utime(self._folder / name)  # used now
             self._held[slot] = beginning
             yield slot
             if new:

@@ -10,7 +10,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cached_property
@@ -123,11 +122,11 @@ class EmbeddedTarget(Reasons):
             )
         finally:
             stop.set()
-        prompt, context = reply.usage.prompt, self.whole_context
-        if reply.finish == "length" and prompt + tokens > context:
+        prompt = reply.usage.prompt
+        if reply.finish == "length" and prompt + tokens > self.whole_context:
             raise RequestRefused(
-                f"The prompt has {prompt} tokens and the reply may have {tokens}, together more than the "
-                f"context of {context}; shorten the prompt, lower max_tokens or raise the target's context.",
+                f"The prompt has {prompt} tokens and the reply may have {tokens}, more than the context of "
+                f"{self.whole_context}; shorten the prompt, lower max_tokens or raise the target's context.",
                 "too long",
             )
         if schema is not None and reply.finish == "stop" and is_cut(reply.text, schema, tokens):
@@ -140,11 +139,7 @@ class EmbeddedTarget(Reasons):
 
     def count_tokens(self, text: str) -> int:
         """Returns the exact count once open, else a bound by its scripts."""
-        loaded = self._held
-        with suppress(OSError, ValueError, LookupError):  # such as half of a surrogate pair
-            if loaded is not None:
-                return loaded.count(text)
-        return bound_tokens(text)
+        return bound_tokens(text) if self._held is None else self._held.count(text)
 
     async def aclose(self) -> None:
         """Frees the model unless another target of this process uses it; `open` loads it again."""
