@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import sys
 from pathlib import Path
@@ -94,11 +93,6 @@ def test_options_that_cannot_be_are_refused() -> None:
     for options in wrong:
         with pytest.raises(UsageError):
             EmbeddedTarget(**options)
-
-
-def test_a_copy_is_the_target_itself() -> None:
-    target = EmbeddedTarget()
-    assert copy.deepcopy(target) is target
 
 
 def test_tokens_are_bounded_until_it_is_open() -> None:
