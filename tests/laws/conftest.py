@@ -39,9 +39,10 @@ def unbroken(
 
     def of(feature: Feature) -> World:
         if feature.name not in worlds:
-            worlds[feature.name] = world = make_world(tmp_path_factory.mktemp("whole"), feature, provider)
+            world = make_world(tmp_path_factory.mktemp("whole"), feature, provider)
             ended = world.compile()
             assert ended.status == 0, ended.err
+            worlds[feature.name] = world
         return worlds[feature.name]
 
     return of

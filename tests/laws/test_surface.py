@@ -20,11 +20,12 @@ from tests import processes
 from tests.laws.conftest import Make
 from tests.laws.features import FEATURES
 from tests.laws.test_features import Unbroken
-from tests.laws.world import ACCOUNT, HOME_FOLDER, KEYS, World
+from tests.laws.world import ACCOUNT, HOME_FOLDER, KEYS, World, make_world
 from tests.paths import ROOT
 from tests.programs.telemetry.otlp_server import collecting
 from tests.support import names
 from tests.support.names import ListSource, SchemaReplies, ScriptedTarget, ragc
+from tests.support.priced_provider import PricedProvider
 from tests.support.rows import read_rows, write_rows
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
@@ -151,19 +152,26 @@ REFUSED: dict[str, Callable[[], Any]] = {
 """Those that need data of a paper, a server or an extra, each refused in a sentence."""
 
 
+@pytest.fixture(scope="module")
+def compiled_world(provider: PricedProvider, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The world of a compile, with rows of dev in `rows.jsonl` and a text."""
+    world = make_world(tmp_path_factory.mktemp("surface"), KNOBS, provider)
+    assert world.compile().status == 0
+    assert world.run("eval", "out", "--split", "dev", "--out", "rows.jsonl").status == 0
+    (world.folder / "texts").mkdir()
+    (world.folder / "texts/pots.md").write_text("# Pots\n\nThe red pot holds two litres of soup.\n", "utf-8")
+    return world
+
+
 @pytest.fixture
-def compiled(unbroken: Unbroken, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The world of a compile, as this process's folder and home, with rows of dev in `rows.jsonl`."""
-    world = unbroken(KNOBS)
+def compiled(compiled_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """`compiled_world` as this process's folder and home."""
+    world = compiled_world
     world.provider.accounts[ACCOUNT] = world.account
     monkeypatch.chdir(world.folder)
     monkeypatch.setenv(names.HOME, str(world.folder / HOME_FOLDER))
     for name, key in KEYS.items():
         monkeypatch.setenv(name, key)
-    if not Path("rows.jsonl").exists():
-        assert world.run("eval", "out", "--split", "dev", "--out", "rows.jsonl").status == 0
-        Path("texts").mkdir()
-        Path("texts/pots.md").write_text("# Pots\n\nThe red pot holds two litres of soup.\n", "utf-8")
     return world
 
 
