@@ -71,9 +71,13 @@ class ServedTarget(ChatTarget):
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
 
-    @cached_property
+    @property
     def plain_identity(self) -> str:
         """The model and how it is run."""
+        return self._shown
+
+    @cached_property
+    def _shown(self) -> str:
         folder, options = Path(self.model), self.options
         named = self.model
         if folder.is_dir():

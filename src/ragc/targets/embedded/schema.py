@@ -54,10 +54,10 @@ def is_cut(text: str, schema: Mapping[str, Any], tokens: int) -> bool:
     """Returns whether a reply reached a limit of ours. Raises RequestRefused where it left `schema`."""
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-    wrong: Any
+    value: Any = None
     try:
         value = json.loads(text)
-        wrong = next(Draft202012Validator(schema).iter_errors(value), None)
+        wrong: Any = next(Draft202012Validator(schema).iter_errors(value), None)
     except (ValueError, RecursionError) as error:
         wrong = error
     if wrong is not None:

@@ -4,7 +4,7 @@ llama.cpp continues each slot from what its new prompt shares with its last one.
 the first prompt with a long beginning (instructions and demonstrations) is written to a file, which other
 slots and later processes read in milliseconds instead of computing seconds. A file that was cut short is
 computed again, and whatever a file holds, llama.cpp compares its tokens with the prompt.
-`experiments/benchmarks/serving/beginnings.py` measures it.
+Three beginnings of 700 words were 1.75 times as fast (`experiments/RESULTS.md`).
 """
 
 from __future__ import annotations
