@@ -8,14 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from pydantic import BaseModel, Field
 
-from ragc.errors import TargetError
+from ragc.errors import RequestRefused, TargetError
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.integration.fetched import default_weights
@@ -39,12 +41,6 @@ class Answer(BaseModel):
     answer: str
 
 
-class Bounded(BaseModel):
-    year: int = Field(ge=1900, le=2030)
-    share: float = Field(ge=0, le=1)
-    sure: bool
-
-
 class Nested(BaseModel):
     claims: list[Claim] = Field(min_length=1, max_length=3)
     best: Claim
@@ -55,15 +51,7 @@ class Choice(BaseModel):
     label: Literal["yes", "no", "unknown"]
 
 
-class Optional(BaseModel):
-    name: str | None
-    either: Claim | int
-    later: int | None = None
-
-
 class Lists(BaseModel):
-    queries: list[str]
-    pair: tuple[str, int]
     pairs: list[tuple[str, int]] = Field(max_length=2)
 
 
@@ -92,7 +80,7 @@ class Tagged(BaseModel):
 
 
 ZOO: tuple[type[BaseModel], ...] = (
-    Answer, Bounded, Nested, Choice, Optional, Lists, Patterned, Tree, Tagged,
+    Answer, Nested, Choice, Lists, Patterned, Tree, Tagged,
 )  # fmt: skip
 PROMPTS = (
     "What is the capital of France?",
@@ -154,6 +142,22 @@ def test_every_complete_reply_validates(
     assert complete or model is Tree
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 2, "maxItems": 3, "uniqueItems": True},
+        {"type": "string", "format": "uri", "maxLength": 30},
+        {"oneOf": [{"type": "boolean"}, {"enum": [3]}], "$comment": "either"},
+    ],
+)
+def test_keywords_beyond_the_grammar_are_checked_and_the_rest_is_enforced(
+    target: EmbeddedTarget, call: Any, schema: dict[str, Any]
+) -> None:
+    with suppress(RequestRefused):  # what the check says of one that left it
+        reply = call(target.complete(build_request(PROMPTS[0], schema, max_tokens=60)))
+        jsonschema.validate(json.loads(reply.text), schema)
+
+
 def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
     reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
     assert (reply.finish, reply.usage.completion) == ("length", 5)
@@ -212,13 +216,6 @@ def test_four_in_flight_do_not_block_the_loop(target: EmbeddedTarget, call: Any)
     ticks, replies = call(run())
     assert ticks > 10
     assert len(replies) == 4
-
-
-def test_equal_beginnings_are_computed_once(target: EmbeddedTarget, call: Any) -> None:
-    passage = "The river flows through the old town and past the mill. " * 12
-    call(target.complete(build_request(passage + "Where is the mill?", max_tokens=4)))
-    reply = call(target.complete(build_request(passage + "What is old?", max_tokens=4)))
-    assert reply.usage.cached > 0.8 * reply.usage.prompt
 
 
 def test_a_long_beginning_is_computed_once_for_all_slots(target: EmbeddedTarget, call: Any) -> None:
@@ -310,11 +307,12 @@ def test_targets_of_one_file_share_the_model(
     assert call(target.complete(build_request("Hi", max_tokens=2))).usage.completion == 2
 
 
-def test_a_file_cut_short_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
+def test_a_file_that_is_no_whole_model_is_one_sentence(tmp_path: Path, weights: Path, call: Any) -> None:
     cut = tmp_path / "cut.gguf"
-    cut.write_bytes(weights.read_bytes()[:5_000_000])
-    with pytest.raises(TargetError, match=r"could not load .*cut\.gguf"):
-        call(EmbeddedTarget(cut).open())
+    for content in (weights.read_bytes()[:5_000_000], b"PK\x03\x04" + bytes(9000), b""):
+        cut.write_bytes(content)
+        with pytest.raises(TargetError, match=r"could not load .*cut\.gguf.*use another model"):
+            call(EmbeddedTarget(cut).open())
 
 
 def test_a_program_that_ends_with_requests_in_flight_ends_at_once(weights: Path) -> None:
@@ -342,12 +340,6 @@ print("end", flush=True)
         _, stderr = run.communicate(timeout=60)
     assert (line, run.returncode, stderr) == ("end\n", 0, "")
     assert time.monotonic() - begun < 20
-
-
-def test_the_grammar_of_a_schema_is_json_with_one_space_at_most(target: EmbeddedTarget, call: Any) -> None:
-    reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=200)))
-    assert reply.finish == "stop"
-    assert json.dumps(json.loads(reply.text), ensure_ascii=False) == reply.text
 
 
 def test_a_model_that_was_never_asked_closes(weights: Path) -> None:

@@ -20,7 +20,7 @@ from ragc.signatures.grade import (
     SupportGrade,
     Utility,
 )
-from ragc.targets.embedded.schema import narrowed
+from ragc.targets.embedded.schema import with_limits
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_reply_schemas_are_strict_and_enforced_whole_by_the_embedded_engine(sign
     schema = reply_schema(signature)
     assert schema["required"] == list(signature.output_fields)
     bounds = ("minimum", "maximum", "maxLength", "maxItems", "enum")
-    enforced = json.dumps(narrowed(schema, 200))
+    enforced = json.dumps(with_limits(schema, 200))
     for key, value in found_in(schema, bounds):
         assert json.dumps({key: value})[1:-1] in enforced
 

@@ -17,15 +17,12 @@ from typing import Any
 
 import pytest
 
-from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.progress import listening
-from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
-from ragc.store.calls import CallStore
+from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
-from ragc.targets.vllm_server import ServedTarget, last_error, last_line
-from ragc.task.base import prepare
+from ragc.targets.vllm_server import ServedTarget, last_error
 from tests.examples import thorough
 from tests.paths import SRC
 
@@ -170,7 +167,7 @@ def test_other_settings_are_another_server_and_another_identity(serve: Any, tmp_
     before = serve(str(folder)).identity
     assert before.startswith("weights@")
     assert str(tmp_path) not in before
-    (folder / "model.safetensors").write_bytes(b"2" * 10)
+    (folder / "model.safetensors").write_bytes(b"2" * 11)
     assert serve(str(folder)).identity != before
 
 
@@ -216,7 +213,7 @@ def test_a_flag_that_vllm_refuses_ends_with_its_own_words(serve: Any, flags: Any
         event_loop.run(serve(flags=flags).open())
     text = str(caught.value)
     assert text.startswith("vLLM with m ended (exit code ")
-    assert f": {quoted}" in text or f"{quoted}. Its log is " in text
+    assert f"{quoted}. Its log is " in text
     assert "\n" not in text
     assert not isinstance(caught.value, TargetUnavailable)
 
@@ -228,7 +225,7 @@ def test_a_python_without_vllm_is_said(serve: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_server_that_is_never_ready_is_given_up_and_stopped(serve: Any) -> None:
-    with pytest.raises(TargetUnavailable, match=r"within \d+ s; its last line: .*start_s"):
+    with pytest.raises(TargetUnavailable, match=r"within \d+ s; its log ends in .*Loading m.*start_s"):
         event_loop.run(serve(flags={"never": True}, start_s=0.5).open())
 
 
@@ -236,7 +233,7 @@ def test_a_server_that_dies_is_quoted(serve: Any) -> None:
     target = serve(tries=1)
     pid = ask(target)["pid"]
     with pytest.raises(
-        TargetError, match=r"ended \(exit code 7\): torch.OutOfMemoryError: no room for the cache"
+        TargetError, match=r"ended \(exit code 7\): .*torch.OutOfMemoryError: no room for the cache"
     ):
         ask(target, "die")
     assert gone(pid)
@@ -264,48 +261,26 @@ def test_what_cannot_be_is_said_when_it_is_built(options: dict[str, Any], wrong:
         build(TargetSpec(kind="vllm", options={"serve": True}))
 
 
-def test_a_recipe_names_it_and_a_folder_leads_from_the_recipe(tmp_path: Path) -> None:
+def test_flags_are_those_of_vllm_and_a_folder_is_named_in_full(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "weights").mkdir()
-    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "q", "answers": ["a"]}\n')
-    text = """
-        program = "no_retrieval"
-        search = { knobs = [], trials = 1 }
-        data = { questions = "questions.jsonl", train = 0, dev = 1, test = 0 }
-        [targets.main]
-        kind = "vllm"
-        model = "weights"
-        options = { serve = true, flags = { enforce-eager = true, max_num_seqs = 8 } }
-    """
-    path = tmp_path / "recipe.toml"
-    path.write_text(text)
-    (tmp_path / "again.toml").write_text(recipe.load(path).to_toml())
-    again = recipe.load(tmp_path / "again.toml")
-    assert again == recipe.load(path)
-    task = prepare(recipe.load(path), store=CallStore(None), answering=False)  # vllm need not be here
-    target: Any = task.runtime.target("main")
-    assert target.command(80)[-4:] == [
-        str(tmp_path / "weights"),
-        "--enforce-eager",
-        "--max-num-seqs",
-        "8",
-    ]
-    path.write_text(text.replace("serve = true", 'serve = true, python = "/no/such"'))
-    with pytest.raises(RecipeError, match="No Python is at"):
-        recipe.load(path)
+    monkeypatch.chdir(tmp_path)
+    target = serve("weights", flags={"enforce-eager": True, "max_num_seqs": 8})
+    assert target.command(80)[-4:] == [str(tmp_path / "weights"), "--enforce-eager", "--max-num-seqs", "8"]
 
 
 def test_the_last_error_of_a_log_is_the_cause(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert (last_line(log), last_error(log)) == ("nothing yet", "it wrote nothing")
-    log.write_text("INFO 11-21 19:14:24 [core.py:133] Loading\n\n")
-    assert last_line(log) == last_error(log) == "Loading"
+    log.write_text("")
+    assert last_error(log) == "it wrote nothing"
     log.write_text(
         "(EngineCore pid=9) ERROR 11-21 19:14:57 [core.py:9] torch.OutOfMemoryError: 3 GiB are missing.\n"
         "(APIServer pid=7) Traceback (most recent call last):\n"
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
         "[W1121 19:14:55.652765543 utils.cpp:68] Warning: bye\n"
     )
-    assert last_error(log) == "torch.OutOfMemoryError: 3 GiB are missing"
+    assert last_error(log).endswith("torch.OutOfMemoryError: 3 GiB are missing")
     log.write_text(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
         "  Value error, max_model_len (10) is greater than 8 [type=value_error, input_value=9]\n"

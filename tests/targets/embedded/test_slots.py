@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -54,15 +53,9 @@ def test_a_beginning_is_saved_once_and_restored_by_other_slots(tmp_path: Path) -
 def test_a_later_process_restores_what_an_earlier_one_saved(tmp_path: Path) -> None:
     ask(Engine(tmp_path).slots(1), [A])
     later = Engine(tmp_path)
-    ask(later.slots(1), [A, B])
+    ask(later.slots(1), [A, B, "short"])
     ask(later.slots(1, "another engine"), [A])
     assert [action for _, action in later.done] == ["restore", "save", "save"]
-
-
-def test_a_short_beginning_needs_no_file(tmp_path: Path) -> None:
-    engine = Engine(tmp_path)
-    ask(engine.slots(1), ["short", "other", ""])
-    assert engine.done == []
 
 
 def test_others_wait_for_the_first_of_a_beginning_and_nobody_else_does(tmp_path: Path) -> None:
@@ -94,18 +87,3 @@ def test_the_least_recently_used_states_go(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(slots, "MOST_BYTES", 250)
     ask(Engine(tmp_path).slots(1), [A, B, "c" * LONG, "d" * LONG])
     assert len(list(tmp_path.glob("*.state"))) == 2
-
-
-def test_many_threads_take_each_slot_once_at_a_time(tmp_path: Path) -> None:
-    own, held, lock = Engine(tmp_path).slots(3), set[int](), threading.Lock()
-
-    def work(number: int) -> None:
-        with own.take((A, B, "")[number % 3]) as slot:
-            with lock:
-                assert slot not in held
-                held.add(slot)
-            with lock:
-                held.remove(slot)
-
-    with ThreadPoolExecutor(12) as pool:
-        list(pool.map(work, range(200)))

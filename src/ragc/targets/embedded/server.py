@@ -7,27 +7,36 @@ caller is cancelled, at a timeout and at exit.
 from __future__ import annotations
 
 import atexit
-import http.client
-import json
 import math
 import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+import httpx
+
 from ragc.core.files import cache_home, make_private
+from ragc.core.text import repair_surrogates
 from ragc.errors import RequestRefused, TargetUnavailable
 from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.slots import Slots
 from ragc.targets.wire import joined
 
-Post = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-"""Sends JSON to a path of the server, and returns its answer."""
+_SETTINGS = {
+    "ui": False,
+    "endpoint_slots": True,
+    "fit_params": False,  # otherwise llama.cpp silently shrinks a context that does not fit
+    "ctx_shift": False,
+    "warmup": False,
+    "cache_ram_mib": 0,  # the default is 8 GiB of old prompts
+    "enable_reasoning": 0,
+    "force_pure_content_parser": True,  # a reply that looks like a tool call is still text
+}
 
 
 class Loaded:
@@ -46,13 +55,18 @@ class Loaded:
                 f"slots of {options.context} tokens: the file may be cut short or unknown to it, or "
                 "memory too small; lower context or parallel, or use another model."
             ) from error
-        address = str(self._server.listening_address).removeprefix("http://")
-        post = partial(_post, address, key)
+        client = httpx.Client(
+            base_url=str(self._server.listening_address),
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=60,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            trust_env=False,
+        )
         # a server that was never asked may never end
         self._server.handle_completions({"prompt": [1], "n_predict": 1}, lambda part: False)
         engine = [sha256, binding.__version__, str(binding.get_system_info()), params.cpuparams.n_threads]
-        self._slots = Slots(options.parallel, folder, engine, partial(_act, post))
-        self.count = lru_cache(maxsize=4096)(partial(_count, post))
+        self._slots = Slots(options.parallel, folder, engine, partial(_act, client))
+        self.count = lru_cache(maxsize=4096)(partial(_count, client))
 
     def ask(
         self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None
@@ -83,22 +97,15 @@ class Loaded:
         self._server = None
 
 
-def _act(post: Post, slot: int, action: str, name: str) -> bool:
-    with suppress(OSError, ValueError):
-        return bool(post(f"/slots/{slot}?action={action}", {"filename": name}).get(f"n_{action}d"))
+def _act(client: httpx.Client, slot: int, action: str, name: str) -> bool:
+    with suppress(httpx.HTTPError, ValueError):
+        answer = client.post(f"/slots/{slot}?action={action}", json={"filename": name})
+        return bool(answer.json().get(f"n_{action}d"))
     return False
 
 
-def _count(post: Post, text: str) -> int:
-    return len(post("/tokenize", {"content": text})["tokens"])
-
-
-def _post(address: str, key: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(address, timeout=60)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    with closing(connection):
-        connection.request("POST", path, json.dumps(body), headers)
-        return dict(json.load(connection.getresponse()))
+def _count(client: httpx.Client, text: str) -> int:
+    return len(client.post("/tokenize", json={"content": repair_surrogates(text)}).json()["tokens"])
 
 
 _loaded: WeakValueDictionary[Any, Loaded] = WeakValueDictionary()
@@ -125,9 +132,8 @@ def library() -> Any:
     OpenMP's threads sleep while they wait for each other, where the user has not said otherwise: on a shared
     machine those that spin block each other. OpenMP reads this once, when it is loaded.
     """
-    patient = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-    added = {} if patient.keys() & os.environ.keys() else patient
-    os.environ.update(added)
+    unset = "OMP_WAIT_POLICY" not in os.environ
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         import xllamacpp
     except ImportError:
@@ -135,23 +141,19 @@ def library() -> Any:
             "The embedded target needs xllamacpp, which is not installed: pip install 'ragc[embedded]'."
         ) from None
     finally:
-        for name in added:
-            os.environ.pop(name, None)
+        if unset:
+            del os.environ["OMP_WAIT_POLICY"]
     return xllamacpp
 
 
 def _parameters(path: Path, options: EmbeddedOptions) -> Any:
     binding = library()
     params = binding.CommonParams()
-    params.model.path, params.ui, params.endpoint_slots = str(path), False, True
+    for name, value in _SETTINGS.items():
+        setattr(params, name, value)
+    params.model.path, params.verbosity = str(path), -1 if options.quiet else 3
     params.n_parallel, params.n_ctx = options.parallel, options.context * options.parallel
-    params.fit_params = False  # otherwise llama.cpp silently shrinks a context that does not fit
-    params.ctx_shift = params.warmup = False
-    params.cache_ram_mib = 0  # the default is 8 GiB of old prompts
     params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
-    params.enable_reasoning = 0
-    params.force_pure_content_parser = True  # a reply that looks like a tool call is still text
-    params.verbosity = -1 if options.quiet else 3
     for cpu in (params.cpuparams, params.cpuparams_batch):
         cpu.n_threads = options.threads or cores()
     return params

@@ -7,18 +7,16 @@ batching, and its `slots` share long beginnings of prompts.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.digest import digest
-from ragc.core.files import cache_home
 from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.downloads.weights import Watch, noted_digest
 from ragc.errors import RequestRefused, TargetUnavailable, UsageError
@@ -28,9 +26,9 @@ from ragc.targets.embedded.schema import grammar, is_cut
 from ragc.targets.embedded.server import Loaded, library, load
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.targets.prices import FREE, Price
-from ragc.targets.reasoning import Reasons, mark_of
+from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, with_tries
-from ragc.targets.wire import Where, body_of, read_reply
+from ragc.targets.wire import Where, body_of, bound_tokens, read_reply
 
 T = TypeVar("T")
 _CAPABILITIES: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
@@ -58,8 +56,6 @@ class EmbeddedTarget(Reasons):
                 f"{MODEL} takes {_TRAINED_CONTEXT} tokens at most, got context {self.whole_context}."
             )
         self._held: Loaded | None = None
-        self._path: Path | None = None
-        self._opening = threading.Lock()
 
     def __deepcopy__(self, memo: object) -> EmbeddedTarget:
         return self
@@ -67,57 +63,46 @@ class EmbeddedTarget(Reasons):
     def __repr__(self) -> str:
         return f"EmbeddedTarget({self.named or self.model!r}, context={self.whole_context})"
 
-    def path(self, progress: Watch | None = None) -> Path:
+    def _path(self, progress: Watch | None = None) -> Path:
         """Returns the file of the weights, fetched where it is missing. Raises TargetUnavailable."""
-        if self._path is None:
-            path = Path(self.named).expanduser()
-            if not self.named:
-                path = default_weights(progress)
-            elif is_hub_file(self.named) and not path.exists():
-                path = fetch_hub_file(self.named)
-            if not path.is_file():
-                raise TargetUnavailable(f"There is no file {path}; name a GGUF file as the target's model.")
-            with path.open("rb") as file:
-                start = file.read(4)
-            if start != b"GGUF":
-                raise TargetUnavailable(f"{path} is no GGUF file: it begins with {start!r}; name another.")
-            self._path = path
-        return self._path
+        path = Path(self.named).expanduser()
+        if not self.named:
+            path = default_weights(progress)
+        elif is_hub_file(self.named) and not path.exists():
+            path = fetch_hub_file(self.named)
+        if not path.is_file():
+            raise TargetUnavailable(f"There is no file {path}; name a GGUF file as the target's model.")
+        return path.resolve()
 
-    @property
-    def identity(self) -> str:
-        """The model, how it reasons, and the checksum of its weights. Raises TargetUnavailable."""
-        return self._identity(mark_of(self.reasoning_tokens))
+    @cached_property
+    def _sha256(self) -> str:
+        return noted_digest(self._path()) if self.named else SMOLLM2.sha256
 
     @property
     def plain_identity(self) -> str:
-        """The identity without the tokens for reasoning."""
-        return self._identity("")
-
-    def _identity(self, mark: str) -> str:
+        """The model, its weights, and what is sent with every request. Raises TargetUnavailable."""
         sent = dict(self.options.sent)
-        return f"{self.model}{f'#{digest(sent)[:12]}' if sent else ''}{mark}@sha256:{self._sha256()}"
-
-    def _sha256(self) -> str:
-        if not self.named:
-            return SMOLLM2.sha256
-        path = self.path().resolve()
-        return noted_digest(path, cache_home() / "weights/notes" / f"{digest(str(path))[:32]}.json")
+        return f"{self.model}@sha256:{self._sha256}{f'#{digest(sent)[:12]}' if sent else ''}"
 
     async def open(self, progress: Watch | None = None) -> None:
         """Fetches the weights if they are missing, and loads the model."""
-        if self._held is None:
-            await _in_thread(lambda: self._load(progress))
+        await self._load(progress)
 
-    def _load(self, progress: Watch | None) -> None:
-        with self._opening:
+    async def _load(self, progress: Watch | None = None) -> Loaded:
+        """Returns the loaded model."""
+
+        def work() -> Loaded:
             library()  # before a useless download
-            self._held = self._held or load(self.path(progress).resolve(), self.options, self._sha256())
+            return load(self._path(progress), self.options, self._sha256)
+
+        if self._held is None:
+            self._held = await _in_thread(work)
+        return self._held
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply to `request`; a complete one fits its schema. Opens the target first if needed.
 
-        Raises RequestRefused for a prompt beyond the context and a schema that cannot be enforced,
+        Raises RequestRefused for a prompt beyond the context and a reply that left its schema,
         TargetUnavailable after `timeout_s` seconds.
         """
         tokens, schema = request.sampling.max_tokens, request.schema
@@ -125,13 +110,10 @@ class EmbeddedTarget(Reasons):
         body["chat_template_kwargs"] = dict(self.options.template_variables)
         if schema is not None:  # llama.cpp would not hold to a response_format
             body["grammar"] = grammar(schema, tokens)
-        await self.open()
-        held, stop, take = self._held, threading.Event(), parts_taker.get()
-        if held is None:
-            raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
+        loaded, stop, take = await self._load(), threading.Event(), parts_taker.get()
 
         async def attempt() -> Reply:
-            answer = await _in_thread(lambda: held.ask(body, stop.is_set, take))
+            answer = await _in_thread(lambda: loaded.ask(body, stop.is_set, take))
             return read_reply(answer, request, self.count_tokens, Where(self.name, self.model))
 
         try:
@@ -140,29 +122,24 @@ class EmbeddedTarget(Reasons):
             )
         finally:
             stop.set()
-        prompt, context = reply.usage.prompt, self.whole_context
-        if reply.finish == "length" and prompt + tokens > context:
+        prompt = reply.usage.prompt
+        if reply.finish == "length" and prompt + tokens > self.whole_context:
             raise RequestRefused(
-                f"The prompt has {prompt} tokens and the reply may have {tokens}, together more than the "
-                f"context of {context}; shorten the prompt, lower max_tokens or raise the target's context.",
+                f"The prompt has {prompt} tokens and the reply may have {tokens}, more than the context of "
+                f"{self.whole_context}; shorten the prompt, lower max_tokens or raise the target's context.",
                 "too long",
             )
-        if schema is None or reply.finish != "stop":
-            return reply
-        cut = is_cut(reply.text, schema, tokens, stopped=bool(request.sampling.stop))
-        return replace(reply, finish="length") if cut else reply
+        if schema is not None and reply.finish == "stop" and is_cut(reply.text, schema, tokens):
+            reply = replace(reply, finish="length")
+        return reply
 
     def table_price(self) -> Price:
         """Returns a price of 0: the model runs in this process."""
         return FREE
 
     def count_tokens(self, text: str) -> int:
-        """Returns the exact count once open, else a quarter of the bytes."""
-        held = self._held
-        with suppress(OSError, ValueError, LookupError):  # such as half of a surrogate pair
-            if held is not None:
-                return held.count(text)
-        return math.ceil(len(text.encode("utf-8", "replace")) / 4)
+        """Returns the exact count once open, else a bound by its scripts."""
+        return bound_tokens(text) if self._held is None else self._held.count(text)
 
     async def aclose(self) -> None:
         """Frees the model unless another target of this process uses it; `open` loads it again."""
