@@ -83,7 +83,9 @@ class Reasons:
         if isinstance(options.thinking_tokens, int):
             return options.thinking_tokens
         tables = [sent, *(sent.get(name) for name in ("chat_template_kwargs", "reasoning", "thinking"))]
-        said = {name: value for table in tables if isinstance(table, Mapping) for name, value in table.items()}
+        said = {
+            name: value for table in tables if isinstance(table, Mapping) for name, value in table.items()
+        }
         switches = [said[name] for name in ("enable_thinking", "thinking", "enabled") if name in said]
         if False in switches or said.get("type") == "disabled":
             return 0
