@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import shutil
 import ssl
@@ -281,27 +280,6 @@ def test_authorities_of_the_environment_are_trusted(monkeypatch: pytest.MonkeyPa
         trusted()
 
 
-@pytest.mark.parametrize(
-    ("owner", "form"), [("vllm", {"model": MODEL, "prompt": "Lima"}), ("llamacpp", {"content": "Lima"})]
-)
-def test_tokens_are_counted_by_the_server_once_a_text(owner: str, form: dict[str, str]) -> None:
-    with serving(in_order(LIMA)) as server:
-        server.pages["/v1/models"] = models({"id": MODEL, "owned_by": owner})
-        body = {"count": 7} if owner == "vllm" else {"tokens": [1] * 7}
-        server.pages["/tokenize"] = Answer(json.dumps(body).encode())
-        target = target_of("vllm", server.url, Waits())
-        finished(target, target.open())
-        assert [target.count_tokens("Lima"), target.count_tokens("Lima"), target.count_tokens("")] == [
-            7,
-            7,
-            0,
-        ]
-        assert server.paths.count("/tokenize") == 1
-        server.pages["/tokenize"] = Answer(b"Not Found", 404)
-        assert [target.count_tokens("Peru and"), target.count_tokens("Lima and")] == [3, 3]
-        assert server.paths.count("/tokenize") == 2
-
-
 TEXTS = {
     "English": ("The quick brown fox jumps over the lazy dog.", 10),
     "Chinese": ("\u79d8\u9c81\u7684\u9996\u90fd\u662f\u5229\u9a6c\u3002", 11),
@@ -375,11 +353,3 @@ def test_calls_of_tools_come_in_parts_too() -> None:
     with serving(partial(in_part, answer)) as server:
         (_, streamed), _ = both(server)
     assert (streamed.text, streamed.finish) == ('search({"q": "x"})', "tool_calls")
-
-
-def test_a_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragc.targets.chat.MOST_REPLY_BYTES", 1 << 20)
-    packed = gzip.compress(b" " * (8 << 20))
-    answer = Answer(packed, headers=(("Content-Encoding", "gzip"),))
-    with serving(in_order(answer)) as server, pytest.raises(TargetUnavailable, match="more than 1 MiB"):
-        ask(server, tries=1)

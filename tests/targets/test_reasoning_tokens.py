@@ -206,4 +206,4 @@ def test_a_claude_that_thinks_draws_in_its_own_way(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-one")
     for options, drawn in (({}, True), ({"reasoning_effort": "low"}, False)):
         target: Any = hosted("anthropic/claude-sonnet-4-20250514", **options)
-        assert ("temperature" in target.arguments(grade())) is drawn
+        assert ("temperature" in target.prepare(grade())) is drawn
