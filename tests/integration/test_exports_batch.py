@@ -15,7 +15,7 @@ from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.calls.replies import read_json
 from ragc.prompts.model import Case
-from ragc.targets.base import Reply
+from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.chat import ChatTarget
 from ragc.targets.wire import read_reply
 from tests.exports.common import build_program

@@ -47,10 +47,6 @@ def reply_of(kind: str, answer: Answer, request: ChatRequest = ASK, **options: A
         return finished(target, target.complete(request))
 
 
-def call(function: str, arguments: str) -> dict[str, Any]:
-    return {"id": "c1", "type": "function", "function": {"name": function, "arguments": arguments}}
-
-
 @kinds
 def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
     details = {"reasoning_tokens": 25}
@@ -80,51 +76,6 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
 def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thoughts: str) -> None:
     reply = reply_of("vllm", completion(message))
     assert (reply.text, reply.reasoning) == (text, thoughts)
-
-
-@kinds
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (f"\n<THINK>a</THINK>{JSON}", JSON),
-        ('{"answer": "<think>kept</think>"}', '{"answer": "<think>kept</think>"}'),
-    ],
-)
-def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -> None:
-    assert reply_of(kind, completion({"content": content})).text == text
-
-
-@kinds
-@pytest.mark.parametrize(
-    ("message", "finish", "expected"),
-    [
-        ({"content": None, "refusal": "I cannot help."}, "stop", ("I cannot help.", "refusal")),
-        ({"content": [{"type": "refusal", "refusal": "No."}]}, "stop", ("No.", "refusal")),
-        (
-            {"content": None, "tool_calls": [call("answer", JSON)]},
-            "tool_calls",
-            (f"answer({JSON})", "tool_calls"),
-        ),
-        ({"content": JSON, "tool_calls": [call("search", "{}")]}, "tool_calls", (JSON, "stop")),
-        (
-            {"content": None, "tool_calls": [call("search", "not json")]},
-            "tool_calls",
-            ("search(not json)", "tool_calls"),
-        ),
-        (
-            {"content": None, "tool_calls": [call("answer", JSON), call("answer", '{"answer": "Cusco"}')]},
-            "tool_calls",
-            (f'answer({JSON})\nanswer({{"answer": "Cusco"}})', "tool_calls"),
-        ),
-    ],
-)
-def test_refusals_and_tool_calls_have_a_finish_of_their_own(
-    kind: str, message: dict[str, Any], finish: str, expected: tuple[str, str]
-) -> None:
-    if isinstance(message["content"], list) and kind == "hosted":
-        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
-    reply = reply_of(kind, completion(message, finish))
-    assert (reply.text, reply.finish) == expected
 
 
 def run(script: Any, *, layout: str = "minimal", **options: Any) -> tuple[Any, ScriptedTarget]:

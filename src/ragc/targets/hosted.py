@@ -35,6 +35,10 @@ _UNREADABLE = (
 )
 """How LiteLLM's own errors begin about a body that is no completion; it makes a status up for them."""
 
+_CODES = {
+    "ContextWindowExceededError": "context length",
+    "ContentPolicyViolationError": "content filter",
+}
 _REFUSED = frozenset({
     "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "pattern", "format", "uniqueItems", "minProperties", "maxProperties",
@@ -185,14 +189,12 @@ class HostedTarget(ServerTarget):
         fixed = (
             {"temperature", "top_p", "top_k"} if "claude" in self.model and self.reasoning_tokens else set()
         )
-        strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
-        for name in [*body]:
-            known = name in ("model", "messages", "response_format") or name in params
-            if name in fixed or not (known or (name in ("top_k", "min_p") and not strict)):
-                value = body.pop(name)
-                if name not in self._told:
-                    self._told.add(name)
-                    log.warning("%s does not take %s=%r; it is left out.", self.model, name, value)
+        is_strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
+        more = set() if is_strict else {"top_k", "min_p"}
+        taken = {"model", "messages", "response_format", *params, *more} - fixed
+        for name in [name for name in body if name not in taken]:
+            value = body.pop(name)
+            self._warn_once(name, f"{self.model} does not take {name}={value!r}; it is left out.")
         headers = headers_of(options)
         key = headers.pop("authorization", "").removeprefix("Bearer ")
         key = key or ("none" if self.endpoint and missing_key(self.model) else "")
@@ -220,14 +222,10 @@ class HostedTarget(ServerTarget):
             said = f"{type(error).__name__}: {shorten(text, 120)}"
             unsent = "Connect" in text and "refused" in text
             return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
-        kinds = {
-            errors.ContextWindowExceededError: "context length",
-            errors.ContentPolicyViolationError: "content filter",
-        }
-        code = next((code for kind, code in kinds.items() if isinstance(error, kind)), "")
+        code = _CODES.get(type(error).__name__) or body.get("code")
         headers = getattr(error, "litellm_response_headers", None) or {}
         fields = getattr(error, "provider_specific_fields", None)
-        held = {**body, "message": text, "code": code or body.get("code"), "innererror": fields}
+        held = {**body, "message": text, "code": code, "innererror": fields}
         return failure(int(status), {"error": held}, headers, where)
 
     def table_usd(self, used: Usage) -> float:
@@ -241,10 +239,13 @@ class HostedTarget(ServerTarget):
             )
             return max(0.0, float(sum(amounts)))
         except Exception:  # of many kinds, for an unknown model
-            if "price" not in self._told:
-                self._told.add("price")
-                log.warning("LiteLLM has no price for %s: its replies count 0 usd.", self.model)
+            self._warn_once("price", f"LiteLLM has no price for {self.model}: its replies count 0 usd.")
             return 0.0
+
+    def _warn_once(self, subject: str, text: str) -> None:
+        if subject not in self._told:
+            self._told.add(subject)
+            log.warning("%s", text)
 
     def table_price(self) -> Price | None:
         """Returns the highest price of the model's tiers in LiteLLM's table; None without one."""

@@ -123,8 +123,7 @@ def mark_of(tokens: int) -> str:
 
 def room_of(target: object) -> int:
     """Returns the tokens for reasoning in every request to `target`; 0 if it does not reason."""
-    tokens = getattr(target, "reasoning_tokens", 0)
-    return tokens if type(tokens) is int else 0
+    return int(getattr(target, "reasoning_tokens", 0))
 
 
 def with_room(target: Target, request: ChatRequest) -> ChatRequest:

@@ -156,8 +156,12 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         extra = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
         stopped = str(extra.get("native_finish_reason") or choice.get("finish_reason")).lower()
         if stopped in _BY_FILTER or _FILTERED.search(stopped):
-            text = f"A content filter of {where.endpoint} stopped the reply."
-            raise RequestRefused(text, "filtered", endpoint=where.endpoint, refused=False)
+            raise RequestRefused(
+                f"A content filter of {where.endpoint} stopped the reply.",
+                "filtered",
+                endpoint=where.endpoint,
+                refused=False,
+            )
         if stopped in _CUT or extra.get("error"):
             raise Again("broke the completion off")
         message = choice["message"] or {}
@@ -182,8 +186,9 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        said = shorten(str(error), 80)
-        raise Again(f"sent a reply that is no chat completion ({type(error).__name__}: {said})") from None
+        raise Again(
+            f"sent a reply that is no chat completion ({type(error).__name__}: {shorten(str(error), 80)})"
+        ) from None
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -260,21 +265,17 @@ def tokens_in(value: Any) -> int | None:
 
 def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
     """Returns the reported tokens; those that are missing are counted."""
-
-    def table(place: Any, name: str) -> Mapping[str, Any]:
-        held = place.get(name)
-        return held if isinstance(held, dict) else {}
-
-    used = table(body, "usage")
+    used, timings = (body[name] if isinstance(body.get(name), dict) else {} for name in ("usage", "timings"))
+    listed = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]
+    of_prompt, of_reply = (details if isinstance(details, dict) else {} for details in listed)
     read, written = tokens_in(used.get("prompt_tokens")), tokens_in(used.get("completion_tokens"))
     silent = not (read or written)  # LiteLLM writes zeros where a server reports nothing
     if read is None or silent:
         read = sum(count(message.content) for message in request.messages)
     if written is None or silent:
         written = count(text)
-    cached = table(used, "prompt_tokens_details").get("cached_tokens", table(body, "timings").get("cache_n"))
-    reasoning = table(used, "completion_tokens_details").get("reasoning_tokens")
-    cached, reasoning = tokens_in(cached) or 0, tokens_in(reasoning) or 0
+    cached = tokens_in(of_prompt.get("cached_tokens", timings.get("cache_n"))) or 0
+    reasoning = tokens_in(of_reply.get("reasoning_tokens")) or 0
     return Usage(read, written, cached if cached <= read else 0, min(reasoning, written))
 
 
