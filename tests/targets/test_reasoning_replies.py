@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import dspy
 import pytest
 
 import ragc
-from ragc.core import event_loop
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import Failures
 from ragc.programs import METHODS
@@ -22,7 +20,6 @@ from ragc.targets.dspy_lm import DspyTarget
 from ragc.testing import ScriptedTarget
 from tests.support.server import (
     MODEL,
-    SECRET,
     WAYS,
     Answer,
     Thinker,
@@ -195,19 +192,6 @@ def test_a_call_with_more_room_is_replayed_as_it_was(second: Any) -> None:
         seen.append(([event.to_json() for event in events], [counters.get(name, 0) for name in named]))
     assert seen[0] == seen[1]
     assert len(target.requests) == 2
-
-
-def test_a_server_that_thinks_within_its_limits_is_read_after_one_more_call() -> None:
-    script = Thinker(lambda request: JSON, "reasoning_content", tokens=400, limit=True)
-    with serving(script) as server:
-        target = target_of("vllm", server.url, Waits(), context_tokens=32768)
-        method = next(entry for entry in METHODS if entry.id == "no_retrieval")
-        program = method.build(Runtime({"main": target}, {}, store=CallStore(None)))
-        prediction = program(question="Capital of Peru?")
-        event_loop.run(target.aclose())
-    assert prediction.answer == "Lima"
-    assert len(server.bodies) == 2
-    assert SECRET not in json.dumps(server.bodies)
 
 
 @pytest.mark.parametrize("way", WAYS)

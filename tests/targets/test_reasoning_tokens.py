@@ -88,22 +88,6 @@ def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
     assert (whole.text, whole.finish) == ("yes", "stop")
 
 
-def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = EmbeddedTarget("thinker.gguf", context=2048, thinking_tokens=1000)
-    seen: list[ChatRequest] = []
-
-    async def complete(request: ChatRequest) -> Any:
-        seen.append(request)
-        raise UsageError("seen")
-
-    monkeypatch.setattr(EmbeddedTarget, "identity", "weights")
-    monkeypatch.setattr(target, "complete", complete)
-    with pytest.raises(UsageError, match="seen"):
-        event_loop.run(Gateway(CallStore(None)).complete(target, grade()))
-    assert seen[0].sampling.max_tokens == 1024
-    assert (target.context_tokens, target.whole_context) == (1048, 2048)
-
-
 def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
     target = EmbeddedTarget(
         "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
@@ -189,6 +173,7 @@ def test_embedded_room_is_declared_by_the_template() -> None:
     assert room_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
     assert room_of(target) == DEFAULT
+    assert (target.context_tokens, target.whole_context) == (8192 - DEFAULT, 8192)
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity
 

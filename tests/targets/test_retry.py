@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragc.errors import SourceError, TargetUnavailable
+from ragc.errors import TargetUnavailable
 from ragc.targets.base import Reply, Usage
 from ragc.targets.retry import WINDOW_S, Again, RateLimit, meter, with_tries
 from ragc.targets.wire import wait_asked
@@ -58,18 +58,6 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     with pytest.raises(TargetUnavailable) as caught:
         asyncio.run(with_tries(attempts, "e", tries=tries, total_s=total_s, sleep=attempts.sleep))
     assert str(caught.value) == f"e {text}"
-    attempts = Attempts(*failures)
-    with pytest.raises(SourceError, match=f"after {len(failures)}: is busy"):
-        asyncio.run(
-            with_tries(
-                attempts,
-                "e",
-                tries=tries,
-                total_s=total_s,
-                sleep=attempts.sleep,
-                error=lambda endpoint, last, tries: SourceError(f"after {tries}: {last}"),
-            )
-        )
 
 
 def test_what_cannot_pass_is_raised_at_once() -> None:

@@ -9,7 +9,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -22,6 +21,7 @@ from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.options import ServerOptions, with_variables
+from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
 from ragc.targets.vllm_options import VllmOptions
@@ -39,8 +39,6 @@ from ragc.targets.wire import (
 
 if TYPE_CHECKING:
     import aiohttp
-
-    from ragc.targets.prices import Price
 
 CAPABILITIES: frozenset[Capability] = frozenset({"schema", "logprobs", "seed", "prefix_cache"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -262,7 +260,7 @@ class ChatTarget(ServerTarget):
                 "proxy": proxy_of(self.endpoint),
                 "params": self._query | with_variables(options.query) or None,
             }
-            secure = trusted() if self.endpoint.startswith("https:") else True
+            secure = ssl.create_default_context() if self.endpoint.startswith("https:") else True
             self._session = session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=options.concurrency, ssl=secure),
                 headers={"content-type": "application/json", **self._login, **headers_of(options)},
@@ -277,8 +275,6 @@ class ChatTarget(ServerTarget):
 
     def table_price(self) -> Price:
         """Returns a price of 0: a server of the user's own is free unless it is priced."""
-        from ragc.targets.prices import FREE
-
         return FREE
 
     async def aclose(self) -> None:
@@ -315,18 +311,6 @@ def untrusted(endpoint: str, error: BaseException) -> str:
         f"The certificate of {endpoint} is not trusted ({shorten(str(error), 120)}); name the file of its "
         "authority in the environment variable SSL_CERT_FILE."
     )
-
-
-def trusted() -> ssl.SSLContext:
-    """Returns a context with the system's authorities and those that the environment names."""
-    context = ssl.create_default_context()
-    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-        if path := os.environ.get(name):
-            try:
-                context.load_verify_locations(**{"capath" if Path(path).is_dir() else "cafile": path})
-            except OSError as error:
-                raise UsageError(f"{name} names {path!r}, which holds no certificates ({error}).") from None
-    return context
 
 
 def proxy_of(url: str) -> str | None:

@@ -209,12 +209,12 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
 
 def _error_in(body: Any) -> tuple[int, Any] | None:
     """Returns the status and the error that stands in a body of status 200, as OpenRouter sends it."""
-    for place in (body, *(body.get("choices") or ())[:1]):
-        error = place.get("error") or (place if place.get("object") == "error" else None)
-        if error and not (place is body and body.get("choices")):
-            code = str(error.get("code")) if isinstance(error, dict) else ""
-            return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
-    return None
+    place = body["choices"][0] if body.get("choices") else body
+    error = place.get("error") or (place if place.get("object") == "error" else None)
+    if not error:
+        return None
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
