@@ -22,7 +22,7 @@ from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
-from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT, reasoning_of
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
@@ -141,7 +141,7 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
     ids=str,
 )
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
-    assert room_of(target) == tokens
+    assert reasoning_of(target) == tokens
     assert BY_EFFORT.keys() == set(EFFORTS)
 
 
@@ -170,9 +170,9 @@ def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict
 
 
 def test_embedded_room_is_declared_by_the_template() -> None:
-    assert room_of(EmbeddedTarget()) == 0
+    assert reasoning_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
-    assert room_of(target) == DEFAULT
+    assert reasoning_of(target) == DEFAULT
     assert (target.context_tokens, target.whole_context) == (8192 - DEFAULT, 8192)
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity

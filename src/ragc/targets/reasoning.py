@@ -121,40 +121,40 @@ def mark_of(tokens: int) -> str:
     return f"+{tokens}t" if tokens else ""
 
 
-def room_of(target: object) -> int:
+def reasoning_of(target: object) -> int:
     """Returns the tokens for reasoning in every request to `target`; 0 if it does not reason."""
     return int(getattr(target, "reasoning_tokens", 0))
 
 
-def with_room(target: Target, request: ChatRequest) -> ChatRequest:
+def with_reasoning(target: Target, request: ChatRequest) -> ChatRequest:
     """Returns `request` as it is sent to `target`, its limit raised by the reasoning tokens.
 
     A request for the log-probabilities of a prompt needs none: its reply is not read.
     """
-    tokens = 0 if request.prompt_logprobs else room_of(target)
+    tokens = 0 if request.prompt_logprobs else reasoning_of(target)
     if not tokens:
         return request
     sampling = replace(request.sampling, max_tokens=request.sampling.max_tokens + tokens)
     return replace(request, sampling=sampling)
 
 
-def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
+def reasoning_by_name(targets: Mapping[str, object]) -> dict[str, int]:
     """Returns the reasoning tokens of each of `targets` that has any."""
-    return {name: tokens for name, target in targets.items() if (tokens := room_of(target))}
+    return {name: tokens for name, target in targets.items() if (tokens := reasoning_of(target))}
 
 
 def reasoning_note(targets: Mapping[str, Any]) -> str:
     """Returns sentences on the reasoning tokens of `targets`; "" for none."""
     return " ".join(
         f"{name} ({targets[name].name}) has {tokens:,} tokens for reasoning in every call."
-        for name, tokens in rooms_of(targets).items()
+        for name, tokens in reasoning_by_name(targets).items()
     )
 
 
-def check_rooms(targets: Iterable[Any]) -> None:
+def check_reasoning(targets: Iterable[Any]) -> None:
     """Raises UsageError if reasoning tokens take the whole known context of one of `targets`."""
     for target in targets:
-        tokens, holds = room_of(target), getattr(target, "whole_context", 0)
+        tokens, holds = reasoning_of(target), getattr(target, "whole_context", 0)
         if 0 < holds <= tokens:
             raise UsageError(
                 f"thinking_tokens = {tokens} leaves nothing for prompts and answers in the context of "
