@@ -323,10 +323,9 @@ def proxy_of(url: str) -> str | None:
 def key_from(variable: str) -> str:
     """Returns the key in an environment variable; raises UsageError when it is unset or cannot be sent."""
     key = remember(os.environ.get(variable, "").strip())
-    if not key:
-        raise UsageError(f"The environment variable {variable}, named by api_key_env, is not set.")
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"The environment variable {variable} holds characters that no key has.")
+    if not (key and key.isascii() and key.isprintable()):
+        state = "holds characters that no key has" if key else "is not set"
+        raise UsageError(f"The environment variable {variable}, named by api_key_env, {state}.")
     return key
 
 
