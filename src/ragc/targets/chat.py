@@ -67,9 +67,6 @@ class ServerTarget(Reasons):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r}, {self.endpoint!r})"
-
     @property
     def where(self) -> Where:
         """Where requests go, for messages."""
@@ -141,6 +138,9 @@ class ChatTarget(ServerTarget):
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._keep: Callable[[], object] = lambda: None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint!r}, {self.model!r})"
 
     async def open(self, progress: Watch | None = None) -> None:
         """Asks the server for its models, at `base_url` and under its /v1. Sends no completion.
@@ -292,10 +292,10 @@ def read_address(base_url: str) -> tuple[str, dict[str, str], dict[str, str]]:
     """
     try:
         parts = urlsplit(base_url.strip())
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        known = False
-    if not known:
+        parts, has_host = urlsplit(""), False
+    if parts.scheme not in ("http", "https") or not has_host:
         found = shorten(base_url) or "nothing"
         raise UsageError(f"base_url must be like http://127.0.0.1:8000/v1, got {found!r}.")
     login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()

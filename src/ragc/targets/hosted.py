@@ -88,6 +88,9 @@ class HostedTarget(ServerTarget):
         super().__init__(model, options)
         self._told: set[str] = set()
 
+    def __repr__(self) -> str:
+        return f"HostedTarget({self.model!r}, {self.endpoint!r})"
+
     @property
     def where(self) -> Where:
         """The model and its address, and the variable of its key."""
