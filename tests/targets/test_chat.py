@@ -165,19 +165,6 @@ def test_an_error_names_what_to_set(status: int, body: Any, kind: type[TargetErr
     assert advice in str(caught.value)
 
 
-def test_a_lone_call_with_all_that_the_schema_asks_for_is_an_answer() -> None:
-    def calling(arguments: str) -> Answer:
-        function = {"name": "reply", "arguments": arguments}
-        return completion({"content": None, "tool_calls": [{"function": function}]}, "tool_calls")
-
-    schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
-    request = ChatRequest(ASK.messages, schema)
-    with serving(in_order(calling('{"answer": "Lima"}'), calling('{"q": "x"}'))) as server:
-        assert ask(server, request).text == '{"answer": "Lima"}'
-        other = ask(server, request)
-    assert (other.text, other.finish) == ('reply({"q": "x"})', "tool_calls")
-
-
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/chat"])
 def test_an_address_may_be_written_as_people_copy_it(path: str) -> None:
     with serving(in_order(LIMA)) as server:

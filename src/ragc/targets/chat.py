@@ -54,10 +54,9 @@ class ServerTarget(Reasons):
     """
 
     endpoint: str
-    kind: str
 
     def __init__(self, model: str, options: ServerOptions) -> None:
-        self.name, self.model, self.options = f"{self.kind} {model}", model, options
+        self.name, self.model, self.options = f"{options.kind} {model}", model, options
         self.concurrency = options.concurrency
         sent = [dict(options.sent), list(options.omit), dict(options.query)]
         at = f"@{self.endpoint}" if self.endpoint else ""
@@ -125,8 +124,6 @@ class ChatTarget(ServerTarget):
     Name, password and query of `base_url` are sent but never shown. Capabilities and context are the
     server's once it is open. Raises UsageError for an address that is none.
     """
-
-    kind = "vllm"
 
     def __init__(self, base_url: str, model: str, options: VllmOptions = VllmOptions()) -> None:  # noqa: B008
         self.endpoint, self._query, self._login = read_address(base_url)

@@ -68,7 +68,6 @@ class HostedTarget(ServerTarget):
     Capabilities, context and price are those of LiteLLM's tables; their first access imports it.
     """
 
-    kind = "hosted"
     unknown_context = 8192
 
     def __init__(self, model: str, base_url: str = "", options: HostedOptions = HostedOptions()) -> None:  # noqa: B008

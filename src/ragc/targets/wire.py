@@ -181,7 +181,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
         elif not text.strip() and (message.get("tool_calls") or message.get("function_call")):
-            text, finish = _read_calls(message, request)
+            text, finish = _spelled(message), "tool_calls"
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
@@ -239,17 +239,14 @@ def _reasoning(value: Any, depth: int = 0) -> str:
     return next(filter(None, (_reasoning(value.get(name), depth + 1) for name in names)), "")
 
 
-def _read_calls(message: Mapping[str, Any], request: ChatRequest) -> tuple[str, Finish]:
-    """Returns text and finish of tool calls; a lone one with all that the schema asks for is an answer."""
+def _spelled(message: Mapping[str, Any]) -> str:
+    """Returns the tools that a message calls, with their arguments as JSON."""
     functions = [call["function"] for call in message.get("tool_calls") or ()] or [message["function_call"]]
-    given = [function.get("arguments") or {} for function in functions]
-    texts = [arguments if isinstance(arguments, str) else json.dumps(arguments) for arguments in given]
-    if len(texts) == 1 and (wanted := (request.schema or {}).get("required")):
-        arguments = read_json(texts[0])
-        if isinstance(arguments, dict) and set(wanted) <= arguments.keys():
-            return texts[0], "stop"
-    called = zip(functions, texts, strict=True)
-    return "\n".join(f"{function['name']}({text})" for function, text in called), "tool_calls"
+    given = [(str(function["name"]), function.get("arguments") or {}) for function in functions]
+    return "\n".join(
+        f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
+        for name, arguments in given
+    )
 
 
 def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
