@@ -140,7 +140,7 @@ _BY_FILTER = ("safety", "prohibited_content", "recitation", "blocklist", "spii",
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
 _TEXTS = frozenset({"content", "refusal", *_REASONING})
-_SAID = _TEXTS | {"tool_calls", "function_call"}
+_SAID = _TEXTS | {"tool_calls"}
 
 
 def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOMEWHERE) -> Reply:
@@ -180,8 +180,8 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         finish: Finish = "length" if stopped == "length" else "stop"
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
-        elif not text.strip() and (message.get("tool_calls") or message.get("function_call")):
-            text, finish = _spelled(message), "tool_calls"
+        elif not text.strip() and (calls := message.get("tool_calls")):
+            text, finish = "\n".join(_spelled(call["function"]) for call in calls), "tool_calls"
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
@@ -239,14 +239,11 @@ def _reasoning(value: Any, depth: int = 0) -> str:
     return next(filter(None, (_reasoning(value.get(name), depth + 1) for name in names)), "")
 
 
-def _spelled(message: Mapping[str, Any]) -> str:
-    """Returns the tools that a message calls, with their arguments as JSON."""
-    functions = [call["function"] for call in message.get("tool_calls") or ()] or [message["function_call"]]
-    given = [(str(function["name"]), function.get("arguments") or {}) for function in functions]
-    return "\n".join(
-        f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
-        for name, arguments in given
-    )
+def _spelled(function: Mapping[str, Any]) -> str:
+    """Returns the name of a tool that is called, with its arguments as JSON."""
+    arguments = function.get("arguments") or {}
+    spelled = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return f"{function['name']}({spelled})"
 
 
 def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
