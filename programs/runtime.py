@@ -13,7 +13,7 @@ from ragc.errors import CapabilityMissing, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.gateway import Budget, Gateway, check_contexts, fallback_chains
-from ragc.targets.reasoning import check_rooms
+from ragc.targets.reasoning import check_reasoning
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method
@@ -102,7 +102,7 @@ class Runtime:
         """
         for target in self.targets.values():
             await target.open(watch)
-        check_rooms(self.targets.values())
+        check_reasoning(self.targets.values())
         check_contexts(self.gateway.fallbacks)
         self._is_open = True
 

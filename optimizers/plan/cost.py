@@ -8,7 +8,7 @@ from typing import Any
 from ragc.optimizers.harness.teacher import MAX_REPLY_TOKENS
 from ragc.targets.base import Target
 from ragc.targets.prices import FREE, most_context, most_usd, price_of, typed_price
-from ragc.targets.reasoning import room_of
+from ragc.targets.reasoning import reasoning_of
 from ragc.task.base import Task, reachable_targets
 from ragc.task.run import MeanCallCost
 
@@ -22,7 +22,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     longest = max(reply, MAX_REPLY_TOKENS if task.recipe.search.instructions else reply)
     targets = _targets(task)
     tokens = _greatest([most_context(target) for target in targets])
-    usd = _greatest([most_usd(one, most_context(one), longest + room_of(one)) for one in targets])
+    usd = _greatest([most_usd(one, most_context(one), longest + reasoning_of(one)) for one in targets])
     each = likely_cost(task, prompt, reply)
     return {
         "tokens": _times(requests, tokens),
@@ -38,8 +38,8 @@ def likely_cost(task: Task, prompt: int, reply: int) -> MeanCallCost:
     """Returns the cost of an LM call of `task` with `prompt` and `reply` tokens."""
     targets = _targets(task)
     most = _greatest([most_context(target) for target in targets])
-    tokens = prompt + reply + max(map(room_of, targets), default=0)
-    usd = _greatest([most_usd(target, prompt, reply + room_of(target)) for target in targets])
+    tokens = prompt + reply + max(map(reasoning_of, targets), default=0)
+    usd = _greatest([most_usd(target, prompt, reply + reasoning_of(target)) for target in targets])
     return MeanCallCost(tokens if most is None else min(tokens, most), usd)
 
 

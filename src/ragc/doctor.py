@@ -23,7 +23,7 @@ from ragc.store import used_questions
 from ragc.store.calls import open_store
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, Target
 from ragc.targets.options import TargetSpec
-from ragc.targets.reasoning import check_rooms, room_of, with_room
+from ragc.targets.reasoning import check_reasoning, reasoning_of, with_reasoning
 from ragc.task.requirements import lacking
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
@@ -156,17 +156,17 @@ async def _examine(name: str, spec: TargetSpec) -> TargetCheck:
     try:
         target = targets.build(spec)
         await target.open()
-        check_rooms([target])
+        check_reasoning([target])
         able = tuple(sorted(target.capabilities, key=get_args(Capability).index))
         schema = _SCHEMA if "schema" in able else None
         request = ChatRequest(_QUESTION, schema=schema, sampling=Sampling(max_tokens=64))
-        reply = await target.complete(with_room(target, request))
+        reply = await target.complete(with_reasoning(target, request))
         fits = schema is None or _fits(reply.text)
         advice = (
             "ready" if fits else 'its reply does not fit the schema: add lacks = ["schema"] to its options'
         )
         found = f"{target.name}: {advice}; {', '.join(able) or 'no capabilities'}{_thoughts(target)}"
-        return TargetCheck(name, fits, found, capabilities=able, thinking_tokens=room_of(target))
+        return TargetCheck(name, fits, found, capabilities=able, thinking_tokens=reasoning_of(target))
     except (RagcError, ModuleNotFoundError) as error:
         label = f"{spec.kind} {spec.model}".strip()
         return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")
@@ -183,7 +183,7 @@ def _fits(text: str) -> bool:
 
 def _thoughts(target: Target) -> str:
     """Returns clauses on the tokens for thoughts of `target`, and on options that it does not take."""
-    thinking = room_of(target)
+    thinking = reasoning_of(target)
     clauses = [f"room for {thinking:,} tokens of thoughts in every call"] if thinking else []
     if refused := getattr(target, "refused_by_thinking", ()):
         clauses.append(f"it takes no {' and no '.join(refused)}")

@@ -130,7 +130,22 @@ class TargetUnavailable(TargetError):
 
 
 class TargetStopped(TargetUnavailable):
-    """Nothing is answered until the user sets something right: a key, a model's name, an address, a quota."""
+    """Nothing is answered until the user sets something right: a key, a model's name, an address, a quota.
+
+    `status` is that of an answer by which the address has no such page; else 0.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        endpoint: str = "",
+        request_id: str = "",
+        refused: bool = False,
+        status: int = 0,
+    ) -> None:
+        super().__init__(message, endpoint=endpoint, request_id=request_id, refused=refused)
+        self.status = status
 
 
 class CapabilityMissing(TargetError, UsageError):

@@ -15,7 +15,7 @@ from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.calls.replies import read_json
 from ragc.prompts.model import Case
-from ragc.targets.base import Reply
+from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.chat import ChatTarget
 from ragc.targets.wire import read_reply
 from tests.exports.common import build_program
@@ -54,10 +54,10 @@ class RecordingChat(ChatTarget):
         super().__init__(address(), "model")
         self.bodies: list[Any] = []
 
-    async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
-        if content is not None:
-            self.bodies.append(json.loads(content))
-        return await super()._send(method, url, content)
+    def prepare(self, request: ChatRequest, *, stream: bool) -> bytes:
+        body = super().prepare(request, stream=stream)
+        self.bodies.append(json.loads(body))
+        return body
 
 
 async def complete_cases(call: Any) -> tuple[list[Reply], list[Any]]:

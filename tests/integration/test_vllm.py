@@ -46,10 +46,10 @@ class RecordingChat(ChatTarget):
         super().__init__(address(), "model")
         self.bodies: list[Any] = []
 
-    async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
-        if content is not None:
-            self.bodies.append(json.loads(content))
-        return await super()._send(method, url, content)
+    def prepare(self, request: ChatRequest, *, stream: bool) -> bytes:
+        body = super().prepare(request, stream=stream)
+        self.bodies.append(json.loads(body))
+        return body
 
 
 class RecordingTarget:

@@ -6,27 +6,23 @@ import asyncio
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
 
-from ragc.errors import RequestRefused, TargetError, TargetStopped, UsageError
+from ragc.errors import UsageError
 from ragc.targets import TargetSpec, build
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
-from ragc.targets.hosted import HostedTarget, accepted, load
+from ragc.targets.base import ChatRequest, Message, Sampling
+from ragc.targets.hosted import HostedTarget, accepted
 from ragc.targets.hosted_options import HostedOptions
 from tests.support.server import (
     Answer,
-    Asked,
     ScriptedServer,
     build_answer,
     completion,
     in_order,
     serving,
-    streaming,
 )
 from tests.support.targets import Waits, finished
 
@@ -179,69 +175,3 @@ SCHEMAS = [
 @pytest.mark.parametrize(("schema", "sent"), SCHEMAS)
 def test_keywords_that_some_provider_refuses_are_not_sent(schema: Any, sent: Any) -> None:
     assert accepted(schema) == sent
-
-
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        ("ContentPolicyViolationError", "filtered"),
-        ("ContextWindowExceededError", "too long"),
-        ("BadRequestError", "failed"),
-        ("AuthenticationError", "stopped"),
-        ("NotFoundError", "stopped"),
-        ("PermissionDeniedError", "stopped"),
-        ("RateLimitError", "unavailable"),
-        ("ServiceUnavailableError", "unavailable"),
-        ("InternalServerError", "unavailable"),
-        ("Timeout", "unavailable"),
-        ("APIConnectionError", "unavailable"),
-    ],
-)
-def test_every_error_of_litellm_has_one_outcome(
-    error: str, outcome: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    litellm = load()
-    kind = getattr(litellm.exceptions, error)
-    more: dict[str, Any] = {}
-    if error == "PermissionDeniedError":
-        more = {"response": httpx.Response(403, request=httpx.Request("POST", "https://x"))}
-
-    async def acompletion(**arguments: Any) -> Any:
-        said = f"litellm.{error}: AnthropicException - it says no"
-        raise kind(message=said, model="m", llm_provider="p", **more)
-
-    monkeypatch.setattr(litellm, "acompletion", acompletion)
-    target = HostedTarget("openai/gpt-4o-mini", options=HostedOptions(tries=2))
-    target.sleep = Waits()
-    with pytest.raises(TargetError, match=r"it says no|gave no answer") as caught:
-        finished(target, target.complete(ASK))
-    found = caught.value
-    named = "stopped" if isinstance(found, TargetStopped) else "unavailable"
-    assert (found.kind if isinstance(found, RequestRefused) else named) == outcome
-
-
-def test_parts_of_a_reply_are_shown_as_they_come_and_it_is_the_same_reply() -> None:
-    def script(request: Asked) -> Answer:
-        if not request.body.get("stream"):
-            return build_answer("Lima it is")
-        deltas = [{"role": "assistant", "content": ""}, {"content": "Lima "}, {"content": "it is"}]
-        chunks: list[dict[str, object]] = [{"delta": delta} for delta in deltas]
-        chunks.append({"delta": {}, "finish_reason": "stop"})
-        return streaming(*chunks)
-
-    with serving(script) as server:
-        target, shown = HostedTarget(GPT, server.url), list[str]()
-
-        async def go() -> tuple[Reply, Reply]:
-            whole = await target.complete(ASK)
-            token = parts_taker.set(shown.append)
-            try:
-                return whole, await target.complete(ASK)
-            finally:
-                parts_taker.reset(token)
-
-        with warnings.catch_warnings():  # of LiteLLM, about its own types
-            warnings.simplefilter("ignore")
-            whole, streamed = finished(target, go())
-    assert shown == ["Lima ", "it is"]
-    assert (streamed.text, streamed.finish, streamed.usage) == (whole.text, whole.finish, whole.usage)

@@ -13,7 +13,7 @@ from ragc.targets.base import ChatRequest, Message, Sampling, Usage
 from ragc.targets.dspy_lm import DspyTarget, target_of
 from ragc.targets.options import TargetSpec
 from ragc.targets.prices import FREE, Price, most_context, most_tokens, most_usd, price_of, typed_price
-from ragc.targets.reasoning import room_of, with_room
+from ragc.targets.reasoning import reasoning_of, with_reasoning
 from ragc.testing import ScriptedTarget
 
 TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
@@ -76,9 +76,9 @@ def test_reasoning_tokens_are_reserved_and_bound_what_a_request_takes() -> None:
         for tokens in (0, 1000)
     )
     request = ChatRequest((Message("user", "Why?"),), sampling=Sampling(max_tokens=24))
-    one, more = (most_tokens(target, with_room(target, request)) for target in (plain, roomy))
+    one, more = (most_tokens(target, with_reasoning(target, request)) for target in (plain, roomy))
     assert (one.prompt, one.completion, more.completion) == (more.prompt, 24, 1024)
-    usd = [most_usd(target, 100, 24 + room_of(target)) for target in (plain, roomy)]
+    usd = [most_usd(target, 100, 24 + reasoning_of(target)) for target in (plain, roomy)]
     assert usd[1] == pytest.approx((usd[0] or 0) + 1000 * 10 / 1e6)
     embedded = targets.build(TargetSpec(kind="embedded", options={"context": 2048, "thinking_tokens": 1000}))
     assert most_context(embedded) == 2048

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import dspy
 import pytest
 
 import ragc
-from ragc.core import event_loop
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import Failures
 from ragc.programs import METHODS
@@ -22,7 +20,6 @@ from ragc.targets.dspy_lm import DspyTarget
 from ragc.testing import ScriptedTarget
 from tests.support.server import (
     MODEL,
-    SECRET,
     WAYS,
     Answer,
     Thinker,
@@ -45,10 +42,6 @@ def reply_of(kind: str, answer: Answer, request: ChatRequest = ASK, **options: A
     with serving(in_order(answer)) as server:
         target = target_of(kind, server.url, Waits(), context_tokens=32768, **options)
         return finished(target, target.complete(request))
-
-
-def call(function: str, arguments: str) -> dict[str, Any]:
-    return {"id": "c1", "type": "function", "function": {"name": function, "arguments": arguments}}
 
 
 @kinds
@@ -80,51 +73,6 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
 def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thoughts: str) -> None:
     reply = reply_of("vllm", completion(message))
     assert (reply.text, reply.reasoning) == (text, thoughts)
-
-
-@kinds
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (f"\n<THINK>a</THINK>{JSON}", JSON),
-        ('{"answer": "<think>kept</think>"}', '{"answer": "<think>kept</think>"}'),
-    ],
-)
-def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -> None:
-    assert reply_of(kind, completion({"content": content})).text == text
-
-
-@kinds
-@pytest.mark.parametrize(
-    ("message", "finish", "expected"),
-    [
-        ({"content": None, "refusal": "I cannot help."}, "stop", ("I cannot help.", "refusal")),
-        ({"content": [{"type": "refusal", "refusal": "No."}]}, "stop", ("No.", "refusal")),
-        (
-            {"content": None, "tool_calls": [call("answer", JSON)]},
-            "tool_calls",
-            (f"answer({JSON})", "tool_calls"),
-        ),
-        ({"content": JSON, "tool_calls": [call("search", "{}")]}, "tool_calls", (JSON, "stop")),
-        (
-            {"content": None, "tool_calls": [call("search", "not json")]},
-            "tool_calls",
-            ("search(not json)", "tool_calls"),
-        ),
-        (
-            {"content": None, "tool_calls": [call("answer", JSON), call("answer", '{"answer": "Cusco"}')]},
-            "tool_calls",
-            (f'answer({JSON})\nanswer({{"answer": "Cusco"}})', "tool_calls"),
-        ),
-    ],
-)
-def test_refusals_and_tool_calls_have_a_finish_of_their_own(
-    kind: str, message: dict[str, Any], finish: str, expected: tuple[str, str]
-) -> None:
-    if isinstance(message["content"], list) and kind == "hosted":
-        pytest.skip("LiteLLM reads no lists of parts from servers of one's own")
-    reply = reply_of(kind, completion(message, finish))
-    assert (reply.text, reply.finish) == expected
 
 
 def run(script: Any, *, layout: str = "minimal", **options: Any) -> tuple[Any, ScriptedTarget]:
@@ -244,19 +192,6 @@ def test_a_call_with_more_room_is_replayed_as_it_was(second: Any) -> None:
         seen.append(([event.to_json() for event in events], [counters.get(name, 0) for name in named]))
     assert seen[0] == seen[1]
     assert len(target.requests) == 2
-
-
-def test_a_server_that_thinks_within_its_limits_is_read_after_one_more_call() -> None:
-    script = Thinker(lambda request: JSON, "reasoning_content", tokens=400, limit=True)
-    with serving(script) as server:
-        target = target_of("vllm", server.url, Waits(), context_tokens=32768)
-        method = next(entry for entry in METHODS if entry.id == "no_retrieval")
-        program = method.build(Runtime({"main": target}, {}, store=CallStore(None)))
-        prediction = program(question="Capital of Peru?")
-        event_loop.run(target.aclose())
-    assert prediction.answer == "Lima"
-    assert len(server.bodies) == 2
-    assert SECRET not in json.dumps(server.bodies)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -22,7 +22,7 @@ from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.options import EFFORTS, TargetSpec
-from ragc.targets.reasoning import BY_EFFORT, DEFAULT, room_of
+from ragc.targets.reasoning import BY_EFFORT, DEFAULT, reasoning_of
 from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
@@ -88,22 +88,6 @@ def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
     assert (whole.text, whole.finish) == ("yes", "stop")
 
 
-def test_the_limit_of_llama_cpp_has_the_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = EmbeddedTarget("thinker.gguf", context=2048, thinking_tokens=1000)
-    seen: list[ChatRequest] = []
-
-    async def complete(request: ChatRequest) -> Any:
-        seen.append(request)
-        raise UsageError("seen")
-
-    monkeypatch.setattr(EmbeddedTarget, "identity", "weights")
-    monkeypatch.setattr(target, "complete", complete)
-    with pytest.raises(UsageError, match="seen"):
-        event_loop.run(Gateway(CallStore(None)).complete(target, grade()))
-    assert seen[0].sampling.max_tokens == 1024
-    assert (target.context_tokens, target.whole_context) == (1048, 2048)
-
-
 def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
     target = EmbeddedTarget(
         "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
@@ -157,7 +141,7 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
     ids=str,
 )
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
-    assert room_of(target) == tokens
+    assert reasoning_of(target) == tokens
     assert BY_EFFORT.keys() == set(EFFORTS)
 
 
@@ -186,9 +170,10 @@ def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict
 
 
 def test_embedded_room_is_declared_by_the_template() -> None:
-    assert room_of(EmbeddedTarget()) == 0
+    assert reasoning_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
-    assert room_of(target) == DEFAULT
+    assert reasoning_of(target) == DEFAULT
+    assert (target.context_tokens, target.whole_context) == (8192 - DEFAULT, 8192)
     assert target.identity.partition("@sha256:")[2] == EmbeddedTarget().identity.partition("@sha256:")[2]
     assert target.identity != EmbeddedTarget().identity
 
@@ -206,4 +191,4 @@ def test_a_claude_that_thinks_draws_in_its_own_way(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-one")
     for options, drawn in (({}, True), ({"reasoning_effort": "low"}, False)):
         target: Any = hosted("anthropic/claude-sonnet-4-20250514", **options)
-        assert ("temperature" in target.arguments(grade())) is drawn
+        assert ("temperature" in target.prepare(grade())) is drawn

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragc.errors import SourceError, TargetUnavailable
+from ragc.errors import TargetUnavailable
 from ragc.targets.base import Reply, Usage
-from ragc.targets.retry import WINDOW_S, Again, RateLimit, meter, with_tries
+from ragc.targets.retry import WINDOW_S, Again, RateLimit, with_tries
 from ragc.targets.wire import wait_asked
 from tests.examples import examples
 
@@ -32,14 +32,10 @@ class Attempts:
         self.waits.append(seconds)
 
 
-def test_waits_double_and_what_the_server_asks_for_is_respected() -> None:
-    attempts = Attempts(Again("a"), Again("b"), Again("c", 7.0))
-    assert asyncio.run(with_tries(attempts, "e", sleep=attempts.sleep)).text == "answer"
-    first, second, third = attempts.waits
-    assert 0.25 <= first <= 0.5 <= second <= 1.0
-    assert 7.0 <= third <= 7.5
+def test_waits_double_up_to_the_longest() -> None:
     attempts = Attempts(*[Again("a")] * 9)
     asyncio.run(with_tries(attempts, "e", tries=10, longest_wait_s=2.0, sleep=attempts.sleep))
+    assert attempts.waits[0] <= 0.5 <= attempts.waits[1]
     assert max(attempts.waits) <= 2.0
 
 
@@ -58,44 +54,6 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     with pytest.raises(TargetUnavailable) as caught:
         asyncio.run(with_tries(attempts, "e", tries=tries, total_s=total_s, sleep=attempts.sleep))
     assert str(caught.value) == f"e {text}"
-    attempts = Attempts(*failures)
-    with pytest.raises(SourceError, match=f"after {len(failures)}: is busy"):
-        asyncio.run(
-            with_tries(
-                attempts,
-                "e",
-                tries=tries,
-                total_s=total_s,
-                sleep=attempts.sleep,
-                error=lambda endpoint, last, tries: SourceError(f"after {tries}: {last}"),
-            )
-        )
-
-
-def test_what_cannot_pass_is_raised_at_once() -> None:
-    attempts = Attempts(ValueError("no"))
-    with pytest.raises(ValueError, match="no"):
-        asyncio.run(with_tries(attempts, "e", sleep=attempts.sleep))
-    assert attempts.waits == []
-
-
-def test_every_try_is_reserved_anew_and_told_how_it_failed() -> None:
-    told: list[object] = []
-
-    class Counts:
-        async def begin(self) -> None:
-            told.append("begin")
-
-        def fail(self, failure: BaseException) -> None:
-            told.append(getattr(failure, "refused", None))
-
-    async def go() -> None:
-        meter.set(Counts())
-        attempts = Attempts(Again("a", refused=True), Again("b"))
-        await with_tries(attempts, "e", sleep=attempts.sleep)
-
-    asyncio.run(go())
-    assert told == ["begin", True, "begin", False, "begin"]
 
 
 def test_retry_after_is_seconds_a_date_or_words() -> None:

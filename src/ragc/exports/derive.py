@@ -43,7 +43,7 @@ from ragc.prompts.model import (
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
-from ragc.targets.reasoning import room_of
+from ragc.targets.reasoning import reasoning_of
 from ragc.task.base import recorded_rooms
 
 
@@ -208,7 +208,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         fingerprint=call.fingerprint,
         program=program,
         demonstrations=tuple(_values(demo, signature) for demo in _prompt_demos(call)),
-        thinking=room_of(call.target),
+        thinking=reasoning_of(call.target),
     )
 
 

@@ -30,7 +30,7 @@ from ragc.errors import (
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
 from ragc.targets.prices import check_priced, most_tokens, most_usd, priced
-from ragc.targets.reasoning import room_of, set_aside_cut, with_room
+from ragc.targets.reasoning import reasoning_of, set_aside_cut, with_reasoning
 from ragc.targets.retry import meter
 
 log = logging.getLogger("ragc.targets")
@@ -231,7 +231,7 @@ class Gateway:
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
-        request = with_room(target, request)
+        request = with_reasoning(target, request)
         key, began = request_key(target, request, self.salt_of(target)), time.monotonic()
         self._callers[key] += 1
         try:
@@ -328,7 +328,7 @@ class Gateway:
 def _safe(target: Target, reply: Reply) -> Reply:
     """Returns `reply` as it is stored: whole characters, plausible numbers, and no key of this user's."""
     try:
-        if room_of(target):
+        if reasoning_of(target):
             reply = set_aside_cut(reply)
         text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
         masked = mask_keys(text)

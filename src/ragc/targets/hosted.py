@@ -6,22 +6,20 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragc.core.digest import digest
-from ragc.core.redact import mask_keys, remember_environment, shorten
-from ragc.errors import RequestRefused, TargetStopped, UsageError, nearest
-from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, parts_taker
-from ragc.targets.chat import LOOPBACK, checked, headers_of, read_address, untrusted
+from ragc.core.redact import remember_environment, shorten
+from ragc.errors import TargetStopped, UsageError, nearest
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.chat import LOOPBACK, ServerTarget, Show, headers_of, read_address, untrusted
 from ragc.targets.hosted_options import HostedOptions
 from ragc.targets.prices import MILLION, Price
-from ragc.targets.reasoning import Reasons
-from ragc.targets.retry import Again, rate_of, with_tries
-from ragc.targets.wire import Where, body_of, bound_tokens, failure, read_reply, response_format
+from ragc.targets.retry import Again
+from ragc.targets.wire import Where, body_of, failure, response_format
 
 log = logging.getLogger("ragc.targets")
 
@@ -37,6 +35,10 @@ _UNREADABLE = (
 )
 """How LiteLLM's own errors begin about a body that is no completion; it makes a status up for them."""
 
+_CODES = {
+    "ContextWindowExceededError": "context length",
+    "ContentPolicyViolationError": "content filter",
+}
 _REFUSED = frozenset({
     "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "pattern", "format", "uniqueItems", "minProperties", "maxProperties",
@@ -60,7 +62,7 @@ def load() -> Any:
     return litellm
 
 
-class HostedTarget(Reasons):
+class HostedTarget(ServerTarget):
     """Sends requests to the model with the LiteLLM id `model`, through `base_url` if given.
 
     Capabilities, context and price are those of LiteLLM's tables; their first access imports it.
@@ -82,28 +84,18 @@ class HostedTarget(Reasons):
             raise UsageError(
                 f"base_url {self.endpoint!r} would send the key unencrypted to {parts.hostname}: use https."
             )
-        self.name, self.model, self.options = f"hosted {model}", model, options
-        self.concurrency = options.concurrency
-        at = f"@{self.endpoint}" if self.endpoint else ""
-        own = [dict(options.sent), *filter(None, [list(options.omit)])]
-        mark = f"#{digest(own if len(own) > 1 else own[0])[:12]}" if any(own) else ""
-        self._identity = options.identity or f"{model}{at}{mark}"
-        provider_key = f"{model.partition('/')[0].upper()}_API_KEY"
-        at = f" at {self.endpoint}" if self.endpoint else ""
-        self._where = Where(f"{model}{at}", model, options.api_key_env or provider_key)
-        self._rate = rate_of(self.endpoint, model, options.requests_per_minute, options.tokens_per_minute)
+        super().__init__(model, options)
         self._told: set[str] = set()
-
-    def __deepcopy__(self, memo: object) -> HostedTarget:
-        return self
 
     def __repr__(self) -> str:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
     @property
-    def plain_identity(self) -> str:
-        """The model, the address, and what is sent with every request."""
-        return self._identity
+    def where(self) -> Where:
+        """The model and its address, and the variable of its key."""
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        key = self.options.api_key_env or f"{self.model.partition('/')[0].upper()}_API_KEY"
+        return Where(f"{self.model}{at}", self.model, key)
 
     @cached_property
     def info(self) -> Mapping[str, Any]:
@@ -128,13 +120,9 @@ class HostedTarget(Reasons):
             ) from None
         return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[Capability]:
         """What LiteLLM's tables say, with the corrections of the options."""
-        return self._capabilities
-
-    @cached_property
-    def _capabilities(self) -> frozenset[Capability]:
         try:
             able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
         except UsageError:  # `open` says it
@@ -162,51 +150,32 @@ class HostedTarget(Reasons):
         """Checks the id and that a key is set. Sends nothing. Raises UsageError."""
         await asyncio.to_thread(load)
         remember_environment(f"{self.model.partition('/')[0]}_")
-        if (
-            self.params
-            and not (self.options.api_key_env or self.endpoint)
-            and (names := missing_key(self.model))
-        ):
+        needs_key = bool(self.params) and not (self.options.api_key_env or self.endpoint)
+        if needs_key and (names := missing_key(self.model)):
             raise UsageError(f"{self.model} needs the environment variable {names}, which is not set.")
         headers_of(self.options)
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply with its price in LiteLLM's table, in parts where somebody takes them."""
-        options, take, shown = self.options, parts_taker.get(), list[str]()
-        arguments = self.arguments(request)
-        if take is not None:
-            arguments |= {"stream": True, "stream_options": {"include_usage": True}}
+        reply = await super().complete(request)
+        return replace(reply, usd=self.table_usd(reply.usage))
 
-        async def attempt() -> Reply:
-            try:
-                answer = await load().acompletion(**arguments)
-                if take is not None:
-                    answer = await self._parts(answer, take, shown)
-                body = answer.model_dump(warnings="none")
-            except Exception as error:
-                raise self._failure(error) from None
-            return read_reply(body, request, bound_tokens, self._where)
+    async def answer(self, prepared: dict[str, Any], show: Show | None) -> Any:
+        """Returns LiteLLM's response as a table; parts of its text go to `show` as they come."""
+        try:
+            response = await load().acompletion(**prepared)
+            if show is not None:
+                chunks = []
+                async for chunk in response:
+                    chunks.append(chunk)
+                    if chunk.choices and (part := chunk.choices[0].delta.content):
+                        show(part)
+                response = load().stream_chunk_builder(chunks)
+            return response.model_dump(warnings="none")
+        except Exception as error:
+            raise self._failure(error) from None
 
-        size = request.sampling.max_tokens
-        if self._rate.tokens:
-            size += sum(bound_tokens(message.content) for message in request.messages)
-        reply = await with_tries(
-            attempt, self._where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate,
-            size=size, may_repeat=lambda: not shown, sleep=self.sleep,
-        )  # fmt: skip
-        return checked(replace(reply, usd=self.table_usd(reply.usage)), request, self._where.endpoint)
-
-    async def _parts(self, stream: Any, take: Callable[[str], None], shown: list[str]) -> Any:
-        """Returns the response that comes in parts; hands the parts of its text on, and notes that it did."""
-        chunks = []
-        async for chunk in stream:
-            chunks.append(chunk)
-            if chunk.choices and (part := chunk.choices[0].delta.content):
-                shown[:] = [part]
-                take(mask_keys(part))
-        return load().stream_chunk_builder(chunks)
-
-    def arguments(self, request: ChatRequest) -> dict[str, Any]:
+    def prepare(self, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
         """Returns the arguments of LiteLLM. What the model does not take is left out, and logged once."""
         options, params = self.options, self.params
         body = body_of(request, self.model, {}, options.omit)
@@ -222,26 +191,26 @@ class HostedTarget(Reasons):
         fixed = (
             {"temperature", "top_p", "top_k"} if "claude" in self.model and self.reasoning_tokens else set()
         )
-        strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
-        for name in [*body]:
-            known = name in ("model", "messages", "response_format") or name in params
-            if name in fixed or not (known or (name in ("top_k", "min_p") and not strict)):
-                value = body.pop(name)
-                if name not in self._told:
-                    self._told.add(name)
-                    log.warning("%s does not take %s=%r; it is left out.", self.model, name, value)
+        is_strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
+        more = set() if is_strict else {"top_k", "min_p"}
+        taken = {"model", "messages", "response_format", *params, *more} - fixed
+        for name in [name for name in body if name not in taken]:
+            value = body.pop(name)
+            self._warn_once(name, f"{self.model} does not take {name}={value!r}; it is left out.")
         headers = headers_of(options)
         key = headers.pop("authorization", "").removeprefix("Bearer ")
         key = key or ("none" if self.endpoint and missing_key(self.model) else "")
         reached = {"api_key": key, "base_url": self.endpoint, "extra_headers": headers}
-        limits = {"timeout": options.timeout_s, "num_retries": 0, "max_retries": 0, "drop_params": True}
-        return {**body, **options.sent, **{name: value for name, value in reached.items() if value}, **limits}
+        sent = {**body, **options.sent, **{name: value for name, value in reached.items() if value}}
+        if stream:
+            sent |= {"stream": True, "stream_options": {"include_usage": True}}
+        return sent | {
+            "timeout": options.timeout_s, "num_retries": 0, "max_retries": 0, "drop_params": True
+        }  # fmt: skip
 
     def _failure(self, error: Exception) -> Exception:
         """Returns what an exception of LiteLLM becomes."""
-        errors, status, where = load().exceptions, getattr(error, "status_code", None), self._where
-        if isinstance(error, Again | TargetStopped | RequestRefused):
-            return error
+        errors, status, where = load().exceptions, getattr(error, "status_code", None), self.where
         # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
         text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
         text = text.partition("Traceback (most")[0]
@@ -255,14 +224,10 @@ class HostedTarget(Reasons):
             said = f"{type(error).__name__}: {shorten(text, 120)}"
             unsent = "Connect" in text and "refused" in text
             return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
-        kinds = {
-            errors.ContextWindowExceededError: "context length",
-            errors.ContentPolicyViolationError: "content filter",
-        }
-        code = next((code for kind, code in kinds.items() if isinstance(error, kind)), "")
+        code = _CODES.get(type(error).__name__) or body.get("code")
         headers = getattr(error, "litellm_response_headers", None) or {}
         fields = getattr(error, "provider_specific_fields", None)
-        held = {**body, "message": text, "code": code or body.get("code"), "innererror": fields}
+        held = {**body, "message": text, "code": code, "innererror": fields}
         return failure(int(status), {"error": held}, headers, where)
 
     def table_usd(self, used: Usage) -> float:
@@ -276,10 +241,13 @@ class HostedTarget(Reasons):
             )
             return max(0.0, float(sum(amounts)))
         except Exception:  # of many kinds, for an unknown model
-            if "price" not in self._told:
-                self._told.add("price")
-                log.warning("LiteLLM has no price for %s: its replies count 0 usd.", self.model)
+            self._warn_once("price", f"LiteLLM has no price for {self.model}: its replies count 0 usd.")
             return 0.0
+
+    def _warn_once(self, subject: str, text: str) -> None:
+        if subject not in self._told:
+            self._told.add(subject)
+            log.warning("%s", text)
 
     def table_price(self) -> Price | None:
         """Returns the highest price of the model's tiers in LiteLLM's table; None without one."""
@@ -297,10 +265,6 @@ class HostedTarget(Reasons):
         if read is None or written is None:
             return None
         return Price(read, read if cached is None else cached, written)
-
-    def count_tokens(self, text: str) -> int:
-        """Returns a bound by the scripts of `text`."""
-        return bound_tokens(text)
 
     async def aclose(self) -> None:
         """Does nothing: LiteLLM shares its connections among all models."""

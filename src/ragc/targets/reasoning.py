@@ -41,7 +41,6 @@ _ALWAYS = re.compile(
     r"|gpt-5(?!-chat)|minimax-m|kimi-k2-thinking|glm-4\.[5-9]|gemini-(?:2\.5-pro|3)"
 )
 _WHEN_ASKED = re.compile(r"(?i)claude|deepseek-chat|deepseek-v3|gpt-5-chat")
-_SWITCHES = ("enable_thinking", "thinking")
 _NAMES = "think|thinking|thoughts?|reasoning"
 _BLOCK = re.compile(
     rf"\s*(?:<(?P<name>{_NAMES})>(?P<tag>.*?)(?:</(?P=name)>|\Z)"
@@ -80,7 +79,24 @@ class Reasons:
     @cached_property
     def reasoning_tokens(self) -> int:
         """Tokens for reasoning in every request."""
-        return reasoning_tokens(self)
+        options, sent = self.options, self.options.sent
+        if isinstance(options.thinking_tokens, int):
+            return options.thinking_tokens
+        tables = [sent, *(sent.get(name) for name in ("chat_template_kwargs", "reasoning", "thinking"))]
+        said = {
+            name: value for table in tables if isinstance(table, Mapping) for name, value in table.items()
+        }
+        switches = [said[name] for name in ("enable_thinking", "thinking", "enabled") if name in said]
+        if False in switches or said.get("type") == "disabled":
+            return 0
+        budget = said.get("budget_tokens") or (sent.get("reasoning") or {}).get("max_tokens")
+        effort = said.get("reasoning_effort") or said.get("effort") or ""
+        is_known = self.known_to_reason() and not _WHEN_ASKED.search(self.model)
+        by_name = bool(_ALWAYS.search(self.model))
+        if not (budget or effort or options.thinking_tokens or any(switches) or by_name or is_known):
+            return 0
+        tokens = int(budget or BY_EFFORT.get(effort, DEFAULT))
+        return tokens if budget or not self.whole_context else min(tokens, self.whole_context // 2)
 
     @property
     def plain_identity(self) -> str:
@@ -105,66 +121,40 @@ def mark_of(tokens: int) -> str:
     return f"+{tokens}t" if tokens else ""
 
 
-def reasoning_tokens(target: Reasons) -> int:
-    """Returns the tokens for reasoning in every request to `target`."""
-    options, sent = target.options, target.options.sent
-    if isinstance(options.thinking_tokens, int):
-        return options.thinking_tokens
-    tables = [held for held in (sent, sent.get("chat_template_kwargs"), sent.get("reasoning")) if held]
-    thinking = sent.get("thinking")
-    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
-    budget = budget or next(
-        (table.get("max_tokens") for table in tables[1:] if table.get("max_tokens")), None
-    )
-    named = [table.get(name) for table in tables for name in ("reasoning_effort", "effort")]
-    effort = next(filter(None, named), "")
-    switches = [table.get(name) for table in tables for name in (*_SWITCHES, "enabled") if name in table]
-    if any(held is False or held == {"type": "disabled"} for held in switches):
-        return 0
-    asked = bool(effort or options.thinking_tokens) or any(switches)
-    by_name = bool(_ALWAYS.search(target.model))
-    known = target.known_to_reason() and not _WHEN_ASKED.search(target.model)
-    if not (budget or asked or by_name or known):
-        return 0
-    tokens = int(budget or BY_EFFORT.get(effort, DEFAULT))
-    return tokens if budget or not target.whole_context else min(tokens, target.whole_context // 2)
-
-
-def room_of(target: object) -> int:
+def reasoning_of(target: object) -> int:
     """Returns the tokens for reasoning in every request to `target`; 0 if it does not reason."""
-    tokens = getattr(target, "reasoning_tokens", 0)
-    return tokens if type(tokens) is int else 0
+    return int(getattr(target, "reasoning_tokens", 0))
 
 
-def with_room(target: Target, request: ChatRequest) -> ChatRequest:
+def with_reasoning(target: Target, request: ChatRequest) -> ChatRequest:
     """Returns `request` as it is sent to `target`, its limit raised by the reasoning tokens.
 
     A request for the log-probabilities of a prompt needs none: its reply is not read.
     """
-    tokens = 0 if request.prompt_logprobs else room_of(target)
-    sampling = request.sampling
+    tokens = 0 if request.prompt_logprobs else reasoning_of(target)
     if not tokens:
         return request
-    return replace(request, sampling=replace(sampling, max_tokens=sampling.max_tokens + tokens))
+    sampling = replace(request.sampling, max_tokens=request.sampling.max_tokens + tokens)
+    return replace(request, sampling=sampling)
 
 
-def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
+def reasoning_by_name(targets: Mapping[str, object]) -> dict[str, int]:
     """Returns the reasoning tokens of each of `targets` that has any."""
-    return {name: tokens for name, target in targets.items() if (tokens := room_of(target))}
+    return {name: tokens for name, target in targets.items() if (tokens := reasoning_of(target))}
 
 
 def reasoning_note(targets: Mapping[str, Any]) -> str:
     """Returns sentences on the reasoning tokens of `targets`; "" for none."""
     return " ".join(
         f"{name} ({targets[name].name}) has {tokens:,} tokens for reasoning in every call."
-        for name, tokens in rooms_of(targets).items()
+        for name, tokens in reasoning_by_name(targets).items()
     )
 
 
-def check_rooms(targets: Iterable[Any]) -> None:
+def check_reasoning(targets: Iterable[Any]) -> None:
     """Raises UsageError if reasoning tokens take the whole known context of one of `targets`."""
     for target in targets:
-        tokens, holds = room_of(target), getattr(target, "whole_context", 0)
+        tokens, holds = reasoning_of(target), getattr(target, "whole_context", 0)
         if 0 < holds <= tokens:
             raise UsageError(
                 f"thinking_tokens = {tokens} leaves nothing for prompts and answers in the context of "
@@ -200,10 +190,9 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _shortened(reasoning: str) -> str:
-    left_out, half = len(reasoning) - MOST_CHARS, MOST_CHARS // 2
-    if left_out <= 0:
+    if len(reasoning) <= MOST_CHARS:
         return reasoning
-    return f"{reasoning[:half]}\n[… {left_out:,} characters left out …]\n{reasoning[-half:]}"
+    return f"{reasoning[: MOST_CHARS // 2]}\n[…]\n{reasoning[-MOST_CHARS // 2 :]}"
 
 
 def set_aside_cut(reply: Reply) -> Reply:
@@ -224,24 +213,18 @@ def take_off(reply: Reply, request: ChatRequest, count: Count) -> Reply:
     `reply.reasoning` may hold what the server sent apart from the text. Its tokens are those reported, else
     counted by `count`, at most those of the reply. Log-probabilities are kept for the answer alone.
     """
-    prompt = "".join(message.content for message in request.messages)
-    text = reply.text.lstrip() if reply.reasoning else reply.text
-    tagged, answer = split(text, prompt, apart=bool(reply.reasoning))
-    if not (tagged or reply.reasoning or answer != reply.text):
+    apart, prompt = reply.reasoning, "".join(message.content for message in request.messages)
+    tagged, answer = split(reply.text.lstrip() if apart else reply.text, prompt, apart=bool(apart))
+    if not (tagged or apart or answer != reply.text):
         return reply
-    reasoning, usage, scored, left = (
-        _joined([reply.reasoning, tagged]),
-        reply.usage,
-        reply.logprobs,
-        len(answer),
-    )
+    reasoning, usage = _joined([apart, tagged]), reply.usage
     if reasoning and not usage.reasoning:
         usage = replace(usage, reasoning=min(count(reasoning), usage.completion))
-    first = len(scored)
+    first, left = len(reply.logprobs), len(answer)
     while first and left > 0:  # the answer is the end of what the tokens spell
         first -= 1
-        left -= len(scored[first].token)
-    kept = scored[first:]
+        left -= len(reply.logprobs[first].token)
+    kept = reply.logprobs[first:]
     if kept:
         kept = (kept[0]._replace(token=kept[0].token.lstrip()), *kept[1:])
     return replace(reply, text=answer, reasoning=_shortened(reasoning), usage=usage, logprobs=kept)
@@ -255,9 +238,8 @@ class AnswerParts:
     """
 
     def __init__(self, outputs: str = "") -> None:
-        self._outputs, self._parts, self._tail = outputs, list[str](), ""
-        self._begun = self._held = False
-        self._looks = 50
+        self._outputs, self._parts = outputs, list[str]()
+        self._begun = self._is_reasoning = False
 
     @property
     def holds(self) -> bool:
@@ -266,35 +248,25 @@ class AnswerParts:
 
     def feed(self, part: str) -> str:
         """Returns what `part` adds to the answer; "" while that is not certain."""
-        if self._begun or not (self._parts or part.strip()):
-            return part if self._begun else ""
-        self._parts.append(part)
-        if not self._held:
-            head = "".join(self._parts).lstrip()
-            if _unfinished(head):
-                return ""
-            opened = _BLOCK.match(head)
-            if _FRAME.match(head) and not (opened and not _asks_for(self._outputs, opened["name"])):
-                return self._begin(head)
-            self._held = True
-        ended = _END.search(self._tail + part)
-        self._tail = (self._tail + part)[-16:]
-        if not ended or not self._looks:
+        if self._begun:
+            return part
+        if not part or not (self._parts or part.strip()):
             return ""
-        self._looks -= 1
-        whole = "".join(self._parts)
-        answer = split(whole, self._outputs)[1]
-        return self._begin(answer) if answer != whole and answer and not _unfinished(answer) else ""
-
-    def _begin(self, answer: str) -> str:
+        self._parts.append(part)
+        # Joining at each part would be quadratic: reasoning is read again where its end may have come.
+        if self._is_reasoning and not _END.search("".join(self._parts[-16:])):
+            return ""
+        text = "".join(self._parts).lstrip()
+        answer = split(text, self._outputs)[1]
+        if _unfinished(answer) or (answer == text and not _FRAME.match(text)):
+            self._is_reasoning = not _unfinished(text)
+            return ""
         self._begun = True
-        self._parts.clear()
         return answer
 
 
 def _unfinished(head: str) -> bool:
     """Returns whether `head` may still become an opening tag, or the beginning of a reply."""
     low = head.lower()
-    return bool(re.fullmatch(r"<\w{0,60}", low)) or any(
-        start.startswith(low) and start != low for start in _BEGINNINGS
-    )
+    begins = any(start.startswith(low) and start != low for start in _BEGINNINGS)
+    return begins or bool(re.fullmatch(r"<\w{0,60}", low))

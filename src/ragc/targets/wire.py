@@ -104,7 +104,7 @@ def body_of(
         "max_tokens": sampling.max_tokens,
         "top_k": sampling.top_k,
         "min_p": sampling.min_p,
-        "seed": sample_seed(request) if sampling.temperature > 0 else None,
+        "seed": ((sampling.seed or 0) + request.sample) % 2**31 if sampling.temperature > 0 else None,
         "stop": list(sampling.stop) or None,
         "response_format": None if request.schema is None else response_format(request.schema),
         "logprobs": request.logprobs or None,
@@ -122,11 +122,6 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
 
 
-def sample_seed(request: ChatRequest) -> int:
-    """Returns the seed of this sample: the sampling's (default 0) plus the sample index, below 2**31."""
-    return ((request.sampling.seed or 0) + request.sample) % 2**31
-
-
 def read_json(content: bytes | str) -> Any:
     """Returns the JSON value of a body; lone surrogates are left for the reader to repair. Raises Again."""
     try:
@@ -134,13 +129,9 @@ def read_json(content: bytes | str) -> Any:
     except ValueError:
         pass
     try:
-        return json.loads(content, parse_constant=_no_json)
+        return json.loads(content)
     except (ValueError, RecursionError):
         raise Again("sent a body that is not JSON") from None
-
-
-def _no_json(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 _CUT = ("abort", "error", "insufficient_system_resource")
@@ -148,7 +139,8 @@ _BY_FILTER = ("safety", "prohibited_content", "recitation", "blocklist", "spii",
 """Why a reply ended, in lower case: the server broke it off, or a filter stopped it."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-_SAID = frozenset({"content", "tool_calls", "function_call", "refusal", *_REASONING})
+_TEXTS = frozenset({"content", "refusal", *_REASONING})
+_SAID = _TEXTS | {"tool_calls"}
 
 
 def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOMEWHERE) -> Reply:
@@ -159,10 +151,10 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
     """
     try:
         if error := _error_in(body):
-            raise failure(error[0], error[1], {}, where)
+            raise failure(*error, {}, where)
         choice = body["choices"][0]
-        told = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
-        stopped = str(told.get("native_finish_reason") or choice.get("finish_reason")).lower()
+        extra = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
+        stopped = str(extra.get("native_finish_reason") or choice.get("finish_reason")).lower()
         if stopped in _BY_FILTER or _FILTERED.search(stopped):
             raise RequestRefused(
                 f"A content filter of {where.endpoint} stopped the reply.",
@@ -170,28 +162,33 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
                 endpoint=where.endpoint,
                 refused=False,
             )
-        if stopped in _CUT or told.get("error"):
+        if stopped in _CUT or extra.get("error"):
             raise Again("broke the completion off")
         message = choice["message"] or {}
         if not message.keys() & _SAID:
             raise Again("sent a reply that is no chat completion (no message)")
-        parts = message["content"] if isinstance(message.get("content"), list) else []
+        parts = _parts(message.get("content"))
+        text = "".join(part["text"] for part in parts if not (_is_reasoning(part) or part.get("refusal")))
         apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
         apart += [_reasoning(part) for part in parts if _is_reasoning(part)]
-        text, reasoning = _content(message.get("content")), "\n\n".join(filter(None, apart))
-        refusal = _refusal(message, parts)
-        finish: Finish = "length" if stopped == "length" else "stop"
+        reasoning = "\n\n".join(filter(None, apart))
+        refusals = (
+            part.get("refusal") for part in (message, message.get("provider_specific_fields") or {}, *parts)
+        )
+        refusal = next((said for said in refusals if isinstance(said, str) and said.strip()), "")
         usage = _usage(body, request, f"{reasoning}{text}{refusal}", count)
+        finish: Finish = "length" if stopped == "length" else "stop"
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
-        elif not text.strip() and (calls := _calls(message)):
-            text, finish = _read_calls(calls, request)
+        elif not text.strip() and (calls := message.get("tool_calls")):
+            text, finish = "\n".join(_spelled(call["function"]) for call in calls), "tool_calls"
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        said = shorten(str(error), 80)
-        raise Again(f"sent a reply that is no chat completion ({type(error).__name__}: {said})") from None
+        raise Again(
+            f"sent a reply that is no chat completion ({type(error).__name__}: {shorten(str(error), 80)})"
+        ) from None
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -212,37 +209,24 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
 
 def _error_in(body: Any) -> tuple[int, Any] | None:
     """Returns the status and the error that stands in a body of status 200, as OpenRouter sends it."""
-    for place in (body, *(body.get("choices") or ())[:1]):
-        error = place.get("error") or (place if place.get("object") == "error" else None)
-        if error and not (place is body and body.get("choices")):
-            code = str(error.get("code")) if isinstance(error, dict) else ""
-            return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
-    return None
+    place = body["choices"][0] if body.get("choices") else body
+    error = place.get("error") or (place if place.get("object") == "error" else None)
+    if not error:
+        return None
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
 
 
-def _is_reasoning(part: Any) -> bool:
-    return isinstance(part, dict) and str(part.get("type")).endswith(("thinking", "reasoning", "thought"))
-
-
-def _content(content: Any) -> str:
-    """Returns the text of a content: a text, nothing, or a list of parts."""
-    if isinstance(content, list):
-        parts = [part for part in content if not _is_reasoning(part)]
-        texts = [part if isinstance(part, str) else part.get("text", part.get("refusal")) for part in parts]
-        content = "".join(
-            "" if isinstance(part, dict) and part.get("refusal") else text
-            for part, text in zip(parts, texts, strict=True)
-        )
-    if not isinstance(content, str | None):
+def _parts(content: Any) -> list[Mapping[str, Any]]:
+    """Returns the parts of a content: a text, nothing, or a list of texts and parts."""
+    if not isinstance(content, str | list | None):
         raise TypeError("its content is no text")
-    return content or ""
+    listed = content if isinstance(content, list) else [content or ""]
+    return [{"text": part} if isinstance(part, str) else part for part in listed]
 
 
-def _refusal(message: Mapping[str, Any], parts: Iterable[Any]) -> str:
-    """Returns the text of a refusal, wherever a server or LiteLLM puts it."""
-    named = (message, message.get("provider_specific_fields"), *parts)
-    texts = (part.get("refusal") for part in named if isinstance(part, dict))
-    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+def _is_reasoning(part: Mapping[str, Any]) -> bool:
+    return str(part.get("type")).endswith(("thinking", "reasoning", "thought"))
 
 
 def _reasoning(value: Any, depth: int = 0) -> str:
@@ -255,30 +239,16 @@ def _reasoning(value: Any, depth: int = 0) -> str:
     return next(filter(None, (_reasoning(value.get(name), depth + 1) for name in names)), "")
 
 
-def _calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns the tools that a message calls, by name, and their arguments as JSON."""
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
-    functions += [message["function_call"]] if message.get("function_call") else []
-    found = [(str(function["name"]), function.get("arguments") or {}) for function in functions]
-    return [(name, held if isinstance(held, str) else json.dumps(held)) for name, held in found]
-
-
-def _read_calls(calls: list[tuple[str, str]], request: ChatRequest) -> tuple[str, Finish]:
-    """Returns text and finish of tool calls; a lone one with all that the schema asks for is an answer."""
-    if len(calls) == 1 and (wanted := (request.schema or {}).get("required")):
-        arguments = read_json(calls[0][1])
-        if isinstance(arguments, dict) and set(wanted) <= arguments.keys():
-            return calls[0][1], "stop"
-    return "\n".join(f"{name}({arguments})" for name, arguments in calls), "tool_calls"
+def _spelled(function: Mapping[str, Any]) -> str:
+    """Returns the name of a tool that is called, with its arguments as JSON."""
+    arguments = function.get("arguments") or {}
+    spelled = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return f"{function['name']}({spelled})"
 
 
 def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
-    value = entry["logprob"]
-    if type(value) not in (int, float) or math.isnan(value):
-        raise ValueError("a log-probability is no number")
-    token = entry.get(name)
-    text = repair_surrogates(token) if isinstance(token, str) else ""
-    return TokenLogprob(text, float(min(0.0, max(MIN_LOGPROB, value))))
+    value = min(0.0, max(MIN_LOGPROB, float(entry["logprob"])))  # the lowest one in place of NaN
+    return TokenLogprob(repair_surrogates(str(entry.get(name) or "")), value)
 
 
 def tokens_in(value: Any) -> int | None:
@@ -290,8 +260,8 @@ def tokens_in(value: Any) -> int | None:
 def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
     """Returns the reported tokens; those that are missing are counted."""
     used, timings = (body[name] if isinstance(body.get(name), dict) else {} for name in ("usage", "timings"))
-    details = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]
-    of_prompt, of_reply = (held if isinstance(held, dict) else {} for held in details)
+    listed = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]
+    of_prompt, of_reply = (details if isinstance(details, dict) else {} for details in listed)
     read, written = tokens_in(used.get("prompt_tokens")), tokens_in(used.get("completion_tokens"))
     silent = not (read or written)  # LiteLLM writes zeros where a server reports nothing
     if read is None or silent:
@@ -305,36 +275,35 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
 
 def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
-    message: dict[str, Any] = {}
-    texts: dict[str, list[str]] = {"content": []}
+    values: dict[str, list[Any]] = {"content": []}
     calls: dict[int, dict[str, str]] = {}
-    choice: dict[str, Any] = {"message": message}
-    body: dict[str, Any] = {"choices": [choice]}
     scored: list[Any] = []
+    usage = stopped = None
     for chunk in chunks:
         if chunk.get("error"):
             return dict(chunk)
-        body["usage"] = chunk.get("usage") or body.get("usage")
-        for part in (chunk.get("choices") or ())[:1]:
-            for name, value in (part.get("delta") or {}).items():
-                if name == "tool_calls":
-                    for call in value or ():
-                        held = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
-                        for key in held:
-                            held[key] += (call.get("function") or {}).get(key) or ""
-                elif isinstance(value, str) and name != "role":
-                    texts.setdefault(name, []).append(value)
-                elif isinstance(value, list):
-                    message[name] = message.get(name, []) + value
-            choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
-            scored += (part.get("logprobs") or {}).get("content") or ()
-    if not choice.get("finish_reason"):
+        usage = chunk.get("usage") or usage
+        for choice in (chunk.get("choices") or ())[:1]:
+            stopped = choice.get("finish_reason") or stopped
+            scored += (choice.get("logprobs") or {}).get("content") or ()
+            delta = choice.get("delta") or {}
+            for name in delta.keys() & _TEXTS:
+                parts = delta[name] if isinstance(delta[name], list) else [delta[name]]
+                values.setdefault(name, []).extend(filter(None, parts))
+            for call in delta.get("tool_calls") or ():
+                function = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                for key in function:
+                    function[key] += (call.get("function") or {}).get(key) or ""
+    if not stopped:
         raise Again("ended the stream before the reply was complete")
-    message |= {name: "".join(parts) for name, parts in texts.items() if parts or name not in message}
+    message: dict[str, Any] = {
+        name: "".join(parts) if all(isinstance(part, str) for part in parts) else parts
+        for name, parts in values.items()
+    }
     if calls:
-        message["tool_calls"] = [{"function": held} for held in calls.values()]
-    choice["logprobs"] = {"content": scored}
-    return body
+        message["tool_calls"] = [{"function": function} for function in calls.values()]
+    whole = {"message": message, "finish_reason": stopped, "logprobs": {"content": scored}}
+    return {"choices": [whole], "usage": usage}
 
 
 def error_text(content: Any) -> tuple[str, str]:
@@ -351,10 +320,8 @@ def error_text(content: Any) -> tuple[str, str]:
         return shorten(str(inner)), str(inner)[:2000]
     message = inner.get("message") or inner.get("detail") or inner.get("error") or inner
     if isinstance(message, list):  # FastAPI's, without the prompt that it repeats
-        parts = [part if isinstance(part, dict) else {"msg": part} for part in message]
-        message = "; ".join(
-            f"{'.'.join(map(str, part.get('loc') or ()))} {part.get('msg')}" for part in parts
-        )
+        listed = (part if isinstance(part, dict) else {"msg": part} for part in message)
+        message = "; ".join(f"{part.get('msg')} {part.get('loc') or ''}" for part in listed)
     held = [inner.get(name) for name in ("code", "type", "status", "innererror", "metadata", "details")]
     return shorten(message if isinstance(message, str) else str(message)), f"{message} {held}"[:4000]
 
@@ -366,47 +333,44 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
     """
     message, text = error_text(content)
     request_id = shorten(headers.get("x-request-id") or headers.get("request-id") or "", 80)
-    answered = f"answered {status}{f' to request {request_id}' if request_id else ''}"
-    answered += f": {message}" if message else ""
+    to_request = f" to request {request_id}" if request_id else ""
+    answered = f"answered {status}{to_request}{f': {message}' if message else ''}"
+    said, model = f"{where.endpoint} {answered}", repr(where.model)
     about: dict[str, Any] = {"endpoint": where.endpoint, "request_id": request_id, "refused": status < 500}
     if 300 <= status < 400:
         target = shorten(headers.get("location") or "another address")
-        advice = "write the address that answers as base_url"
         return TargetStopped(
-            f"{where.endpoint} answered {status}, a redirect to {target}; {advice}.", **about
+            f"{said}, a redirect to {target}; write the address that answers as base_url.", **about
         )
     if _SPENT.search(text) and status < 500 and not _LATER.search(text):
-        return TargetStopped(f"{where.endpoint} {answered}. Top up the account, or use another key.", **about)
+        return TargetStopped(f"{said}. Top up the account, or use another key.", **about)
     if 400 <= status < 500 and status not in (401, 429) and _FILTERED.search(text):
+        return RequestRefused(f"A content filter refused the prompt: {said}.", "filtered", **about)
+    too_long = _TOO_LONG.search(text) and not _REPLY_LIMIT.search(text)
+    if too_long and status not in (401, 403, 404, 429):
         return RequestRefused(
-            f"A content filter refused the prompt: {where.endpoint} {answered}.", "filtered", **about
-        )
-    limited = _REPLY_LIMIT.search(text)
-    if status not in (401, 403, 404, 429) and _TOO_LONG.search(text) and not limited:
-        advice = "Show fewer or shorter passages, or serve the model with a longer context."
-        return RequestRefused(
-            f"The prompt does not fit {where.model}: {where.endpoint} {answered}. {advice}",
+            f"The prompt does not fit {where.model}: {said}. Show fewer or shorter passages, or serve the "
+            "model with a longer context.",
             "too long",
             **about,
         )
     if status in (401, 403) or (_NO_ACCESS.search(text) and status < 500):
         key = f"Check {where.key}" if where.key else "Name the variable of its key in api_key_env"
-        return TargetStopped(
-            f"{where.endpoint} {answered}. {key}, and the model's name {where.model!r}.", **about
-        )
+        return TargetStopped(f"{said}. {key}, and the model's name {model}.", **about)
     if status in (402, 404, 405):
-        advice = f"Check the model's name {where.model!r} and base_url, which usually ends in /v1."
-        return TargetStopped(f"{where.endpoint} {answered}. {advice}", **about)
-    if "request too large" in text.lower():  # more tokens than the account may ever send in a minute
-        return RequestRefused(
-            f"{where.endpoint} {answered}. Lower max_tokens or the passages.", "failed", **about
+        return TargetStopped(
+            f"{said}. Check the model's name {model} and base_url, which usually ends in /v1.",
+            status=status,
+            **about,
         )
+    if "request too large" in text.lower():  # more tokens than the account may ever send in a minute
+        return RequestRefused(f"{said}. Lower max_tokens or the passages.", "failed", **about)
     if status in (408, 409, 425, 429, 498) or status >= 500 or status < 300:
         computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
         return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
     named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
     hint = f' Leave it out by omit = ["{named}"].' if named and _PARAMETER.search(text) else ""
-    return RequestRefused(f"{where.endpoint} {answered}.{hint}", "failed", **about)
+    return RequestRefused(f"{said}.{hint}", "failed", **about)
 
 
 def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:

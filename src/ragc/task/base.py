@@ -32,7 +32,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
 from ragc.targets.prices import check_priced
-from ragc.targets.reasoning import check_rooms, reasoning_note, room_of
+from ragc.targets.reasoning import check_reasoning, reasoning_note, reasoning_of
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import BudgetFile
 from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
@@ -260,7 +260,7 @@ def prepare(
     corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
     splits = data.splits(CorpusIds(corpora.values()))
     by_role = dict(targets or _build_targets(recipe))
-    check_rooms(by_role.values())
+    check_reasoning(by_role.values())
     budget = budget or BudgetFile(None, recipe.budget)
     runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, budget=budget)
     for program in recipe.methods:
@@ -524,7 +524,7 @@ def data_facts(splits: Mapping[str, tuple[Question, ...]]) -> dict[str, Any]:
 def _target_facts(target: Target) -> dict[str, Any]:
     others = getattr(getattr(target, "options", None), "fallbacks", ())
     facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
-    if thinking := room_of(target):
+    if thinking := reasoning_of(target):
         facts[THINKING_FACT] = thinking
     return {**facts, "fallbacks": list(others)} if others else facts
 

@@ -36,7 +36,7 @@ from ragc.records import Question
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import most_context, most_usd
-from ragc.targets.reasoning import room_of
+from ragc.targets.reasoning import reasoning_of
 from ragc.task import base as tasks
 from ragc.task.answering import kind_of, outage_of
 from ragc.task.base import Task
@@ -146,7 +146,7 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
     reply = collector.longest_reply
     asked = [task.runtime.target(role) for role in collector.roles]
     tokens = [most_context(target) for target in asked]
-    usd = [most_usd(target, most_context(target), reply + room_of(target)) for target in asked]
+    usd = [most_usd(target, most_context(target), reply + reasoning_of(target)) for target in asked]
     return {
         "kind": kind,
         "program": recipe.program,
