@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from ragc.errors import RequestRefused, TargetError, TargetStopped, UsageError
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.hosted import HostedTarget, accepted, load
-from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.options import HostedOptions, TargetSpec
 from tests.support.server import (
     Answer,
     Asked,
@@ -150,7 +150,8 @@ def test_identity_is_the_model_and_a_proxy() -> None:
 
 def test_building_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from ragc.targets import TargetSpec, build;"
+        "import sys; from ragc.targets import build;"
+        "from ragc.targets.options import TargetSpec;"
         "assert 'httpx' not in sys.modules;"
         "build(TargetSpec(kind='hosted', model='openai/gpt-4o-mini'));"
         "assert not {'litellm', 'dspy'} & set(sys.modules)"

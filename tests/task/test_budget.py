@@ -16,9 +16,9 @@ from ragc.recipe import Budget
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.gateway import Gateway
+from ragc.targets.options import VllmOptions
 from ragc.targets.prices import Price, most_tokens
 from ragc.targets.retry import Again, with_tries
-from ragc.targets.vllm_options import VllmOptions
 from ragc.task.budget import SPARE_CALLS, BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 

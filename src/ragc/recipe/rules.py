@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.files import exists, missing_file
-from ragc.core.tables import Keys, Problem, dotted
+from ragc.core.plugins import Registry
+from ragc.core.tables import Keys, Problem, dotted, read
 from ragc.core.user_code import load_object
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
@@ -39,6 +40,7 @@ from ragc.targets.base import ROLES
 from ragc.targets.options import TargetSpec
 
 T = TypeVar("T")
+S = TypeVar("S", TargetSpec, SourceSpec)
 
 STUDY_CONTEXT_TOKENS = 3000
 """Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
@@ -281,13 +283,7 @@ class Rules:
             if code:
                 self.tried((*keys, "kind"), partial(load_object, spec.kind, base))
         elif (record := TARGETS.loaded(spec.kind)) is not None:
-            bare = spec.replace(model="") if record.model_file else spec
-            try:
-                self.tried(keys, partial(record.build, bare), f"[{dotted(keys)}]: ")
-            except ModuleNotFoundError as error:
-                if (error.name or "").startswith("ragc"):
-                    raise
-                # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
+            self.tried(keys, partial(record.build, spec), f"[{dotted(keys)}]: ")
 
     def check_needs(self, recipe: Recipe) -> None:
         """Reports the targets and sources that programs need and that are not there."""
@@ -318,6 +314,13 @@ def resolved(
     without it the recipe only names it, and its knobs are left out. A recipe that ragc `stored` may lack what
     only the caller's Python had: targets and sources that were objects.
     """
+    known = {one.keys for one in found}
+    tables: dict[str, dict[str, Any]] = {"sources": dict(recipe.sources), "targets": dict(recipe.targets)}
+    for registry, family in ((SOURCES, "sources"), (TARGETS, "targets")):
+        for name, spec in tables[family].items():
+            tables[family][name], wrong = _of_kind(registry, spec, (family, name), code=code)
+            found = [*found, *(one for one in wrong if one.keys not in known)]
+    recipe = recipe.replace(**tables)
     methods, wrong = _methods(recipe, found, code=code)
     rules = Rules(methods, (*found, *wrong))
     fixed = rules.fixed(recipe.knobs, recipe.search)
@@ -331,6 +334,26 @@ def resolved(
     rules.check_files(recipe, files=files)
     whole = recipe.replace(knobs=fixed, search=search, data=data, sources=sources, targets=targets, grid=grid)
     return whole, rules.problems
+
+
+def _of_kind(registry: Registry[Any], spec: S, keys: Keys, *, code: bool) -> tuple[S, list[Problem]]:
+    """Returns a table of a kind in `registry` without wrong options, and the problems of kind and options.
+
+    The options of a kind of another package are not checked where its code may not be imported.
+    """
+    try:
+        if not spec.kind.strip():
+            raise UsageError(f"is missing. Known: {', '.join(registry.about())}")
+        if not registry.is_known(spec.kind):
+            raise registry.unknown(spec.kind)
+        if code:
+            registry.get(spec.kind)
+    except UsageError as error:
+        return spec.replace(kind=""), [Problem((*keys, "kind"), str(error).rstrip("."))]
+    if (record := registry.loaded(spec.kind)) is None:
+        return spec, []
+    options, wrong = read(record.options, spec.options, (*keys, "options"))
+    return spec.replace(options=options.model_dump(exclude_unset=True)) if wrong else spec, wrong
 
 
 def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[list[Method], list[Problem]]:

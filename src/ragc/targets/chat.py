@@ -21,10 +21,9 @@ from ragc.core.event_loop import closes, closes_after, is_on_loop
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
-from ragc.targets.options import ServerOptions, with_variables
+from ragc.targets.options import ServerOptions, VllmOptions, with_variables
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
-from ragc.targets.vllm_options import VllmOptions
 from ragc.targets.wire import (
     MOST_BYTES,
     Where,

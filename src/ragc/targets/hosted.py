@@ -17,7 +17,7 @@ from ragc.core.redact import mask_keys, remember_environment, shorten
 from ragc.errors import RequestRefused, TargetStopped, UsageError, nearest
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, parts_taker
 from ragc.targets.chat import LOOPBACK, checked, headers_of, read_address, untrusted
-from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.options import HostedOptions
 from ragc.targets.prices import MILLION, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries

@@ -34,7 +34,7 @@ from ragc.core.redact import shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import ChatRequest, Reply, Watch
 from ragc.targets.chat import ChatTarget
-from ragc.targets.vllm_options import VllmOptions
+from ragc.targets.options import VllmOptions
 
 MODULE = "vllm.entrypoints.openai.api_server"
 _POLL_S, _TELL_S, _PATIENCE_S, _ENDING = 0.5, 10.0, 20.0, 20

@@ -22,8 +22,8 @@ from weakref import WeakValueDictionary
 
 from ragc.core.files import cache_home, make_private
 from ragc.errors import RequestRefused, TargetUnavailable
-from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.slots import Slots
+from ragc.targets.options import EmbeddedOptions
 from ragc.targets.wire import joined
 
 Post = Callable[[str, Mapping[str, Any]], dict[str, Any]]
