@@ -24,23 +24,18 @@ from ragc.recipe.values import CALLERS_METRIC
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The tables of a TOML text with overrides in them, the keys that these wrote, and what is wrong with
-    others.
-    """
+    """The tables of a TOML text with overrides in them, and the keys that these wrote."""
 
     values: dict[str, Any]
     sets: list[Keys] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
     def sentences(self, found: Sequence[Problem]) -> tuple[str, ...]:
-        """Returns all problems as sentences, those `found` in the values among them; each names the override
-        that wrote its key.
-        """
+        """Returns the problems `found` as sentences; each names the override that wrote its key."""
         texts = []
         for problem in found:
             written = [keys for keys in self.sets if problem.keys[: len(keys)] == keys]
             texts.append(f"--set {dotted(written[-1])}: {problem}" if written else str(problem))
-        return tuple(dict.fromkeys([*texts, *self.problems]))
+        return tuple(dict.fromkeys(texts))
 
 
 def load(
@@ -57,8 +52,8 @@ def load(
     content.
     """
     path = Path(path)
-    folder = path.parent if base is None else base
-    return parse(read_text(path, "recipe"), sets, where=str(path), base=folder, files=files, code=True)
+    text = read_text(path, "recipe")
+    return parse(text, sets, where=str(path), base=base or path.parent, files=files, code=True)
 
 
 def parse(
@@ -138,8 +133,8 @@ def read_text(path: Path, noun: str) -> str:
 def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     """Returns the tables of a TOML `text` with the overrides `sets`.
 
-    `where` names the text in errors. Raises RecipeError for a text that is not TOML, and UsageError for
-    overrides that are no list.
+    `where` names the text in errors. Raises RecipeError for a text that is not TOML and for an override that
+    is no `key.path=value`, and UsageError for overrides that are no list.
     """
     if isinstance(sets, str | Mapping):  # whose characters or keys would be taken for overrides
         raise UsageError(
@@ -152,8 +147,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
         hint = "texts are put in quotes, and true and false are lowercase"
         raise RecipeError(where, [f"this is not TOML: {error}; {hint}"]) from None
     for expression in sets:
-        if wrong := _override(written, expression):
-            written.problems.append(f"--set {expression.partition('=')[0]}: {wrong}")
+        written.sets.append(_override(written.values, expression, where))
     return written
 
 
@@ -162,23 +156,21 @@ def set_keys(sets: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
-def _override(written: Written, expression: str) -> str:
-    """Writes one `key.path=value` into the values; returns the problem, or ""."""
+def _override(table: Any, expression: str, where: str) -> Keys:
+    """Writes one `key.path=value` into the `table`: a TOML value, or else a text. Returns its keys."""
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
     if not (keys and equals):
-        return "write it as key.path=value"
-    table: Any = written.values
+        raise RecipeError(where, [f"--set {left}: write it as key.path=value"])
     for end, name in enumerate(keys[:-1], 1):
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            return f"{dotted(keys[:end])} is not a table"
+            raise RecipeError(where, [f"--set {left}: {dotted(keys[:end])} is not a table"])
     try:
         table[keys[-1]] = tomllib.loads(f"value = {right}")["value"]
     except (ValueError, RecursionError):
         table[keys[-1]] = right.strip()
-    written.sets.append(keys)
-    return ""
+    return keys
 
 
 def _dotted(text: str) -> tuple[str, ...]:

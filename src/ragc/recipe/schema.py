@@ -35,42 +35,42 @@ class _Toml(GenerateJsonSchema):
 
 def json_schema() -> dict[str, Any]:
     """Returns the schema of a recipe as parsed TOML."""
-    fields: dict[str, Any] = {
-        "sources": _tables(SOURCES, SourceSpec),
-        "targets": _tables(TARGETS, TargetSpec),
-    }
-    for name, tables in fields.items():
-        about = Recipe.model_fields[name].description
-        fields[name] = (tables, Field(default_factory=dict, description=about))
-    model = create_model("Recipe", __base__=Recipe, __doc__=Recipe.__doc__, **fields)
+    model = create_model(
+        "Recipe",
+        __base__=Recipe,
+        __doc__=Recipe.__doc__,
+        sources=_tables("sources", SOURCES, SourceSpec),
+        targets=_tables("targets", TARGETS, TargetSpec),
+    )
     schema = model.model_json_schema(schema_generator=_Toml)
-    for name in fields:  # conditions, whose errors name the right key
+    for name in ("sources", "targets"):  # conditions, whose errors name the right key
         union = schema["properties"][name]["additionalProperties"]
         union["allOf"] = [
             {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
             for kind, table in union["discriminator"]["mapping"].items()
         ]
     listed = {one.id: one.higher_is_better for one in metrics.METRICS if not one.id.endswith("@k")}
-    report = schema["$defs"]["MetricsTable"]["properties"]["report"]
-    report["items"] = one_of(listed, _OTHERS).json_schema
     signed = (name if better else f"-{name}" for name, better in listed.items())
-    schema["$defs"]["Search"]["properties"]["objectives"]["items"] = one_of(signed, _OTHERS).json_schema
+    tables = schema["$defs"]
+    tables["MetricsTable"]["properties"]["report"]["items"] = one_of(listed, _OTHERS).json_schema
+    tables["Search"]["properties"]["objectives"]["items"] = one_of(signed, _OTHERS).json_schema
     return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "ragc recipe"}
 
 
-def _tables(registry: Registry[Any], shared: type[Table]) -> Any:
-    """Returns the type of the tables of all kinds in `registry`, told apart by `kind`."""
-    literal: Any = Literal
+def _tables(key: str, registry: Registry[Any], shared: type[Table]) -> Any:
+    """Returns the type and the field of the tables at `key`, of each kind in `registry`, told apart by
+    `kind`.
+    """
     models: list[Any] = []
     for name in registry:
         options, about = registry.get(name).options, registry.about()[name]
         needed = any(field.is_required() for field in options.model_fields.values())
         default: dict[str, Any] = {} if needed else {"default_factory": options}
         fields: dict[str, Any] = {
-            "kind": (literal[name], Field(description="Kind, which says what options there are.")),
+            "kind": (Literal[name], Field(description="Kind, which says what options there are.")),
             "options": (options, Field(description="What only this kind understands.", **default)),
         }
-        words = f"{about[:1].upper()}{about[1:]}."
-        models.append(create_model(f"{name.title()}Table", __base__=shared, __doc__=words, **fields))
-    mapping: Any = dict
-    return mapping[str, Annotated[reduce(or_, models), Field(discriminator="kind")]]
+        sentence = f"{about[:1].upper()}{about[1:]}."
+        models.append(create_model(f"{name.title()}Table", __base__=shared, __doc__=sentence, **fields))
+    kinds: Any = Annotated[reduce(or_, models), Field(discriminator="kind")]
+    return dict[str, kinds], Field(default_factory=dict, description=Recipe.model_fields[key].description)
