@@ -144,8 +144,9 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     try:
         written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        hint = "texts are put in quotes, and true and false are lowercase"
-        raise RecipeError(where, [f"this is not TOML: {error}; {hint}"]) from None
+        is_bare = str(error).startswith("Invalid value")
+        hint = "; texts are put in quotes, and true and false are lowercase" if is_bare else ""
+        raise RecipeError(where, [f"this is not TOML: {error}{hint}"]) from None
     for expression in sets:
         written.sets.append(_override(written.values, expression, where))
     return written

@@ -71,7 +71,8 @@ class BodyMark(Mark):
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the fields that may lead elsewhere, or run something."""
         for name, field in value.items():
-            if name not in BODY_PLAIN:
+            inner = field.values() if isinstance(field, Mapping) else field if isinstance(field, list) else ()
+            if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
                 runs = isinstance(field, str) and field in IN_PROCESS
                 about = "adds this to every request"
                 yield RequestedAccess("runs" if runs else "speaks", (*keys, name), field, about)
