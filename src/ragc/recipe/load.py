@@ -21,6 +21,8 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
+_BARE = "; texts are put in quotes, and true and false are lowercase"
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -144,8 +146,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     try:
         written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        is_bare = str(error).startswith("Invalid value")
-        hint = "; texts are put in quotes, and true and false are lowercase" if is_bare else ""
+        hint = _BARE if str(error).startswith("Invalid value") else ""
         raise RecipeError(where, [f"this is not TOML: {error}{hint}"]) from None
     for expression in sets:
         written.sets.append(_override(written.values, expression, where))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -41,12 +41,14 @@ from ragc.core.tables import (
 )
 from ragc.core.user_code import REFERENCE
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
-from ragc.metrics import is_added
+from ragc.metrics import get, is_added
+from ragc.metrics.base import Objective
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import NAMES, Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe.values import (
     CROSS,
+    DATASETS,
     DEMO_KINDS,
     FILLED,
     OPTIMIZERS,
@@ -56,7 +58,6 @@ from ragc.recipe.values import (
     check_metric,
     check_objective,
     check_program,
-    dataset_names,
 )
 from ragc.targets.base import ROLES
 from ragc.targets.options import EFFORTS, TargetSpec
@@ -97,11 +98,9 @@ def one_of(names: Iterable[str], pattern: str) -> WithJsonSchema:
 
 File = Words
 Metric = Annotated[Words, by(check_metric, is_added)]
-Objective = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
+Goal = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
 Program = Annotated[Words, by(check_program), one_of(NAMES, f"^{REFERENCE}$")]
-Dataset = Annotated[
-    Words, by(check_dataset), one_of((name for name in dataset_names() if ":" not in name), "^hf:.")
-]
+Dataset = Annotated[Words, by(check_dataset), one_of((name for name in DATASETS if ":" not in name), "^hf:.")]
 Names = Annotated[tuple[Words, ...], ONCE]
 Split = (
     Annotated[
@@ -200,7 +199,7 @@ class Search(Table):
         description="Trials at most, of a batch at most, that answer more questions before it is decided "
         "again who goes on. More take less time, fewer choose better. From 1.",
     )
-    objectives: Annotated[tuple[Objective, ...], ONCE, Listed] = Field(
+    objectives: Annotated[tuple[Goal, ...], ONCE, Listed] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
@@ -260,6 +259,38 @@ class Search(Table):
     def pick_metrics(self) -> tuple[str, ...]:
         """The objective that decides, and the metric of a table `pick`."""
         return (self.pick_name,) if isinstance(self.pick, str) else (self.pick_name, self.pick.then)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRule:
+    """The rule that chooses among trials with `objectives`: the best in `pick` within the `limits`.
+
+    A trial with a probability above `risk` of being more than the margin worse than the baseline is chosen
+    only where no other may be. Of trials that are expected to be at most `within` below the best, in units of
+    `pick`, the one that is best in `then` is chosen; None for the best itself.
+    """
+
+    objectives: tuple[Objective, ...]
+    pick: Objective
+    risk: float = RISK
+    limits: tuple[CostLimit, ...] = ()
+    within: float = 0.0
+    then: Objective | None = None
+
+    @classmethod
+    def of(cls, search: Search, objectives: Sequence[Objective]) -> SelectionRule:
+        """Returns the rule of the table `search`, whose objectives are read as `objectives`."""
+        pick = next(one for one in objectives if one.name == search.pick_name)
+        within, then = 0.0, None
+        if not isinstance(search.pick, str):
+            metric = get(search.pick.then, load=True)
+            within, then = search.pick.within, Objective(metric, 1 if metric.higher_is_better else -1)
+        return cls(tuple(objectives), pick, search.risk, search.limits.limits, within, then)
+
+    @classmethod
+    def by(cls, objective: Objective) -> SelectionRule:
+        """Returns the rule of a search with one `objective` and nothing else."""
+        return cls((objective,), objective)
 
 
 class Data(Table):

@@ -146,8 +146,35 @@ class Rules:
         unseen = report[0] == CALLERS_METRIC or (is_added(report[0]) and ADDED.loaded(report[0]) is None)
         objectives = search.objectives or (report[0] if unseen else check_metric(report[0]),)
         pick = search.pick_name or objectives[0]
-        for key, message in _contradictions(search, objectives, pick, crossed=crossed):
-            self.add(("search", key), message, ("search", "objectives"))
+        own, chosen = f'optimizer = "{OWN_OPTIMIZER}"', "chooses among trials, which only that does"
+        others = search.optimizer != OWN_OPTIMIZER
+        for wrong, key, message in (
+            (pick not in objectives, "pick", str(UnknownName("objective of this recipe", pick, objectives))),
+            (
+                search.front and len(objectives) < 2,
+                "front",
+                f'search.front needs several objectives, such as ["f1", "-tokens"]; found {objectives[0]}',
+            ),
+            (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
+            (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
+            (
+                others and not isinstance(search.pick, str),
+                "pick",
+                f"a table search.pick needs {own}: it {chosen}",
+            ),
+            (
+                CROSS in search.demo_kinds and not crossed,
+                "demo_kinds",
+                f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"',
+            ),
+            (
+                search.instruction_rounds and not search.instructions,
+                "instruction_rounds",
+                "search.instruction_rounds needs search.instructions, the most that a round writes",
+            ),
+        ):
+            if wrong:
+                self.add(("search", key), message, ("search", "objectives"))
         return search.replace(
             knobs=tuple(name for name in self.knobs or sorted(names) if name in names),
             ranges={name: ranges[name] for name in self.knobs if name in ranges},
@@ -203,18 +230,27 @@ class Rules:
             self.tried(("data", "where", path), partial(Where, {path: values}))
         hosted, name = is_address(data.dataset), data.dataset
         if data.fields.explicit.keys() - {GROUP} and not hosted and name != "jsonl":
-            message = f"data set {name!r} knows its own fields; leave data.fields out, but for group"
-            self.add(("data", "fields"), message)
+            self.add(
+                ("data", "fields"),
+                f"data set {name!r} knows its own fields; leave data.fields out, but for group",
+            )
         sizes = [split for split in ("train", "dev", "test") if isinstance(getattr(data, split), int)]
         complete = hosted or name in datasets.BUILT_IN or data.questions
         if sizes and not complete:
-            message = f"data.{sizes[0]} is drawn from a question file; add data.questions"
-            self.add(("data", sizes[0]), message, ("data", "questions"), ("data", "dataset"))
+            self.add(
+                ("data", sizes[0]),
+                f"data.{sizes[0]} is drawn from a question file; add data.questions",
+                ("data", "questions"),
+                ("data", "dataset"),
+            )
         elif (
             not (complete or stored or any((data.train, data.dev, data.test))) and "dataset" in data.explicit
         ):
-            message = f"data set {name!r} needs a question file; add data.questions"
-            self.add(("data", "dataset"), message, ("data", "questions"))
+            self.add(
+                ("data", "dataset"),
+                f"data set {name!r} needs a question file; add data.questions",
+                ("data", "questions"),
+            )
         return data.replace(where=where)
 
     def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
@@ -267,17 +303,20 @@ class Rules:
         return varied, search.replace(targets=players, efforts={})
 
     def _add_lacking(self, name: str, keys: Keys) -> None:
-        message = f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it"
-        self.add(keys, message, ("targets", name))
+        self.add(
+            keys,
+            f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it",
+            ("targets", name),
+        )
 
     def check_needs(self, recipe: Recipe) -> None:
         """Reports the targets and sources that programs need and that are not there."""
         for program in self.methods:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
-                message = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
                 if not any(one.keys[:2] == (family, name) for one in self.problems):
-                    self.problems.append(Problem(("program",), message))
+                    needed = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
+                    self.problems.append(Problem(("program",), needed))
 
     def check_files(self, recipe: Recipe, *, files: bool) -> None:
         """Reports invalid addresses and, with `files`, missing files."""
@@ -350,40 +389,6 @@ def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[l
         return [], [Problem(("program",), str(error).rstrip("."))] if code else []
     named = [method(recipe.program, recipe.base), *map(method, recipe.search.programs)]
     return [*{one.id: one for one in named}.values()], []
-
-
-def _contradictions(
-    search: Search, objectives: Sequence[str], pick: str, *, crossed: bool
-) -> Iterator[tuple[str, str]]:
-    """Yields the keys of `[search]` that another one contradicts, and why."""
-    own, chosen = f'optimizer = "{OWN_OPTIMIZER}"', "chooses among trials, which only that does"
-    others = search.optimizer != OWN_OPTIMIZER
-    rules = (
-        (pick not in objectives, "pick", str(UnknownName("objective of this recipe", pick, objectives))),
-        (
-            search.front and len(objectives) < 2,
-            "front",
-            f'search.front needs several objectives, such as ["f1", "-tokens"]; found one, {objectives[0]}',
-        ),
-        (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
-        (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
-        (
-            others and not isinstance(search.pick, str),
-            "pick",
-            f"a table search.pick needs {own}: it {chosen}",
-        ),
-        (
-            CROSS in search.demo_kinds and not crossed,
-            "demo_kinds",
-            f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"',
-        ),
-        (
-            search.instruction_rounds and not search.instructions,
-            "instruction_rounds",
-            "search.instruction_rounds needs search.instructions, the most that a round writes",
-        ),
-    )
-    return ((key, message) for wrong, key, message in rules if wrong)
 
 
 def _in_grid(name: str, value: Any, own: Mapping[str, Knob], search: Search) -> Value:

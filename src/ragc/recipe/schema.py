@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
 
 from ragc import metrics
 from ragc.core.plugins import Registry
@@ -26,13 +25,6 @@ _OTHERS = r"@([0-9]+|[^k].*)$|:"
 """How metrics with a cut or a role, and functions of the user's own, are told."""
 
 
-class _Toml(GenerateJsonSchema):
-    """Leaves out null, which TOML cannot express."""
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
-        return self.generate_inner(schema["schema"])
-
-
 def json_schema() -> dict[str, Any]:
     """Returns the schema of a recipe as parsed TOML."""
     model = create_model(
@@ -42,7 +34,7 @@ def json_schema() -> dict[str, Any]:
         sources=_tables("sources", SOURCES, SourceSpec),
         targets=_tables("targets", TARGETS, TargetSpec),
     )
-    schema = model.model_json_schema(schema_generator=_Toml)
+    schema = model.model_json_schema()
     for name in ("sources", "targets"):  # conditions, whose errors name the right key
         union = schema["properties"][name]["additionalProperties"]
         union["allOf"] = [
