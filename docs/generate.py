@@ -318,7 +318,8 @@ def kind_of(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "const" in value:
         return toml(value["const"])
     if options := value.get("anyOf") or value.get("oneOf"):
-        return " or ".join(dict.fromkeys(kind_of(option, schema) for option in options))
+        given = (option for option in options if option.get("type") != "null")  # left out, in TOML
+        return " or ".join(dict.fromkeys(kind_of(option, schema) for option in given))
     if value.get("type") == "array":
         return f"list of {kind_of(value.get('items', {}), schema)}"
     names = {"string": "text", "integer": "integer", "number": "number", "boolean": "`true`, `false`"}

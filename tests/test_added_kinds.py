@@ -140,8 +140,6 @@ LETTERS = EmbedderKind("letters", lambda model, progress: Letters(model))
 class ParrotOptions(TargetOptions):
     """Options of a target of kind `parrot`."""
 
-    kind = "parrot"
-
     word: Annotated[Words, HARMLESS] = Field(default="red", description="Answer.")
 
 

@@ -33,7 +33,7 @@ from ragc.metrics.stats.intervals import Interval, verdict
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task

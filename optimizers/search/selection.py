@@ -45,7 +45,7 @@ from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Posterior, ScoreModel
 from ragc.programs.knobs import Value
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 
 
 @dataclass(frozen=True, slots=True)

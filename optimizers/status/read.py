@@ -27,7 +27,7 @@ from ragc.optimizers.search.storage import find, is_outside, open_server_study, 
 from ragc.optimizers.status.counts import count_trials, fold_counts, read_trials
 from ragc.optimizers.status.record import CUT, FINISHED, LINES, OWN, RUNNING, StudyStatus
 from ragc.recipe import Recipe
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from ragc.task.base import objective_of
 from ragc.task.budget import BudgetFile
 from ragc.task.study_address import read_address, recipe_in, storage_address

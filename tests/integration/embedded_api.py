@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.schema import grammar
 from ragc.targets.embedded.server import load
+from ragc.targets.options import EmbeddedOptions
 
 MODEL = "smollm2"
 _TAKEN = ("temperature", "top_p", "max_tokens", "seed", "stop")

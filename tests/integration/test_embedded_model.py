@@ -345,7 +345,7 @@ print("end", flush=True)
 def test_a_model_that_was_never_asked_closes(weights: Path) -> None:
     program = (
         "from pathlib import Path\n"
-        "from ragc.targets.embedded.options import EmbeddedOptions\n"
+        "from ragc.targets.options import EmbeddedOptions\n"
         "from ragc.targets.embedded.server import load\n"
         "options = EmbeddedOptions.of({'context': 256, 'parallel': 1, 'threads': 1})\n"
         "for _ in range(10):\n"

@@ -18,9 +18,10 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.store.calls import CallStore
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
 from ragc.targets.chat import ChatTarget
+from ragc.targets.options import TargetSpec
 from ragc.testing import ListSource
 from tests.integration.vllm_server import CONTEXT, address, model, python, surroundings
 

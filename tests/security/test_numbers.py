@@ -13,7 +13,8 @@ from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.store.calls import CallStore
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
+from ragc.targets.options import TargetSpec
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import begun, needs_demos, written
 

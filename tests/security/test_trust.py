@@ -578,13 +578,13 @@ REVIEWED_SOURCE_OPTIONS = {
 """The options of a kind, beside `rerank`, that do more than set sizes, times and numbers."""
 
 REVIEWED_TARGET_OPTIONS = {
-    "embedded": {"price", "chat_template_kwargs"},
+    "embedded": {"price"},
     "vllm": {
-        *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
+        *("price", "api_key_env", "identity", "body"),
         *("serve", "python", "flags", "headers", "query"),
     },
     "hosted": {
-        *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
+        *("price", "api_key_env", "identity", "body"),
         *("headers", "query"),
     },
 }

@@ -61,9 +61,10 @@ from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS as ANSWER_FORMATS
 from ragc.signatures.answer import UNCITED
 from ragc.store.calls import CallStore
-from ragc.targets import TARGETS, TargetSpec, build
+from ragc.targets import TARGETS, build
 from ragc.targets.base import Capability, ChatRequest, Message, Reply, Sampling, Target, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway
+from ragc.targets.options import TargetSpec
 from ragc.targets.wire import body_of
 from ragc.task.base import prepare
 from ragc.testing import FailingSource, ListSource, SchemaReplies, ScriptedTarget

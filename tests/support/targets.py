@@ -16,8 +16,7 @@ from ragc.records import Question
 from ragc.targets.base import Target
 from ragc.targets.chat import ChatTarget
 from ragc.targets.hosted import HostedTarget
-from ragc.targets.hosted_options import HostedOptions
-from ragc.targets.vllm_options import VllmOptions
+from ragc.targets.options import HostedOptions, VllmOptions
 from ragc.task.answering import Row, evaluate
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, fitting
 

@@ -22,10 +22,10 @@ from ragc.errors import (
     UnknownName,
     UsageError,
 )
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage, parts_taker
 from ragc.targets.chat import ChatTarget, proxy_of
-from ragc.targets.vllm_options import VllmOptions
+from ragc.targets.options import TargetSpec, VllmOptions
 from ragc.targets.wire import bound_tokens
 from tests.support.server import (
     MODEL,

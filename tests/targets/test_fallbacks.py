@@ -17,7 +17,7 @@ from ragc.recipe import parse
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.gateway import request_key
-from ragc.targets.vllm_options import VllmOptions
+from ragc.targets.options import VllmOptions
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, vllm
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ragc.errors import UsageError
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.hosted import HostedTarget, accepted
-from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.options import HostedOptions, TargetSpec
 from tests.support.server import (
     Answer,
     ScriptedServer,
@@ -146,7 +146,8 @@ def test_identity_is_the_model_and_a_proxy() -> None:
 
 def test_building_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from ragc.targets import TargetSpec, build;"
+        "import sys; from ragc.targets import build;"
+        "from ragc.targets.options import TargetSpec;"
         "assert 'httpx' not in sys.modules;"
         "build(TargetSpec(kind='hosted', model='openai/gpt-4o-mini'));"
         "assert not {'litellm', 'dspy'} & set(sys.modules)"

@@ -20,10 +20,8 @@ from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
-from ragc.targets.hosted_options import HostedOptions
-from ragc.targets.options import EFFORTS, TargetSpec
+from ragc.targets.options import EFFORTS, HostedOptions, TargetSpec, VllmOptions
 from ragc.targets.reasoning import BY_EFFORT, DEFAULT, reasoning_of
-from ragc.targets.vllm_options import VllmOptions
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of

@@ -20,8 +20,9 @@ import pytest
 from ragc.core import event_loop
 from ragc.core.progress import listening
 from ragc.errors import TargetError, TargetUnavailable, UsageError
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message
+from ragc.targets.options import TargetSpec
 from ragc.targets.vllm_server import ServedTarget, last_error
 from tests.examples import thorough
 from tests.paths import SRC
@@ -74,7 +75,8 @@ http.server.ThreadingHTTPServer((given.host, given.port), Handler).serve_forever
 OTHER = """
 import sys
 from ragc.core import event_loop as loop
-from ragc.targets import TargetSpec, build
+from ragc.targets import build
+from ragc.targets.options import TargetSpec
 target = build(TargetSpec(kind="vllm", model="m", options={"serve": True}))
 loop.run(target.open())
 print(target.endpoint, flush=True)

@@ -44,7 +44,7 @@ from ragc.metrics.stats.intervals import paired, verdict
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import select
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from ragc.records import Question
 from ragc.task.base import objective_of
 

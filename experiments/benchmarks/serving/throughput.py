@@ -138,7 +138,7 @@ def ours(url: str) -> Call:
     from ragc.signatures.answer import ShortAnswer
     from ragc.store.calls import CallStore
     from ragc.targets.chat import ChatTarget
-    from ragc.targets.vllm_options import VllmOptions
+    from ragc.targets.options import VllmOptions
 
     target = ChatTarget(url, MODEL, VllmOptions(concurrency=256))
     call = RagPredict(ShortAnswer, Runtime({"main": target}, store=CallStore(None)))

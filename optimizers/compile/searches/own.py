@@ -13,7 +13,7 @@ from ragc.optimizers.compile.front import FrontMember, choose_members
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected, no_answer_error
 from ragc.optimizers.search.selection import best, expected_of_choice, pareto_front
 from ragc.optimizers.search.study import Study
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from ragc.task.base import Task
 
 

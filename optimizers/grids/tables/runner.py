@@ -225,7 +225,7 @@ class TableRun:
         return chosen
 
     def _build(self, spec: TargetSpec) -> Target:
-        key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
+        key = digest([str(spec.base), spec.kind, spec.model, spec.base_url, dict(spec.options)])
         if key not in self._built:
             self._built[key] = build_target(spec)
         return self._built[key]

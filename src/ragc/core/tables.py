@@ -275,9 +275,12 @@ def read(
 
 def repair(values: dict[str, Any], keys: Sequence[Any], example: Any = None) -> None:
     """Puts the `example` at `keys`; without one, removes what is there, or the list or the value on the way
-    there that is no table.
+    there that is no table. Without keys everything is removed.
     """
-    key, *rest = keys or ("",)
+    if not keys:
+        values.clear()
+        return
+    key, *rest = keys
     inside = values.get(key) if example is None else values.setdefault(key, {})
     if rest and isinstance(inside, dict):
         repair(inside, rest, example)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ragc.recipe.load import load, parse, set_keys, settings
 from ragc.recipe.models import Budget, Data, GridSpec, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
-from ragc.recipe.values import OPTIMIZERS
 
 __all__ = [
-    "OPTIMIZERS",
     "Budget",
     "Data",
     "GridSpec",

@@ -6,7 +6,6 @@ library, and nothing is sent.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,33 +21,23 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
-_MOST_KEYS = 99
-_PLACE = re.compile(r"Invalid value \(at line (\d+), column (\d+)\)")
-_UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
+_BARE = "; texts are put in quotes, and true and false are lowercase"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The tables of a TOML text with overrides in them, the keys that these wrote, and what is wrong with
-    others. `names` are those at the top of the text itself.
-    """
+    """The tables of a TOML text with overrides in them, and the keys that these wrote."""
 
     values: dict[str, Any]
-    names: frozenset[str]
     sets: list[Keys] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
     def sentences(self, found: Sequence[Problem]) -> tuple[str, ...]:
-        """Returns all problems as sentences, those `found` in the values among them; each names the override
-        that wrote its key.
-        """
+        """Returns the problems `found` as sentences; each names the override that wrote its key."""
         texts = []
-        for one in found:
-            whole = one.keys and one.keys[0] not in self.names  # a table that overrides wrote
-            length = len(one.keys) if whole else None
-            written = [keys for keys in self.sets if one.keys[: len(keys)] == keys[:length]]
-            texts.append(f"--set {dotted(written[-1])}: {one}" if written else str(one))
-        return tuple(dict.fromkeys([*texts, *self.problems]))
+        for problem in found:
+            written = [keys for keys in self.sets if problem.keys[: len(keys)] == keys]
+            texts.append(f"--set {dotted(written[-1])}: {problem}" if written else str(problem))
+        return tuple(dict.fromkeys(texts))
 
 
 def load(
@@ -65,8 +54,8 @@ def load(
     content.
     """
     path = Path(path)
-    folder = path.parent if base is None else base
-    return parse(read_text(path, "recipe"), sets, where=str(path), base=folder, files=files, code=True)
+    text = read_text(path, "recipe")
+    return parse(text, sets, where=str(path), base=base or path.parent, files=files, code=True)
 
 
 def parse(
@@ -146,8 +135,8 @@ def read_text(path: Path, noun: str) -> str:
 def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     """Returns the tables of a TOML `text` with the overrides `sets`.
 
-    `where` names the text in errors. Raises RecipeError for a text that is not TOML, and UsageError for
-    overrides that are no list.
+    `where` names the text in errors. Raises RecipeError for a text that is not TOML and for an override that
+    is no `key.path=value`, and UsageError for overrides that are no list.
     """
     if isinstance(sets, str | Mapping):  # whose characters or keys would be taken for overrides
         raise UsageError(
@@ -155,14 +144,12 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
             f"{type(sets).__name__}."
         )
     try:
-        values = tomllib.loads(text)
-        repr(values)  # raises RecursionError where tables are nested too deep to be read
+        written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        raise RecipeError(where, [f"this is not TOML: {_unquoted(str(error), text) or error}"]) from None
-    written = Written(values, frozenset(values))
+        hint = _BARE if str(error).startswith("Invalid value") else ""
+        raise RecipeError(where, [f"this is not TOML: {error}{hint}"]) from None
     for expression in sets:
-        if wrong := _override(written, expression):
-            written.problems.append(f"--set {expression.partition('=')[0]}: {wrong}")
+        written.sets.append(_override(written.values, expression, where))
     return written
 
 
@@ -171,50 +158,31 @@ def set_keys(sets: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
-def _unquoted(message: str, text: str) -> str:
-    """Returns what to write where a value is a text without quotes; "" for any other message."""
-    place = _PLACE.search(message)
-    line = text.split("\n")[int(place[1]) - 1][int(place[2]) - 1 :] if place else ""
-    words = found[0].rstrip() if (found := _UNQUOTED.match(line)) else ""
-    if words.lower() in ("true", "false"):
-        return f"{words} is written {words.lower()}"
-    mark = "'" if "\\" in words else '"'
-    return words and f"{words} is a text; put it in quotes: {mark}{words}{mark}"
-
-
-def _override(written: Written, expression: str) -> str:
-    """Writes one `key.path=value` into the values; returns the problem, or ""."""
+def _override(table: Any, expression: str, where: str) -> Keys:
+    """Writes one `key.path=value` into the `table`: a TOML value, or else a text. Returns its keys."""
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
-    if not (keys and equals and len(keys) < _MOST_KEYS) or right.encode(errors="ignore").decode() != right:
-        return "write it as key.path=value, in UTF-8"
-    table: Any = written.values
+    if not (keys and equals):
+        raise RecipeError(where, [f"--set {left}: write it as key.path=value"])
     for end, name in enumerate(keys[:-1], 1):
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            return f"{dotted(keys[:end])} is not a table"
-    table[keys[-1]] = _scalar(right.strip())
-    written.sets.append(keys)
-    return ""
+            raise RecipeError(where, [f"--set {left}: {dotted(keys[:end])} is not a table"])
+    try:
+        table[keys[-1]] = tomllib.loads(f"value = {right}")["value"]
+    except (ValueError, RecursionError):
+        table[keys[-1]] = right.strip()
+    return keys
 
 
 def _dotted(text: str) -> tuple[str, ...]:
     """Returns the names of a dotted key, or () for an invalid one."""
     keys: list[str] = []
     try:
-        node: object = tomllib.loads(f"{text.strip()} = 0") if "\n" not in text else None
+        node: Any = tomllib.loads(f"{text.strip()} = 0")
     except (ValueError, RecursionError):
         return ()
-    while isinstance(node, dict) and len(node) == 1:
+    while node:
         ((name, node),) = node.items()
         keys.append(name)
     return tuple(keys)
-
-
-def _scalar(text: str) -> object:
-    """Returns `text` as a TOML value, or as plain text if it is none."""
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    return table["value"] if len(table) == 1 else text

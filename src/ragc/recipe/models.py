@@ -1,17 +1,17 @@
 """The recipe: one pydantic model per table, which the rest of ragc reads as it is.
 
 A field's type defines its valid values. Its description is one line with unit, range and default, for the
-JSON Schema and the documentation. The `options` of a table of `targets.*` or `sources.*` are checked by the
-record of its kind. `ragc.recipe.rules` checks across tables and fills in what follows from them.
+JSON Schema and the documentation. `ragc.recipe.rules` checks the kind and the `options` of tables of
+`targets.*` and `sources.*`, and across tables, and fills in what follows from them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tomli_w
 from pydantic import (
@@ -19,18 +19,11 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     Tag,
-    ValidationError,
-    ValidationInfo,
-    create_model,
+    WithJsonSchema,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, core_schema
 
-from ragc.core.plugins import Registry
 from ragc.core.tables import (
-    CODE,
     ONCE,
     TAG,
     Amount,
@@ -45,19 +38,17 @@ from ragc.core.tables import (
     Whole,
     Words,
     by,
-    problem,
-    raise_problems,
 )
-from ragc.corpora import SOURCES
+from ragc.core.user_code import REFERENCE
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
-from ragc.downloads.hub import is_hub_file
-from ragc.errors import UsageError
-from ragc.metrics import is_added
+from ragc.metrics import get, is_added
+from ragc.metrics.base import Objective
 from ragc.metrics.settings import GraderSettings
 from ragc.programs import NAMES, Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe.values import (
     CROSS,
+    DATASETS,
     DEMO_KINDS,
     FILLED,
     OPTIMIZERS,
@@ -68,7 +59,7 @@ from ragc.recipe.values import (
     check_objective,
     check_program,
 )
-from ragc.targets import TARGETS
+from ragc.targets.base import ROLES
 from ragc.targets.options import EFFORTS, TargetSpec
 
 if TYPE_CHECKING:
@@ -76,7 +67,7 @@ if TYPE_CHECKING:
 
 _MAX_SEED = 2**32 - 1
 _STORAGE = r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$"
-_WORKERS = r"ray|[\w.-]+:[0-9]{1,5}"
+_WORKERS = r"^(ray|[\w.-]+:[0-9]{1,5})$"
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _METRICS = (
     "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
@@ -84,93 +75,32 @@ _METRICS = (
 )
 
 
-_ANY_KIND = ()
-"""Stands in place of a kind that was refused, so that the rest of its table is checked."""
-
-
-class Kinds:
-    """Marks a table whose `kind`, one of `registry`, says what its `options` may be; `shared` has the keys of
-    every kind, and is the model of what is read.
-
-    The options of a kind of another package are not checked where its code may not be imported.
-    """
-
-    def __init__(self, registry: Registry[Any], shared: type[TargetSpec | SourceSpec]) -> None:
-        self.registry, self.shared = registry, shared
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        models = {name: self._model(name).__pydantic_core_schema__ for name in self.registry}
-        return handler(core_schema.tagged_union_schema(models, discriminator="kind"))
-
-    def _model(self, name: str) -> type[Table]:
-        """Returns the model of tables of the kind `name`, whose record is loaded."""
-        options, about = self.registry.get(name).options, self.registry.about()[name]
-        needed = any(field.is_required() for field in options.model_fields.values())
-        default: dict[str, Any] = {} if needed else {"default_factory": options}
-        kind: Any = Literal
-        fields: dict[str, Any] = {
-            "kind": (kind[name], Field(description="Kind, which says what options there are.")),
-            "options": (options, Field(description="What only this kind understands.", **default)),
-        }
-        called = "".join(part.title() for part in name.replace("-", "_").split("_"))
-        words = f"{about[:1].upper()}{about[1:]}."
-        return create_model(f"{called}Table", __base__=self.shared, __doc__=words, **fields)
-
-    def _read(self, table: Any, info: ValidationInfo) -> Table:
-        if isinstance(table, self.shared):
-            return table
-        if not isinstance(table, Mapping):
-            raise_problems([problem((), "must be a table", table)])
-        values: dict[str, Any] = {"options": {}, **table}
-        kind: Any = values.pop("kind", None)
-        model: type[Table] = self.shared
-        found: list[InitErrorDetails] = []
-        try:
-            if kind != _ANY_KIND and not (isinstance(kind, str) and kind.strip()):
-                raise UsageError(f"is missing. Known: {', '.join(self.registry.about())}")
-            if kind and not self.registry.is_known(kind):
-                raise self.registry.unknown(kind)
-            if kind and (info.context or {}).get(CODE):
-                self.registry.get(kind)
-            if kind and self.registry.loaded(kind) is not None:
-                model, values["kind"] = self._model(kind), kind
-        except UsageError as error:
-            found.append(problem(("kind",), str(error).rstrip("."), kind, _ANY_KIND))
-        valid: dict[str, Any] = {}
-        try:
-            valid = dict(model.model_validate(values))
-        except ValidationError as error:
-            found += map(model.detail, error.errors(include_url=False))
-        raise_problems(found)
-        return self.shared().replace(**{**valid, "kind": kind or "", "options": values["options"]})
-
-
 def _form(value: object) -> str:
     """Returns the form of a value that may be a text or something else."""
     return f"{TAG}text" if isinstance(value, str) else f"{TAG}other"
 
 
-def _check_storage(address: str) -> str:
-    if not re.search(_STORAGE, address):
-        raise ValueError("must be an address such as postgresql+psycopg://HOST/DATABASE")
-    return address
+def fits(pattern: str, what: str) -> AfterValidator:
+    """Returns a validator of texts that fit the `pattern`; `what` says what they must be."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {what}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_workers(address: str) -> str:
-    if not re.fullmatch(_WORKERS, address):
-        raise ValueError('must be "ray" or the address of a Ray cluster, such as "host:6379"')
-    return address
+def one_of(names: Iterable[str], pattern: str) -> WithJsonSchema:
+    """Returns the schema of a text that is one of the `names` or fits the `pattern`."""
+    return WithJsonSchema({"anyOf": [{"enum": [*names]}, {"type": "string", "pattern": pattern}]})
 
 
 File = Words
 Metric = Annotated[Words, by(check_metric, is_added)]
-Objective = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
-Program = Annotated[Words, by(check_program)]
+Goal = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
+Program = Annotated[Words, by(check_program), one_of(NAMES, f"^{REFERENCE}$")]
+Dataset = Annotated[Words, by(check_dataset), one_of((name for name in DATASETS if ":" not in name), "^hf:.")]
 Names = Annotated[tuple[Words, ...], ONCE]
 Split = (
     Annotated[
@@ -229,14 +159,20 @@ class PickRule(Table):
 
 
 Pick = Annotated[
-    Annotated[PickRule, Tag(f"{TAG}other")] | Annotated[str, Tag(f"{TAG}text")], Discriminator(_form)
+    Annotated[PickRule, Tag(f"{TAG}other")] | Annotated[str, Tag(f"{TAG}text")],
+    Discriminator(_form),
+    WithJsonSchema({"anyOf": [{"type": "string"}, PickRule.model_json_schema()]}),
 ]
 
 
 class Search(Table):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
-    knobs: Annotated[Names, BeforeValidator(lambda value: (value,) if value == "all" else value)] = Field(
+    knobs: Annotated[
+        Names,
+        BeforeValidator(lambda value: (value,) if value == "all" else value),
+        WithJsonSchema({"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(
         default=(), description='Knobs to vary: their names, or "all" for all that are searched by default.'
     )
     ranges: dict[str, Any] = Field(
@@ -263,7 +199,7 @@ class Search(Table):
         description="Trials at most, of a batch at most, that answer more questions before it is decided "
         "again who goes on. More take less time, fewer choose better. From 1.",
     )
-    objectives: Annotated[tuple[Objective, ...], ONCE, Listed] = Field(
+    objectives: Annotated[tuple[Goal, ...], ONCE, Listed] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
@@ -296,6 +232,7 @@ class Search(Table):
     )
     targets: dict[str, Annotated[Names, Listed]] = Field(
         default_factory=dict,
+        json_schema_extra={"propertyNames": {"enum": [*ROLES]}},
         description="Names of targets that may play each role, the role's own among them.",
     )
     efforts: dict[str, Annotated[tuple[Annotated[str, Choice(EFFORTS)], ...], ONCE, Listed]] = Field(
@@ -324,10 +261,42 @@ class Search(Table):
         return (self.pick_name,) if isinstance(self.pick, str) else (self.pick_name, self.pick.then)
 
 
+@dataclass(frozen=True, slots=True)
+class SelectionRule:
+    """The rule that chooses among trials with `objectives`: the best in `pick` within the `limits`.
+
+    A trial with a probability above `risk` of being more than the margin worse than the baseline is chosen
+    only where no other may be. Of trials that are expected to be at most `within` below the best, in units of
+    `pick`, the one that is best in `then` is chosen; None for the best itself.
+    """
+
+    objectives: tuple[Objective, ...]
+    pick: Objective
+    risk: float = RISK
+    limits: tuple[CostLimit, ...] = ()
+    within: float = 0.0
+    then: Objective | None = None
+
+    @classmethod
+    def of(cls, search: Search, objectives: Sequence[Objective]) -> SelectionRule:
+        """Returns the rule of the table `search`, whose objectives are read as `objectives`."""
+        pick = next(one for one in objectives if one.name == search.pick_name)
+        within, then = 0.0, None
+        if not isinstance(search.pick, str):
+            metric = get(search.pick.then, load=True)
+            within, then = search.pick.within, Objective(metric, 1 if metric.higher_is_better else -1)
+        return cls(tuple(objectives), pick, search.risk, search.limits.limits, within, then)
+
+    @classmethod
+    def by(cls, objective: Objective) -> SelectionRule:
+        """Returns the rule of a search with one `objective` and nothing else."""
+        return cls((objective,), objective)
+
+
 class Data(Table):
     """The table `[data]`: where questions and passages come from."""
 
-    dataset: Annotated[Words, by(check_dataset)] = Field(
+    dataset: Dataset = Field(
         default="jsonl",
         description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
     )
@@ -376,10 +345,6 @@ class SourceSpec(Table):
     options: Json = Field(default_factory=dict, description="What only this kind understands.")
 
 
-Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec)]
-Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec)]
-
-
 class MetricsTable(GraderSettings):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
@@ -406,15 +371,18 @@ class StudySpec(Table):
     PGPASSWORD.
     """
 
-    storage: Annotated[str, AfterValidator(_check_storage)] = Field(
+    storage: Annotated[str, fits(_STORAGE, "an address such as postgresql+psycopg://HOST/DATABASE")] = Field(
         default="",
         json_schema_extra={"pattern": _STORAGE},
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
-    workers: Annotated[str, AfterValidator(_check_workers)] = Field(
-        default="",
-        json_schema_extra={"pattern": _WORKERS},
-        description='Ray cluster that answers the questions of trials: "HOST:PORT", or "ray" for one here.',
+    workers: Annotated[str, fits(_WORKERS, '"ray" or the address of a Ray cluster, such as "host:6379"')] = (
+        Field(
+            default="",
+            json_schema_extra={"pattern": _WORKERS},
+            description='Ray cluster that answers the questions of trials: "HOST:PORT", or "ray" for one '
+            "here.",
+        )
     )
 
 
@@ -491,10 +459,10 @@ class Recipe(PlacedTable):
         default_factory=dict, description="Prompt files by predictor, which are read before the search."
     )
     data: Data = Field(default_factory=Data, description="Questions and passages.")
-    sources: dict[str, Source] = Field(
+    sources: dict[str, SourceSpec] = Field(
         default_factory=dict, description="What the program searches, by name."
     )
-    targets: dict[str, Target] = Field(
+    targets: dict[str, TargetSpec] = Field(
         default_factory=dict,
         description="Language models by role: main, proxy, judge or teacher; or by name.",
     )
@@ -526,17 +494,8 @@ class Recipe(PlacedTable):
         return self.base / text
 
     def target_specs(self) -> dict[str, TargetSpec]:
-        """Returns the targets by name, ready to be built.
-
-        Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
-        """
-        return {name: self._resolved(spec.at(self.base)) for name, spec in self.targets.items()}
-
-    def _resolved(self, spec: TargetSpec) -> TargetSpec:
-        record, path = TARGETS.get(spec.kind), self.path(spec.model)
-        folder = record.model_folder is not None and record.model_folder(spec.options) and path.is_dir()
-        is_file = record.model_file and not is_hub_file(spec.model)
-        return spec.replace(model=str(path)) if spec.model and (is_file or folder) else spec
+        """Returns the targets by name, ready to be built: paths lead from `base`."""
+        return {name: spec.at(self.base) for name, spec in self.targets.items()}
 
     def settings(self) -> Knobs:
         """Returns the program's knobs: the recipe's values, with the declared defaults for the rest."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.core.files import missing_file
-from ragc.core.tables import Keys, Problem, dotted
-from ragc.core.user_code import load_object
+from ragc.core.plugins import Registry
+from ragc.core.tables import Keys, Problem, dotted, read
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
@@ -34,11 +34,12 @@ from ragc.recipe.values import (
     OWN_OPTIMIZER,
     check_metric,
 )
-from ragc.targets import TARGETS
+from ragc.targets import TARGETS, build
 from ragc.targets.base import ROLES
 from ragc.targets.options import TargetSpec
 
 T = TypeVar("T")
+S = TypeVar("S", TargetSpec, SourceSpec)
 
 STUDY_CONTEXT_TOKENS = 3000
 """Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
@@ -88,12 +89,14 @@ class Rules:
     def fixed(self, values: Mapping[str, Any], search: Search) -> dict[str, Value]:
         """Returns the fixed knobs, in the order of declaration, with what makes several programs comparable.
 
-        That is one answer format, that of the recipe's own program if all have it, and one budget of
-        passages, unless the recipe sets them.
+        That is one answer format, the first default that all have, else the first that all have, and one
+        budget of passages, unless the recipe sets them.
         """
         common: dict[str, Any] = {}
         if len(self.methods) > 1:
-            common["answer_format"] = self._common_format()
+            formats = self.knobs["answer_format"]
+            shared = [one for one in formats[0].options if all(one in knob.options for knob in formats)]
+            common["answer_format"] = [*(k.default for k in formats if k.default in shared), *shared][0]
             if any(program.reads_passages for program in self.methods):
                 common["context_tokens"] = STUDY_CONTEXT_TOKENS
         varied = {*search.knobs, *search.ranges}
@@ -103,12 +106,6 @@ class Rules:
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}
             self.tried(("knobs",), partial(program.knobs.of, own))
         return {name: fixed[name] for name in self.knobs if name in fixed}
-
-    def _common_format(self) -> Value:
-        """Returns the first default answer format that all programs have, else the first that all have."""
-        knobs = self.knobs["answer_format"]
-        shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
-        return next((knob.default for knob in knobs if knob.default in shared), shared[0])
 
     def _checked(
         self, table: Keys, values: Mapping[str, Any], check: Callable[[Knob, Any], T]
@@ -146,10 +143,38 @@ class Rules:
             keys = ("search", "ranges" if name in ranges else "knobs", name)
             if self._find(name, keys) and name in fixed:
                 self.add(keys, f"knob {name} is fixed in [knobs] and searched here; keep one")
-        objectives = search.objectives or (_signed(report[0]),)
+        unseen = report[0] == CALLERS_METRIC or (is_added(report[0]) and ADDED.loaded(report[0]) is None)
+        objectives = search.objectives or (report[0] if unseen else check_metric(report[0]),)
         pick = search.pick_name or objectives[0]
-        for key, message in _contradictions(search, objectives, pick, crossed=crossed):
-            self.add(("search", key), message, ("search", "objectives"))
+        own, chosen = f'optimizer = "{OWN_OPTIMIZER}"', "chooses among trials, which only that does"
+        others = search.optimizer != OWN_OPTIMIZER
+        for wrong, key, message in (
+            (pick not in objectives, "pick", str(UnknownName("objective of this recipe", pick, objectives))),
+            (
+                search.front and len(objectives) < 2,
+                "front",
+                f'search.front needs several objectives, such as ["f1", "-tokens"]; found {objectives[0]}',
+            ),
+            (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
+            (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
+            (
+                others and not isinstance(search.pick, str),
+                "pick",
+                f"a table search.pick needs {own}: it {chosen}",
+            ),
+            (
+                CROSS in search.demo_kinds and not crossed,
+                "demo_kinds",
+                f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"',
+            ),
+            (
+                search.instruction_rounds and not search.instructions,
+                "instruction_rounds",
+                "search.instruction_rounds needs search.instructions, the most that a round writes",
+            ),
+        ):
+            if wrong:
+                self.add(("search", key), message, ("search", "objectives"))
         return search.replace(
             knobs=tuple(name for name in self.knobs or sorted(names) if name in names),
             ranges={name: ranges[name] for name in self.knobs if name in ranges},
@@ -165,39 +190,31 @@ class Rules:
         """
         if not self.methods:
             return grid.replace(settings=(), baseline={}, product=())
+        own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
         settings = [
-            self._setting(values, ("grid", "settings", index), search)
+            self._setting(values, ("grid", "settings", index), own, search)
             for index, values in enumerate(grid.settings)
         ]
-        keys = ("grid", "product")
         for axes in [grid.product] if isinstance(grid.product, dict) else grid.product:
-            if (count := math.prod(map(len, axes.values()))) > MAX_SETTINGS:
+            keys, count = ("grid", "product"), math.prod(map(len, axes.values()))
+            if count > MAX_SETTINGS:
                 self.add(keys, f"a grid holds {MAX_SETTINGS:,} settings, and grid.product has {count:,}")
                 continue
-            columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
+            columns = [
+                [self.tried(keys, partial(_in_grid, name, value, own, search)) for value in values]
+                for name, values in axes.items()
+            ]
             settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
-        baseline = self._setting(grid.baseline, ("grid", "baseline"), search)
+        baseline = self._setting(grid.baseline, ("grid", "baseline"), own, search)
         return grid.replace(baseline=baseline, settings=tuple(settings), product=())
 
-    def _setting(self, values: Mapping[str, Any], keys: Keys, search: Search) -> dict[str, Value]:
-        return {name: self._in_grid(name, value, keys, search) for name, value in values.items()}
-
-    def _in_grid(self, name: str, value: Value, keys: Keys, search: Search) -> Value:
-        """Returns `value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
-        own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
-        most = search.demos if name == DEMOS else math.inf
-        if name in own:
-            return self.tried(keys, partial(own[name].check, value)) or 0
-        if name not in DEMO_COLUMNS:
-            kind = f"knob of {self.methods[0].id}"
-            self.add(keys, str(UnknownName(kind, name, (*own, *DEMO_COLUMNS))))
-        elif name == DEMO_KIND and value not in search.demo_kinds:
-            kind = "kind of demonstrations in search.demo_kinds"
-            self.add(keys, str(UnknownName(kind, str(value), search.demo_kinds)))
-        elif name != DEMO_KIND and not (type(value) is int and 0 <= value <= most):
-            bound = f", at most search.demos = {most}" if name == DEMOS else ""
-            self.add(keys, f"{name} must be an integer of at least 0{bound}, found {repr(value)[:60]}")
-        return value
+    def _setting(
+        self, values: Mapping[str, Any], keys: Keys, own: Mapping[str, Knob], search: Search
+    ) -> dict[str, Any]:
+        return {
+            name: self.tried(keys, partial(_in_grid, name, value, own, search))
+            for name, value in values.items()
+        }
 
     # Data, sources and targets
 
@@ -205,22 +222,35 @@ class Rules:
         """Returns the data with filters by their whole paths."""
         from ragc.corpora.files.filters import Where, flat
 
-        where: dict[str, Any] = {}
-        for path, value in flat(data.where).items():
-            where[path] = tuple(value) if isinstance(value, list) else (value,)
-            self.tried(("data", "where", path), partial(Where, {path: where[path]}))
-        hosted, questions = is_address(data.dataset), ("data", "questions")
-        if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
-            message = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
-            self.add(("data", "fields"), message)
-        if hosted or data.dataset in datasets.BUILT_IN or data.questions:
-            return data.replace(where=where)
-        if sizes := [name for name in ("train", "dev", "test") if isinstance(getattr(data, name), int)]:
-            message = f"data.{sizes[0]} is drawn from a question file; add data.questions"
-            self.add(("data", sizes[0]), message, questions, ("data", "dataset"))
-        elif not stored and "dataset" in data.explicit and not any((data.train, data.dev, data.test)):
-            message = f"data set {data.dataset!r} needs a question file; add data.questions"
-            self.add(("data", "dataset"), message, questions)
+        where = {
+            path: tuple(value) if isinstance(value, list) else (value,)
+            for path, value in flat(data.where).items()
+        }
+        for path, values in where.items():
+            self.tried(("data", "where", path), partial(Where, {path: values}))
+        hosted, name = is_address(data.dataset), data.dataset
+        if data.fields.explicit.keys() - {GROUP} and not hosted and name != "jsonl":
+            self.add(
+                ("data", "fields"),
+                f"data set {name!r} knows its own fields; leave data.fields out, but for group",
+            )
+        sizes = [split for split in ("train", "dev", "test") if isinstance(getattr(data, split), int)]
+        complete = hosted or name in datasets.BUILT_IN or data.questions
+        if sizes and not complete:
+            self.add(
+                ("data", sizes[0]),
+                f"data.{sizes[0]} is drawn from a question file; add data.questions",
+                ("data", "questions"),
+                ("data", "dataset"),
+            )
+        elif (
+            not (complete or stored or any((data.train, data.dev, data.test))) and "dataset" in data.explicit
+        ):
+            self.add(
+                ("data", "dataset"),
+                f"data set {name!r} needs a question file; add data.questions",
+                ("data", "questions"),
+            )
         return data.replace(where=where)
 
     def source(self, name: str, source: SourceSpec, data: Data) -> SourceSpec:
@@ -259,7 +289,8 @@ class Rules:
             for other in fallbacks.get(name, ()):
                 if other == name or other not in targets:
                     self._add_lacking(other, keys)
-            self._try_build(keys, spec, base, code=code)
+            if code or TARGETS.loaded(spec.kind):  # what only its constructor finds
+                self.tried(keys, partial(build, spec.at(base)), f"[{dotted(keys)}]: ")
         for role, names in playing.items():
             place = ("search", "targets", role)
             if role not in ROLES:
@@ -272,31 +303,20 @@ class Rules:
         return varied, search.replace(targets=players, efforts={})
 
     def _add_lacking(self, name: str, keys: Keys) -> None:
-        message = f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it"
-        self.add(keys, message, ("targets", name))
-
-    def _try_build(self, keys: Keys, spec: TargetSpec, base: Path, *, code: bool) -> None:
-        """Reports the problems that only the target's constructor finds; no weights are looked up."""
-        if TARGETS.is_own(spec.kind):
-            if code:
-                self.tried((*keys, "kind"), partial(load_object, spec.kind, base))
-        elif (record := TARGETS.loaded(spec.kind)) is not None:
-            bare = spec.replace(model="") if record.model_file else spec
-            try:
-                self.tried(keys, partial(record.build, bare), f"[{dotted(keys)}]: ")
-            except ModuleNotFoundError as error:
-                if (error.name or "").startswith("ragc"):
-                    raise
-                # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
+        self.add(
+            keys,
+            f"{dotted(keys)} names [targets.{name}], and there is no other target of that name; add it",
+            ("targets", name),
+        )
 
     def check_needs(self, recipe: Recipe) -> None:
         """Reports the targets and sources that programs need and that are not there."""
         for program in self.methods:
             for part in lacking_parts(program, recipe.targets, recipe.sources):
                 family, _, name = part.partition(".")
-                message = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
                 if not any(one.keys[:2] == (family, name) for one in self.problems):
-                    self.problems.append(Problem(("program",), message))
+                    needed = f"program {program.id!r} needs [{part}]; add [{part}] {_EXAMPLES[family]}"
+                    self.problems.append(Problem(("program",), needed))
 
     def check_files(self, recipe: Recipe, *, files: bool) -> None:
         """Reports invalid addresses and, with `files`, missing files."""
@@ -318,6 +338,13 @@ def resolved(
     without it the recipe only names it, and its knobs are left out. A recipe that ragc `stored` may lack what
     only the caller's Python had: targets and sources that were objects.
     """
+    known = {one.keys for one in found}
+    tables: dict[str, dict[str, Any]] = {"sources": dict(recipe.sources), "targets": dict(recipe.targets)}
+    for registry, family in ((SOURCES, "sources"), (TARGETS, "targets")):
+        for name, spec in tables[family].items():
+            tables[family][name], wrong = _of_kind(registry, spec, (family, name), code=code)
+            found = [*found, *(one for one in wrong if one.keys not in known)]
+    recipe = recipe.replace(**tables)
     methods, wrong = _methods(recipe, found, code=code)
     rules = Rules(methods, (*found, *wrong))
     fixed = rules.fixed(recipe.knobs, recipe.search)
@@ -331,6 +358,22 @@ def resolved(
     rules.check_files(recipe, files=files)
     whole = recipe.replace(knobs=fixed, search=search, data=data, sources=sources, targets=targets, grid=grid)
     return whole, rules.problems
+
+
+def _of_kind(registry: Registry[Any], spec: S, keys: Keys, *, code: bool) -> tuple[S, list[Problem]]:
+    """Returns a table of a kind in `registry` without wrong options, and the problems of kind and options.
+
+    The options of a kind of another package are not checked where its code may not be imported.
+    """
+    if not registry.is_known(spec.kind):
+        error = str(registry.unknown(spec.kind)) if spec.kind else f"is missing. Known: {', '.join(registry)}"
+        return spec.replace(kind=""), [Problem((*keys, "kind"), error.rstrip("."))]
+    if code:
+        registry.get(spec.kind)
+    if (record := registry.loaded(spec.kind)) is None:
+        return spec, []
+    options, wrong = read(record.options, spec.options, (*keys, "options"))
+    return spec.replace(options=options.model_dump(exclude_unset=True)) if wrong else spec, wrong
 
 
 def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[list[Method], list[Problem]]:
@@ -348,38 +391,21 @@ def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[l
     return [*{one.id: one for one in named}.values()], []
 
 
-def _contradictions(
-    search: Search, objectives: Sequence[str], pick: str, *, crossed: bool
-) -> Iterator[tuple[str, str]]:
-    """Yields the keys of `[search]` that another one contradicts, and why."""
-    own, chosen = f'optimizer = "{OWN_OPTIMIZER}"', "chooses among trials, which only that does"
-    others = search.optimizer != OWN_OPTIMIZER
-    rules = (
-        (pick not in objectives, "pick", str(UnknownName("objective of this recipe", pick, objectives))),
-        (
-            search.front and len(objectives) < 2,
-            "front",
-            f'search.front needs several objectives, such as ["f1", "-tokens"]; found one, {objectives[0]}',
-        ),
-        (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
-        (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
-        (
-            others and not isinstance(search.pick, str),
-            "pick",
-            f"a table search.pick needs {own}: it {chosen}",
-        ),
-        (
-            CROSS in search.demo_kinds and not crossed,
-            "demo_kinds",
-            f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"',
-        ),
-        (
-            search.instruction_rounds and not search.instructions,
-            "instruction_rounds",
-            "search.instruction_rounds needs search.instructions, the most that a round writes",
-        ),
-    )
-    return ((key, message) for wrong, key, message in rules if wrong)
+def _in_grid(name: str, value: Any, own: Mapping[str, Knob], search: Search) -> Value:
+    """Returns the value of a knob in `own`, or of one of `DEMO_COLUMNS`. Raises UsageError for any other."""
+    if name in own:
+        return own[name].check(value)
+    if name not in DEMO_COLUMNS:
+        raise UnknownName("knob of this program", name, (*own, *DEMO_COLUMNS))
+    if name == DEMO_KIND:
+        if value not in search.demo_kinds:
+            raise UnknownName("kind of demonstrations in search.demo_kinds", str(value), search.demo_kinds)
+        return str(value)
+    most = search.demos if name == DEMOS else math.inf
+    if type(value) is not int or not 0 <= value <= most:
+        bound = f", at most search.demos = {most}" if name == DEMOS else ""
+        raise UsageError(f"{name} must be an integer of at least 0{bound}, found {repr(value)[:60]}")
+    return value
 
 
 def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
@@ -419,9 +445,3 @@ def check_range(knob: Knob, value: Any) -> tuple[Value, ...]:
         grid = f"{low:g}, {low + step:g}, {low + 2 * step:g}, ..."
         raise UsageError(f"knob {knob.name} takes the values {grid}; its range cannot end at {off[0]}")
     return limits
-
-
-def _signed(name: str) -> str:
-    """Returns the metric `name` as an objective, unless only the caller has it or it is not loaded."""
-    unseen = name == CALLERS_METRIC or (is_added(name) and ADDED.loaded(name) is None)
-    return name if unseen else check_metric(name)

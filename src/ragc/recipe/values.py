@@ -43,6 +43,9 @@ FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
 DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
 """What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
 
+DATASETS = (*(entry.id for entry in corpora.DATASETS), *datasets.FILES)
+"""The ids of data sets, and the form of an address."""
+
 OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random")
 
 
@@ -70,16 +73,11 @@ def check_program(name: str) -> None:
         raise UnknownName("program", name, NAMES)
 
 
-def dataset_names() -> list[str]:
-    """Returns the ids of data sets, and the form of an address."""
-    return [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
-
-
 def check_dataset(name: str) -> None:
     """Raises UsageError for a name that is neither a data set nor a valid address of one."""
     if is_address(name):
         from ragc.corpora.files import hub
 
         hub.parse(name)
-    elif name not in dataset_names():
-        raise UnknownName("data set", name, dataset_names())
+    elif name not in DATASETS:
+        raise UnknownName("data set", name, DATASETS)

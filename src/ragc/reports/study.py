@@ -27,7 +27,7 @@ from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.status import StudyStatus, open_study, status, study_trials
 from ragc.optimizers.status.record import count_words
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, ReportFact, Trial

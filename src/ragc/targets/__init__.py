@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragc.core.plugins import Registry
 from ragc.core.user_code import load_object
@@ -15,7 +15,7 @@ from ragc.targets.base import Target, TargetKind
 if TYPE_CHECKING:
     from ragc.targets.options import TargetSpec
 
-__all__ = ["TARGETS", "Target", "TargetKind", "TargetSpec", "build"]
+__all__ = ["TARGETS", "Target", "TargetKind", "build"]
 
 _SERVERS = {
     "ollama": ("Ollama's server", 11434),
@@ -27,21 +27,19 @@ _SERVERS = {
 }
 """Servers with OpenAI's chat API, by the kind that people write for them, and their ports."""
 
-_PROVIDERS = ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm")
+_HOSTED = (
+    'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
+    'OpenAI\'s chat API is kind = "vllm" with its base_url.'
+)
 
-
-def _advice() -> dict[str, str]:
-    """Returns what to write for a name that is no kind of target, by the name."""
-    hosted = (
-        'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
-        'OpenAI\'s chat API is kind = "vllm" with its base_url.'
-    )
-    return dict.fromkeys(_PROVIDERS, hosted) | {
-        name: f'{server} has OpenAI\'s chat API, for which the kind is "vllm": write kind = "vllm", '
-        f'base_url = "http://127.0.0.1:{port}/v1" and the model\'s name there.'
-        for name, (server, port) in _SERVERS.items()
-    }
-
+_ADVICE = dict.fromkeys(
+    ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm"), _HOSTED
+) | {
+    name: f'{server} has OpenAI\'s chat API, for which the kind is "vllm": write kind = "vllm", '
+    f'base_url = "http://127.0.0.1:{port}/v1" and the model\'s name there.'
+    for name, (server, port) in _SERVERS.items()
+}
+"""What to write for a name that is no kind of target, by the name."""
 
 _MEMBERS = ("name", "model", "concurrency", "capabilities", "context_tokens", "identity", "open", "complete")
 
@@ -91,7 +89,7 @@ TARGETS = Registry(
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },
-    _advice(),
+    _ADVICE,
     own=_own_kind,
 )
 """The kinds of targets, by name."""
@@ -103,12 +101,3 @@ def build(spec: TargetSpec) -> Target:
     Raises UnknownName for an unknown kind or option, and UsageError for invalid values.
     """
     return TARGETS.get(spec.kind).build(spec)
-
-
-def __getattr__(name: str) -> Any:
-    """Returns `TargetSpec`, which needs pydantic and is imported when it is used."""
-    if name == "TargetSpec":
-        from ragc.targets.options import TargetSpec
-
-        return TargetSpec
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -237,8 +237,7 @@ class TargetKind:
     beside its address and its options; `published` names the options of a spec that everybody may set.
     `lacking` gives a sentence for each thing that this machine lacks for a spec, which it calls by its first
     argument, beside `modules`, which must be installed. `model_file` is set where `model` is a file of
-    weights; `model_folder` says whether it may be a folder, for given options. `default_weights` says which
-    weights of ragc's are used where no model is named, "" for none.
+    weights. `default_weights` says which weights of ragc's are used where no model is named, "" for none.
     """
 
     id: str
@@ -249,7 +248,6 @@ class TargetKind:
     modules: Sequence[str] = ()
     model_file: bool = False
     default_weights: str = ""
-    model_folder: Callable[[Mapping[str, Any]], bool] | None = None
     published: Callable[[TargetSpec], Collection[str]] = lambda spec: ()
 
     def weights_of(self, spec: TargetSpec) -> str:

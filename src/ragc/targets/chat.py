@@ -20,11 +20,10 @@ from ragc.core.event_loop import closes, is_on_loop
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
-from ragc.targets.options import ServerOptions, with_variables
+from ragc.targets.options import ServerOptions, VllmOptions, with_variables
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
-from ragc.targets.vllm_options import VllmOptions
 from ragc.targets.wire import (
     MOST_BYTES,
     Where,
@@ -53,10 +52,11 @@ class ServerTarget(Reasons):
     A kind builds what is sent (`prepare`) and gets the body of a completion for it (`answer`).
     """
 
+    kind: str
     endpoint: str
 
     def __init__(self, model: str, options: ServerOptions) -> None:
-        self.name, self.model, self.options = f"{options.kind} {model}", model, options
+        self.name, self.model, self.options = f"{self.kind} {model}", model, options
         self.concurrency = options.concurrency
         sent = [dict(options.sent), list(options.omit), dict(options.query)]
         at = f"@{self.endpoint}" if self.endpoint else ""
@@ -124,6 +124,8 @@ class ChatTarget(ServerTarget):
     Name, password and query of `base_url` are sent but never shown. Capabilities and context are the
     server's once it is open. Raises UsageError for an address that is none.
     """
+
+    kind = "vllm"
 
     def __init__(self, base_url: str, model: str, options: VllmOptions = VllmOptions()) -> None:  # noqa: B008
         self.endpoint, self._query, self._login = read_address(base_url)

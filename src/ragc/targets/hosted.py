@@ -16,7 +16,7 @@ from ragc.core.redact import remember_environment, shorten
 from ragc.errors import TargetStopped, UsageError, nearest
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
 from ragc.targets.chat import LOOPBACK, ServerTarget, Show, headers_of, read_address, untrusted
-from ragc.targets.hosted_options import HostedOptions
+from ragc.targets.options import HostedOptions
 from ragc.targets.prices import MILLION, Price
 from ragc.targets.retry import Again
 from ragc.targets.wire import Where, body_of, failure, response_format
@@ -68,7 +68,7 @@ class HostedTarget(ServerTarget):
     Capabilities, context and price are those of LiteLLM's tables; their first access imports it.
     """
 
-    unknown_context = 8192
+    kind, unknown_context = "hosted", 8192
 
     def __init__(self, model: str, base_url: str = "", options: HostedOptions = HostedOptions()) -> None:  # noqa: B008
         if not model:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from ragc.core.marks import Keys, RequestedAccess
 from ragc.targets.base import Target, TargetKind
-from ragc.targets.hosted_options import HostedOptions
-from ragc.targets.options import IN_PROCESS, TargetSpec
+from ragc.targets.options import IN_PROCESS, HostedOptions, TargetSpec
 
 PROVIDERS = frozenset({
     "openai", "anthropic", "gemini", "mistral", "groq", "deepseek", "cohere", "cohere_chat", "openrouter",

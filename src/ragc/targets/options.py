@@ -1,8 +1,7 @@
 """The record of a table `[targets.NAME]`, and the options of a target of each kind in it.
 
-Here is what kinds share; the options of one kind are in its folder. Every field states its unit, range and
-default in one line, for the documentation's reference and the JSON Schema of recipes. Its mark says what it
-has ragc do (`ragc.core.marks`).
+Every field states its unit, range and default in one line, for the documentation's reference and the JSON
+Schema of recipes. Its mark says what it has ragc do (`ragc.core.marks`).
 """
 
 from __future__ import annotations
@@ -10,20 +9,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ragc.core import tables
 from ragc.core.marks import HARMLESS, Does, Keys, Mark, RequestedAccess
 from ragc.core.redact import holds_key, is_secret_name, remember
-from ragc.core.tables import Choice, Json, PlacedTable, Table, Words
+from ragc.core.tables import Choice, Flag, Json, PlacedTable, Table, Words
 from ragc.errors import UsageError
 from ragc.targets.base import Capability
 from ragc.targets.prices import price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
+)
+_SERVED = frozenset(
+    {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 
@@ -68,23 +70,12 @@ class BodyMark(Mark):
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the fields that may lead elsewhere, or run something."""
-        if not isinstance(value, Mapping):
-            yield RequestedAccess("unknown", keys, value, "is not known to be harmless")
-            return
         for name, field in value.items():
             inner = field.values() if isinstance(field, Mapping) else field if isinstance(field, list) else ()
             if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
                 runs = isinstance(field, str) and field in IN_PROCESS
                 about = "adds this to every request"
                 yield RequestedAccess("runs" if runs else "speaks", (*keys, name), field, about)
-
-
-class VariablesMark(Mark):
-    """For the variables of a chat template, which are one field of the body."""
-
-    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
-        """Yields the variables where they hold tables or lists."""
-        return BodyMark().accesses(keys[:-1], {keys[-1]: value})
 
 
 def _check_body(body: dict[str, Any]) -> dict[str, Any]:
@@ -115,22 +106,18 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
+        raise ValueError(
+            f"flags cannot set {', '.join(sorted(served))}: ragc does, from model, dtype and context_tokens"
+        )
+    return flags
+
+
 Positive = Annotated[tables.Positive, HARMLESS]
 Natural = Annotated[tables.Whole, HARMLESS]
 Duration = Annotated[tables.Above, HARMLESS]
-Wait = Annotated[tables.FromZero, HARMLESS]
-Flag = Annotated[tables.Flag, HARMLESS]
 Capabilities = Annotated[tuple[Capability, ...], HARMLESS]
-Fallbacks = Annotated[tuple[Words, ...], HARMLESS]
-Fields = Annotated[tuple[Annotated[str, Choice(OMITTED)], ...], HARMLESS]
-Body = Annotated[Json, AfterValidator(_check_body), BodyMark()]
-Variable = Annotated[str, Does("speaks", "sends the value of this environment variable")]
-Identity = Annotated[str, Does("speaks", "says what answers, under which replies are kept")]
-Prices = Annotated[
-    Json,
-    AfterValidator(_check_price),
-    Does("speaks", "says what replies cost, by which budget.usd is kept"),
-]
 Headers = Annotated[
     dict[str, str], AfterValidator(_check_headers), Does("speaks", "sends these with every request")
 ]
@@ -140,11 +127,13 @@ _BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
 
 
 class TargetOptions(Table):
-    """The options of a target; errors name it by `kind`."""
+    """The options of a target of any kind."""
 
-    kind: ClassVar[str]
-
-    price: Prices = Field(
+    price: Annotated[
+        Json,
+        AfterValidator(_check_price),
+        Does("speaks", "says what replies cost, by which budget.usd is kept"),
+    ] = Field(
         default_factory=dict,
         description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
         "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
@@ -159,7 +148,7 @@ class TargetOptions(Table):
         description=f"How much a model reasons: {', '.join(EFFORTS)}, as far as it takes them. By default "
         "nothing is sent, and the model decides.",
     )
-    chat_template_kwargs: Annotated[Json, VariablesMark()] = Field(
+    chat_template_kwargs: Annotated[Json, HARMLESS] = Field(
         default_factory=dict,
         description="Variables of the model's chat template, such as `enable_thinking`. They are part of the "
         "stored identity.",
@@ -181,11 +170,11 @@ class TargetOptions(Table):
 class ServerOptions(TargetOptions):
     """The options that servers and hosted models have in common."""
 
-    api_key_env: Variable = Field(
+    api_key_env: Annotated[str, Does("speaks", "sends the value of this environment variable")] = Field(
         default="",
         description="Environment variable that holds the API key. Empty sends no key, or the provider's own.",
     )
-    identity: Identity = Field(
+    identity: Annotated[str, Does("speaks", "says what answers, under which replies are kept")] = Field(
         default="", description="Name under which replies are stored. Empty uses the model and the base URL."
     )
     concurrency: Positive = Field(default=64, description="Requests in flight at once. From 1.")
@@ -199,7 +188,7 @@ class ServerOptions(TargetOptions):
         default=10.0, description="Seconds to wait for a connection. Above 0."
     )
     tries: Positive = Field(default=4, description="Tries of one request, the first included. From 1.")
-    total_s: Wait = Field(
+    total_s: Annotated[tables.FromZero, HARMLESS] = Field(
         default=0.0,
         description="Seconds for all tries of one request together. 0 allows two and a half times timeout_s.",
     )
@@ -209,18 +198,18 @@ class ServerOptions(TargetOptions):
     tokens_per_minute: Natural = Field(
         default=0, description="Tokens of prompts and replies in any sixty seconds. 0 is no limit."
     )
-    fallbacks: Fallbacks = Field(
+    fallbacks: Annotated[tuple[Words, ...], HARMLESS] = Field(
         default=(), description="Names of targets that answer while this one cannot, the first one first."
     )
     has: Capabilities = Field(default=(), description="Capabilities to add to those that were detected.")
     lacks: Capabilities = Field(
         default=(), description="Capabilities to take away from those that were detected."
     )
-    body: Body = Field(
+    body: Annotated[Json, AfterValidator(_check_body), BodyMark()] = Field(
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
     )
-    omit: Fields = Field(
+    omit: Annotated[tuple[Annotated[str, Choice(OMITTED)], ...], HARMLESS] = Field(
         default=(),
         description="Fields to leave out of the body of every request, because the server refuses them: "
         f"{', '.join(OMITTED)}. Without max_tokens the whole context is reserved.",
@@ -252,6 +241,61 @@ class ServerOptions(TargetOptions):
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """Returns the `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
+
+
+class HostedOptions(ServerOptions):
+    """Options of a target of kind `hosted`; LiteLLM has one timeout for connecting and reading."""
+
+    concurrency: Positive = Field(default=16, description="Requests in flight at once. From 1.")
+
+
+class VllmOptions(ServerOptions):
+    """Options of a target of kind `vllm`: a running server, or one that ragc starts."""
+
+    serve: Annotated[Flag, Does("runs", "starts a server")] = Field(
+        default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
+    )
+    python: Annotated[str, Does("runs", "names the program that serves")] = Field(
+        default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
+    )
+    dtype: Annotated[str, HARMLESS] = Field(
+        default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
+    )
+    flags: Annotated[Json, AfterValidator(_check_flags), Does("runs", "sets flags of that program")] = Field(
+        default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
+    )
+    start_s: Duration = Field(
+        default=1200.0, description="Seconds until a server that is started must be ready. Above 0."
+    )
+
+    @model_validator(mode="after")
+    def _check_loading(self) -> Self:
+        loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
+        if loading and not self.serve:
+            raise ValueError(f"{loading[0]} loads a model and needs serve = true")
+        return self
+
+
+class EmbeddedOptions(TargetOptions):
+    """Options of a target of kind `embedded`: a model inside this process."""
+
+    context: Annotated[int, Field(strict=True, ge=64), HARMLESS] = Field(
+        default=4096,
+        description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
+    )
+    parallel: Positive = Field(
+        default=4, description="Requests answered at once, each with a context of its own. From 1."
+    )
+    threads: Natural = Field(
+        default=0,
+        description="Processor threads that compute. 0 uses the physical cores that this process may use.",
+    )
+    timeout_s: Duration = Field(
+        default=600.0, description="Seconds after which a reply is given up. Above 0."
+    )
+    quiet: Annotated[Flag, HARMLESS] = Field(
+        default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
+    )
 
 
 def variables(values: Mapping[str, str]) -> frozenset[str]:

@@ -32,7 +32,7 @@ from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import ChatRequest, Reply, Watch
 from ragc.targets.chat import ChatTarget
-from ragc.targets.vllm_options import VllmOptions
+from ragc.targets.options import VllmOptions
 
 MODULE = "vllm.entrypoints.openai.api_server"
 _POLL_S, _ENDING_S, _HEALTH_S = 0.5, 20.0, 30.0

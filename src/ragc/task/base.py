@@ -40,7 +40,7 @@ from ragc.task.requirements import require
 
 if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
-    from ragc.recipe.selection_rule import SelectionRule
+    from ragc.recipe.models import SelectionRule
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
@@ -98,7 +98,7 @@ class Task:
     @property
     def rule(self) -> SelectionRule:
         """The rule that chooses among trials."""
-        from ragc.recipe.selection_rule import SelectionRule
+        from ragc.recipe.models import SelectionRule
 
         return SelectionRule.of(self.recipe.search, self.objectives)
 

@@ -25,7 +25,7 @@ from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, f
 from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.corpora.files.rows import rows
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import UsageError
 from ragc.programs.question_writer.base import DEFAULT_KINDS
 from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.programs.question_writer.log import answers_in, columns_of
@@ -273,10 +273,7 @@ def _targets(sets: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
     """
     if not sets and (target / RECIPE).is_file() and _is_ours(target):
         return dict(_tables_in(target)["targets"])
-    written = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
-    if texts := written.sentences(()):
-        raise RecipeError("--set", texts)
-    targets: Any = written.values["targets"]
+    targets: Any = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set").values["targets"]
     return {str(role): dict(table) for role, table in targets.items()}
 
 

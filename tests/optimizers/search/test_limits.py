@@ -20,7 +20,7 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.looks import best_looks, likely_over
 from ragc.optimizers.search.selection import FittedScores, expected_scores, pareto_front, select
 from ragc.optimizers.search.tell import finish, sampler_view
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 
 F1, TOKENS = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
 

@@ -16,7 +16,7 @@ from ragc.optimizers.candidates.eligible import eligible_trials
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import best, expected_of_choice, expected_scores, pareto_front, select
-from ragc.recipe.selection_rule import SelectionRule
+from ragc.recipe.models import SelectionRule
 from tests.examples import cases, thorough
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)

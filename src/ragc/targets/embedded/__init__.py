@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ragc.core.extras import EXTRAS
+from ragc.downloads.hub import is_hub_file
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
-from ragc.targets.embedded.options import EmbeddedOptions
-from ragc.targets.options import TargetSpec
+from ragc.targets.options import EmbeddedOptions, TargetSpec
 
 
 def _build(spec: TargetSpec) -> Target:
@@ -14,8 +14,8 @@ def _build(spec: TargetSpec) -> Target:
 
     if spec.base_url:
         raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
-    target: Target = EmbeddedTarget(spec.model, **spec.options)
-    return target
+    is_path = spec.model and not is_hub_file(spec.model)
+    return EmbeddedTarget(spec.base / spec.model if is_path else spec.model, **spec.options)
 
 
 KIND = TargetKind(

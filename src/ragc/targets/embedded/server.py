@@ -23,8 +23,8 @@ import httpx
 from ragc.core.files import cache_home, make_private
 from ragc.core.text import repair_surrogates
 from ragc.errors import RequestRefused, TargetUnavailable
-from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.slots import Slots
+from ragc.targets.options import EmbeddedOptions
 from ragc.targets.wire import joined
 
 _SETTINGS = {

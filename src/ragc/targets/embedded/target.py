@@ -21,10 +21,10 @@ from ragc.downloads.hub import fetch_hub_file, is_hub_file
 from ragc.downloads.weights import Watch, noted_digest
 from ragc.errors import RequestRefused, TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, parts_taker
-from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.schema import grammar, is_cut
 from ragc.targets.embedded.server import Loaded, library, load
 from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
+from ragc.targets.options import EmbeddedOptions
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, with_tries
