@@ -294,14 +294,6 @@ def test_no_query_left_ends_in_the_plain_answer_without_a_search() -> None:
     assert (queries(prediction), calls(prediction)[-1]) == ([], "chat")
 
 
-def test_more_claims_than_asked_for_are_refused_by_the_schema() -> None:
-    small = proxy()
-    build_program(speaker(), small)(question=QUESTION)
-    for request in small.requests[2:4]:
-        (field,) = request.schema["properties"].values()  # type: ignore[index]
-        assert field["maxItems"] == 5
-
-
 def test_the_prompt_cap_drops_references_two_by_two() -> None:
     long = [Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)]
     main = speaker()
@@ -348,25 +340,6 @@ def test_a_page_without_line_breaks_is_cut_at_sentences_into_paragraphs() -> Non
         assert page.text[paragraph.start :].startswith(paragraph.text)
         assert (paragraph.id, paragraph.parent) == (f"flat#{paragraph.start}", "flat")
     assert " ".join(paragraph.text for paragraph in cut) == page.text
-
-
-def test_dealing_and_capping_are_pure_functions() -> None:
-    a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
-    uneven = references.Results(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
-    level = [[3.0, 2.0, 1.0], [5.0], [4.0, 6.0]]
-
-    def deal(by: str, *, shortest: bool = False) -> str:
-        return "".join(p.id for p in references.deal(uneven, level, by=by, shortest=shortest))
-
-    assert (deal("page"), deal("page", shortest=True)) == ("adfbec", "adf")
-    assert (deal("query"), deal("query", shortest=True)) == ("afdebc", "afdeb")
-    assert (deal("score"), deal("score", shortest=True)) == ("fdeabc", "fdeabc")
-    nothing = references.Results((), ((), ()))
-    assert [references.deal(nothing, [], by=by, shortest=False) for by in ("query", "page", "score")] == [
-        ()
-    ] * 3
-    assert references.cap_tokens((a, b, c, d, e), len, 3) == (a, b, c)
-    assert references.cap_tokens((a, b, c), len, 0) == ()
 
 
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
@@ -549,14 +522,6 @@ def test_the_judge_may_ask_how_likely_a_draft_is_right(wording: str) -> None:
     assert [r.schema for r in small.requests] == [r.schema for r in plain.requests]
 
 
-def test_a_confidence_is_that_the_draft_or_the_claim_is_right() -> None:
-    small = proxy()
-    correctness(small, judge_by="confidence")(question=QUESTION)
-    judged = [prompt for prompt in read_prompts(small) if "in percent" in prompt]
-    assert ["that the first answer is right" in prompt for prompt in judged] == [True, False, False]
-    assert ["that the claim is right" in prompt for prompt in judged] == [False, True, True]
-
-
 def test_labelled_drafts_come_with_instructions_that_speak_of_them() -> None:
     program = fitted(judge_asks="correctness")
     bare = correctness(drafting()).judge.signature.instructions
@@ -582,16 +547,6 @@ def test_instructions_of_the_judge_that_were_changed_stay() -> None:
     program.labels = [("who?", "she", "yes"), ("who else?", "he", "no")]
     assert program.judge.signature.instructions == "Judge the draft."
     assert len(program.judge.demos) == 2
-
-
-def test_instructions_that_speak_of_labels_are_saved_with_them(tmp_path: Any) -> None:
-    program = fitted(judge_asks="correctness")
-    program.save(tmp_path / "state.json")
-    twin = correctness(drafting())
-    twin.load(tmp_path / "state.json")
-    assert twin.judge.signature.instructions == program.judge.signature.instructions
-    inputs = {"question": QUESTION, "heuristic_answer": DRAFT}
-    assert twin.judge.messages(**inputs) == program.judge.messages(**inputs)
 
 
 @pytest.mark.parametrize("asks", ["style", "correctness"])
