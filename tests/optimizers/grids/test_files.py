@@ -81,6 +81,15 @@ def test_rows_that_cannot_be_are_refused(grid: Path, name: str) -> None:
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("number", ["Infinity", "NaN", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(grid: Path, number: str) -> None:
+    content = (grid / "001.jsonl").read_text("utf-8")
+    first = json.loads(content.splitlines()[0])["counters"]["tokens"]
+    rewrite(grid, _001_jsonl=content.replace(f'"tokens":{first}', f'"tokens":{number}', 1).encode())
+    with pytest.raises(ArtefactError, match=r"001\.jsonl is damaged"):
+        ragc.read_grid(grid)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
