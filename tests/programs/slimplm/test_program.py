@@ -342,6 +342,25 @@ def test_a_page_without_line_breaks_is_cut_at_sentences_into_paragraphs() -> Non
     assert " ".join(paragraph.text for paragraph in cut) == page.text
 
 
+def test_dealing_and_capping_are_pure_functions() -> None:
+    a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
+    uneven = references.Results(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
+    level = [[3.0, 2.0, 1.0], [5.0], [4.0, 6.0]]
+
+    def deal(by: str, *, shortest: bool = False) -> str:
+        return "".join(p.id for p in references.deal(uneven, level, by=by, shortest=shortest))
+
+    assert (deal("page"), deal("page", shortest=True)) == ("adfbec", "adf")
+    assert (deal("query"), deal("query", shortest=True)) == ("afdebc", "afdeb")
+    assert (deal("score"), deal("score", shortest=True)) == ("fdeabc", "fdeabc")
+    nothing = references.Results((), ((), ()))
+    assert [references.deal(nothing, [], by=by, shortest=False) for by in ("query", "page", "score")] == [
+        ()
+    ] * 3
+    assert references.cap_tokens((a, b, c, d, e), len, 3) == (a, b, c)
+    assert references.cap_tokens((a, b, c), len, 0) == ()
+
+
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
     late, early = Passage("p#1", "P", "second part", 20), Passage("p#0", "P", "first part")
     other = Passage("q", "Q", "alone")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import ragc
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, RecipeError, UsageError
 from ragc.programs.telemetry import provider
-from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, span_of
+from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, messages_of, span_of
 from ragc.programs.trace import Call, Gate, Note, Search, UnreadableReply
 from ragc.records import Hit, Passage
 from ragc.testing import ScriptedTarget
@@ -206,6 +207,22 @@ def test_no_recipe_can_switch_it_on(tmp_path: Path) -> None:
 
 
 # Attributes, without the library
+
+
+def test_a_prompt_that_the_trace_holds_is_sent_as_messages() -> None:
+    sent = SimpleNamespace(messages=(("system", "Answer."), ("user", "Why?")), replies=("{", "a"))
+    event: Any = SimpleNamespace(sent=sent)
+    assert messages_of(event) == {
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Answer.",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.content": "Why?",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "{",
+        "llm.output_messages.1.message.role": "assistant",
+        "llm.output_messages.1.message.content": "a",
+    }
+    assert messages_of(Call("answer", "main", {}, {})) == {}
 
 
 def test_messages_can_be_hidden_alone(monkeypatch: pytest.MonkeyPatch) -> None:
