@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.programs import method
-from ragc.programs.baselines.rankgpt import permutation, windows
+from ragc.programs.baselines.rankgpt import permutation, shrink_texts, windows
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
@@ -80,6 +80,12 @@ def replying(**values: Any) -> Replies:
 
 
 # RankGPT
+
+
+def test_texts_get_half_as_many_words_then_fewer_of_them() -> None:
+    assert [len(text.split()) for text in shrink_texts(["w " * 200, "w " * 70])] == [100, 70]
+    assert [len(text.split()) for text in shrink_texts(["w " * 30, "w " * 25])] == [20, 20]
+    assert shrink_texts(["a b", "c"]) == ["a b"]
 
 
 @given(st.integers(0, 60), st.integers(2, 25), st.data())
