@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.errors import UsageError
 from ragc.training.finetune.encode import check_base, example, preference_length
 from ragc.training.finetune.rows import read
 from ragc.training.finetune.settings import load
@@ -44,20 +43,3 @@ def test_a_base_with_a_chat_template_can_learn_the_rows_of_the_command(file: Pat
             length = len(encoded.input_ids)
             assert any(label >= 0 for label in encoded.labels)
         assert length < settings.max_length
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_base_without_a_chat_template_is_refused(file: Path, tmp_path: Path) -> None:
-    settings = load(make_rows(file, tmp_path))
-    rows = read(settings.data, settings.method)
-    with pytest.raises(UsageError, match="has no chat template, and rows of messages need one"):
-        check_base(Spelling(template=""), rows, settings.base)
-
-
-def test_rows_with_control_tokens_are_refused_by_a_base_without_them(tmp_path: Path) -> None:
-    (file,) = (file for file in FILES if file.stem == "rqrag-sft")
-    settings = load(make_rows(file, tmp_path, "training_data.form=tokens"))
-    rows = read(settings.data, settings.method)
-    with pytest.raises(UsageError, match=r'\[S_Rewritten_Query\].*training_data.form = "calls"'):
-        check_base(Spelling(), rows, settings.base)
-    check_base(Words(), rows, settings.base)

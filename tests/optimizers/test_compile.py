@@ -13,7 +13,6 @@ from optuna.trial import TrialState
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
-from ragc.errors import ArtefactError
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import open_study, status
 from ragc.store.calls import CallStore
@@ -99,32 +98,6 @@ def test_a_weak_model_gets_labelled_demonstrations(run: Run, folder: Path) -> No
     demos = load(folder / "out").state.predictors["answer"].demos
     assert all(demo["answer"] in COLOURS for demo in demos)
     assert all(f"is {demo['answer']}." in demo["passages"][0] for demo in demos)
-
-
-def test_a_foreign_directory_is_not_overwritten(run: Run, folder: Path) -> None:
-    (folder / "out").mkdir()
-    (folder / "out" / "thesis.txt").write_text("mine")
-    with pytest.raises(ArtefactError, match="not a compiled program"):
-        run()
-    assert (folder / "out" / "thesis.txt").read_text() == "mine"
-
-
-def test_a_compiled_program_can_be_opened_and_scored_again(run: Run, folder: Path) -> None:
-    result = run()
-    store = CallStore(folder / "store")
-    opened = open_program(folder / "out", store=store, targets={"main": ScriptedTarget([])})
-    again = score(opened)
-    assert again.metrics["em"].mean == result.test["em"].mean
-    assert again.counters["sent"] == 0
-
-
-def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
-    run()
-    (folder / "out" / "program.json").write_text('{"format": "ragc.compiled/9"}')
-    with pytest.raises(ArtefactError, match=r"ragc\.compiled/2"):
-        load(folder / "out")
-    with pytest.raises(ArtefactError, match="holds no compiled program"):
-        load(folder)
 
 
 def test_what_a_program_learns_from_train_is_kept_and_sent_once(run: Run, folder: Path) -> None:

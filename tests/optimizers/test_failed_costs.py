@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ragc.errors import ParseFailure
 from ragc.metrics import Metric
 from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.search.racing import dominated
-from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method, trace
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
@@ -26,12 +24,9 @@ from ragc.targets.base import ChatRequest
 from ragc.task.answering import NOTHING, answer, evaluate, means
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, colour_of
 
 COSTS = ("tokens", "lm_calls", "usd", "latency", "searches", "tokens@main", "lm_calls@main", "tokens@proxy")
 ASKED = Question("q", "What?", ("x",))
-RUBBISH = "{} " * 900
-"""Nothing that can be read, and longer than any prompt here."""
 
 
 def row_of(target: ScriptedTarget, name: str = "no_retrieval") -> Any:
@@ -161,20 +156,3 @@ def test_a_cost_that_was_not_measured_is_never_a_good_one(id: str) -> None:
 def test_a_metric_that_does_not_apply_still_counts_0_where_more_is_better() -> None:
     gold: Metric = metrics.get("recall@5")
     assert Objective(gold, 1).of({"recall@5": None}) == 0
-
-
-@pytest.mark.parametrize("objectives", ['["-tokens"]', '["em", "-tokens"]', '["-tokens", "em"]'])
-def test_whatever_fails_on_every_reply_is_not_the_cheapest(objectives: str, run: Run, folder: Any) -> None:
-    def reply(request: ChatRequest) -> Any:
-        read = any("It was made in" in message.content for message in request.messages)
-        return {"answer": colour_of(request)} if read else RUBBISH
-
-    sets = (f"search.objectives={objectives}", 'search.programs=["no_retrieval"]', "search.demos=0")
-    result = run("out", target=ScriptedTarget(reply), sets=sets)
-    assert result.program.state.method == "vanilla"
-    trials = json.loads((study_directory(folder / "out") / "trials.json").read_text())
-    failed = [one for one in trials if one["candidate"].get("program") == "no_retrieval"]
-    assert failed
-    for trial in failed:
-        assert all(score["tokens"] > 1000 for score in trial["scores"])
-        assert trial["counters"]["lm_calls"] == 2 * len(trial["scores"])

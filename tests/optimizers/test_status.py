@@ -9,17 +9,13 @@ from typing import Any
 import optuna
 import pytest
 
-from ragc import recipe as recipes
 from ragc.cli import console
-from ragc.errors import ArtefactError, RagcError, RecipeError
-from ragc.optimizers.search.directory import delete_address
-from ragc.optimizers.search.storage import NAME, study_directory
+from ragc.errors import ArtefactError, RagcError
+from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import StudyStatus, status
-from ragc.recipe.models import StudySpec
 from ragc.targets.base import ChatRequest
-from ragc.task.study_address import MARK, read_address, study_name, write_address
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, Run, colour_of, dying, needs_demos
+from tests.optimizers.colours import Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
 
 
 @pytest.fixture
@@ -139,52 +135,6 @@ def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
         status(folder / "nothing")
 
 
-def test_a_study_keeps_the_name_it_has_in_a_database(tmp_path: Path) -> None:
-    first, other = study_name(tmp_path / "a"), study_name(tmp_path / "b")
-    assert first != other
-    write_address(tmp_path / "a", folds="3")
-    assert study_name(tmp_path / "a") == first
-    write_address(tmp_path / "a", folds="")
-    assert read_address(tmp_path / "a") == {"name": first}
-    (tmp_path / "a" / MARK).write_text("{")
-    with pytest.raises(ArtefactError, match=r"study\.json cannot be read"):
-        study_name(tmp_path / "a")
-
-
-def test_a_study_begun_anew_leaves_nothing_in_its_storage(
-    cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shared = f"sqlite:///{tmp_path / 'shared.db'}"
-    monkeypatch.setenv("RAGC_STORAGE", shared)
-    directory = study_directory(cut)
-    name = study_name(directory)
-    optuna.create_study(storage=shared, study_name=name)
-    optuna.create_study(storage=shared, study_name=NAME)
-    delete_address(directory)
-    assert optuna.get_all_study_names(shared) == [NAME]
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
-        ("postgresql://h/d?password=p", "must not hold a password"),
-        ("sqlite:///x.db", "an address such as postgresql"),
-    ],
-)
-def test_the_address_of_a_storage_is_checked_and_holds_no_password(address: str, expected: str) -> None:
-    with pytest.raises(RecipeError, match=rf"study\.storage.*{expected}"):
-        recipes.parse(f'{RECIPE}[study]\nstorage = "{address}"\n', files=False)
-
-
-def test_a_recipe_with_a_storage_survives_being_written() -> None:
-    text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\n'
-    recipe = recipes.parse(RECIPE + text, files=False)
-    assert recipe.study == StudySpec(storage="postgresql+psycopg://me@h/d")
-    assert recipes.parse(recipe.to_toml(), files=False) == recipe
-    assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
-
-
 def test_a_compile_for_two_objectives_prints_the_front(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,3 +151,17 @@ def test_a_compile_for_two_objectives_prints_the_front(
     report = status(folder / "out")
     assert report.best is not None
     assert report.best["trial"] in [trial["trial"] for trial in report.front]
+
+
+def test_a_study_in_a_database_of_others_is_one_of_its_own_however_often_it_begins(
+    run: Run, unbroken: Unbroken, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = f"sqlite:///{folder / 'shared.db'}"
+    monkeypatch.setenv("RAGC_STORAGE", shared)
+    optuna.create_study(storage=shared, study_name="theirs")
+    for sets in (("search.trials=3",), ()):
+        run(sets=sets)
+        assert len(optuna.get_all_study_names(shared)) == 2
+    assert "theirs" in optuna.get_all_study_names(shared)
+    assert status(folder / "out").trials["done"] == 6
+    assert identical(unbroken()[0], folder / "out")

@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
-from ragc.errors import UnknownName
 from ragc.metrics.alce import METRICS as ALCE
 from ragc.metrics.base import Outcome
 from ragc.metrics.citations import cited_sentences
 from ragc.programs import METHODS, Method, method
-from ragc.programs.calls.outputs import reply_schema
-from ragc.programs.calls.replies import read_json
-from ragc.programs.knobs import CITING
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
-from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.answer import FORMATS, UNCITED
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -42,38 +38,12 @@ def collect_system_prompts(entry: Method, name: str) -> list[Any]:
     return [request.messages[0].content for request in target.requests]
 
 
-def test_the_knob_and_the_formats_are_the_same_names() -> None:
-    assert set(CITING) == set(FORMATS)
-
-
 @pytest.mark.parametrize(("entry", "name"), CASES, ids=lambda value: getattr(value, "id", value))
 def test_every_program_asks_for_the_format_and_for_no_other(entry: Method, name: str) -> None:
     prompts = "\n".join(collect_system_prompts(entry, name))
     assert FORMATS[name].what.split(",")[0] in prompts or name == "cited"
     if name != "short":
         assert FORMATS["short"].what not in prompts
-
-
-@pytest.mark.parametrize("name", ["yesno", "choice"])
-def test_formats_with_options_limit_the_reply(name: str) -> None:
-    limited = apply_format(ShortAnswer, name, also=("unknown",))
-    assert reply_schema(limited)["properties"]["answer"]["enum"] == [*FORMATS[name].options, "unknown"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "read"),
-    [("yesno", "Yes.", "yes"), ("yesno", " NO ", "no"), ("choice", "(b)", "B"), ("yesno", "maybe", "maybe")],
-)
-def test_an_option_in_other_spelling_is_that_option_and_other_text_is_kept(
-    name: str, text: str, read: str
-) -> None:
-    signature = apply_format(ClosedBookAnswer, name)
-    assert read_json(signature, f'{{"answer": "{text}"}}') == {"answer": read}
-
-
-def test_an_unknown_format_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="answer format"):
-        apply_format(ShortAnswer, "shrt")
 
 
 @pytest.mark.parametrize("id", ["vanilla", "ggatrieval", "llatrieval"])

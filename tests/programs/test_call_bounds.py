@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -183,18 +182,3 @@ def test_crag_can_take_as_many_calls_as_its_bound() -> None:
     knobs: dict[str, Value] = {"strips": "three_sentences", "crag_upper": 1.0, "crag_lower": -1.0}
     program = build_program(method("crag"), knobs, FILLINGS["plain"], source=Fresh(LONG))
     assert spent(program) == program.most_calls() == 10 + 60 + (1 + 60) + 1
-
-
-def test_claims_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
-    claims = json.dumps([{"claim": "text", "need_search": "yes", "query": "text"}] * 9)
-    fields = {"heuristic_answer": "text", "reason": "", "known": "no", "claims": claims, "answer": "text"}
-
-    def chat(request: ChatRequest) -> Reply:
-        system = request.messages[0].content
-        output_names = [name for name in fields if f"[[ ## {name} ## ]]" in system]
-        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in output_names))
-
-    program = build_program(method("slimplm"), {"layout": "chat", "include_question_queries": False}, chat)
-    prediction = program(question=QUESTION)
-    assert prediction.counters["mended"] == 1
-    assert prediction.counters["lm_calls"] == program.most_calls() == 9

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.cli.trace import lines
 from ragc.programs import METHODS, Method, trace
 from ragc.programs import trace as gates
 from ragc.programs.knobs import Knob, Value
@@ -136,12 +135,3 @@ def test_a_score_is_recorded_as_it_was_compared(score: float, threshold: float) 
 def test_a_score_that_is_the_threshold_reaches_it_and_steps_that_were_added_up_are_no_more() -> None:
     assert gates.at_least("tau", 0.3, 0.1 + 0.2)
     assert not gates.above("tau", 0.3, 0.1 + 0.2)
-
-
-def test_a_trace_tells_which_way_a_gate_went() -> None:
-    events = [Gate("tau", 0.5, True, (1,)), Gate("tau", 0.25, False, (2,))]
-    assert [line.strip() for line in lines(events)] == [
-        "1 0.5 passes the threshold tau",
-        "2 0.25 does not pass the threshold tau",
-    ]
-    assert events[0].to_json() == {"at": [1], "gate": "tau", "score": 0.5, "passed": True}

@@ -12,21 +12,15 @@ import numpy as np
 import optuna
 import pytest
 
-import ragc
 from experiments.benchmarks.search.choosing.__main__ import chosen_sources, main
 from experiments.benchmarks.search.choosing.generator import GeneratedGrid, generated
 from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
-from experiments.benchmarks.search.choosing.later import LATER, later_world
 from experiments.benchmarks.search.choosing.lot import sources
 from experiments.benchmarks.search.choosing.peers import PEERS
 from experiments.benchmarks.search.choosing.pools import GRIDS, ragsmith_world, recorded_world
 from experiments.benchmarks.search.choosing.proposers import PROPOSERS
 from experiments.benchmarks.search.choosing.report import (
-    at_no_more_risk,
-    frontier,
-    read_summaries,
     report,
-    summary,
     without_noise,
 )
 from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
@@ -142,14 +136,6 @@ def test_a_world_sells_each_answer_once_and_no_more_than_it_may() -> None:
     assert len(task.answer(3, [9, 0])) == 1
 
 
-def test_the_nearest_setting_shares_most_values() -> None:
-    settings = [{"a": 1, "b": "x", "c": 1}, {"a": 2, "b": "y", "c": 1}, {"a": 2, "b": "x", "c": 1}]
-    task = World(settings, 0, np.zeros((3, 2)), np.zeros(3), 1)
-    assert task.columns == {"a": [1, 2], "b": ["x", "y"]}
-    assert task.nearest([1, 0]) == 2
-    assert task.nearest([1, 0], among=[0, 1]) == 0
-
-
 def test_regret_is_0_for_the_best_and_1_for_the_median() -> None:
     task = World([{}] * 3, 0, np.zeros((3, 2)), np.array([0.2, 0.5, 0.3]), 1)
     assert [regret(task, s) for s in range(3)] == pytest.approx([1.5, 0.0, 1.0])
@@ -177,25 +163,6 @@ def test_kinds_are_what_they_are_called() -> None:
     same = [kind_world("heavy-tails", s, 0.1) for s in range(8)]
     alike = [np.mean([np.corrcoef(w.scores.mean(1), w.values)[0, 1] for w in ws]) for ws in (differ, same)]
     assert alike[0] < alike[1]
-
-
-def test_later_kinds_are_what_they_are_called() -> None:
-    def worlds(name: str) -> list[World]:
-        return [later_world(name, seed, 0.1) for seed in range(30)]
-
-    for name in LATER:
-        gaps = [task.scores.mean() - task.values.mean() for task in worlds(name)]
-        assert abs(float(np.mean(gaps))) < 0.04
-        np.testing.assert_array_equal(worlds(name)[3].scores, later_world(name, 3, 0.4).scores)
-    ranks = [(task.values <= task.values[task.baseline]).mean() for task in worlds("tuned-baseline")]
-    assert float(np.mean(ranks)) > 0.85
-    assert all(12 <= len(task.settings) <= 24 and task.shape[1] < 49 for task in worlds("few-cells"))
-    broken = [
-        float((task.values < 0.1 * task.values[task.baseline]).mean()) for task in worlds("broken-mixed")
-    ]
-    assert 0.2 < float(np.mean(broken)) < 0.4
-    drawn, _ = sources()
-    assert {source.name for source in drawn if source.family == "later" and source.is_open} == set(LATER)
 
 
 def test_the_lot_divides_every_family_and_does_not_hang_on_the_machine() -> None:
@@ -253,52 +220,10 @@ def test_a_recorded_grid_is_searched_on_one_half_and_judged_by_the_other() -> No
     assert not np.array_equal(task.values, other.values)
 
 
-def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grid = GeneratedGrid(KNOWN["few"])
-    scores = grid.draw(30, np.random.default_rng(1))
-    scores[5:] = np.nan
-    scores[4, 20:] = np.nan
-    partial = ragc.Grid(
-        path=tmp_path / "partial",
-        settings=tuple(grid.settings),
-        questions=tuple(str(number) for number in range(30)),
-        values={"f1": scores},
-        tokens=scores,
-        failed=np.isnan(scores),
-        provenance={},
-    )
-    monkeypatch.setattr(ragc, "read_grid", lambda folder: partial)
-    assert recorded_world(tmp_path / "partial", 1, 0.5).shape == (5, 10)
-    scores[0] = np.nan
-    with pytest.raises(SystemExit, match="the baseline, 3 settings and 10 questions"):
-        recorded_world(tmp_path / "headless", 1, 0.5)
-
-
-def test_the_frontier_has_what_nothing_else_is_below_in_both() -> None:
-    points = {"a": (0.0, 0.5), "b": (0.1, 0.3), "c": (0.1, 0.4), "d": (0.2, 0.3), "e": (0.05, 0.6)}
-    assert frontier(points) == ["a", "b"]
-
-
 def row(source: str, seed: int, search: str, **more: Any) -> dict[str, Any]:
     picks = {"0.15": [0.4, 0.0, 0.02], "1": [0.3 if search == "ragc" else 0.35, -0.02, 0.05]}
     return {"source": source, "seed": seed, "budget": 0.1, "search": search, "spent": 9, "seconds": 0.1,
             "luck": 0.01, "picks": picks, **more}  # fmt: skip
-
-
-def test_a_report_shows_the_frontier_and_every_final_run() -> None:
-    rows = [row(s, n, search) for s in "ab" for n in range(3) for search in ("ragc", "screen")]
-    rows += [row("z", n, "ragc", run=label) for n in range(3) for label in ("first", "second")]
-    text = report(rows)
-    assert "## 10% of the answers, open: 2 kinds and tables" in text
-    assert "closed, run first" in text
-    assert "closed, run second" in text
-    assert "| ragc, risk 0.15 | 6 | 0.400 [0.400, 0.400] | 0.0% [0.0%, 0.0%] | 0.010 | 0.010 | x |" in text
-    assert "| ragc - screen | 6 | -0.050 [-0.050, -0.050] | 0.0% [0.0%, 0.0%] |" in text
-    table = summary(rows).splitlines()
-    assert table[1].startswith(",a,0.1,ragc,0.15,3,0.4,")
-    assert len(table) == 1 + 2 * 2 * 2 + 2 * 2
 
 
 def test_a_report_compares_ragc_with_peers_that_risk_no_more() -> None:
@@ -314,24 +239,6 @@ def test_a_report_compares_ragc_with_peers_that_risk_no_more() -> None:
     assert [line.partition(" | regret")[0] for line in lines if line.startswith("| ragc, ")] == [
         "| ragc, risk 0.15 - screen, risk 0.05 | 0.0% | -0.200 [-0.200, -0.200] | 0.0% [0.0%, 0.0%] |",
         "| ragc, risk 0.15 - screen, risk 0.15 | 25.0% | 0.100 [0.100, 0.100] | -25.0% [-50.0%, 0.0%] |",
-    ]
-
-
-def test_summaries_compare_ragc_with_peers_that_risk_no_more() -> None:
-    """Of two runs of ragc the last counts; "part" lacks a budget."""
-    head = "run,source,budget,search,risk,runs,regret,deviation,worse,error,seconds\n"
-    cells = [(s, b) for s in "ab" for b in ("0.1", "0.2")]
-
-    def lines(search: str, risk: str, regret: float, worse: float, used: list[tuple[str, str]]) -> str:
-        return "".join(f"x,{s},{b},{search},{risk},12,{regret},.1,{worse},.02,1\n" for s, b in used)
-
-    first = head + lines("ragc", "0.15", 0.9, 0.5, cells) + lines("part", "0.15", 0.1, 0, cells[:3])
-    first += lines("screen", "0.15", 0.35, 0.04, cells) + lines("screen", "0.1", 0.5, 0.01, cells)
-    second = head + lines("ragc", "0.15", 0.4, 0.02, cells)
-    table = at_no_more_risk(read_summaries([first, second]))[2:]
-    assert [line.partition(" [")[0] for line in table] == [
-        "| ragc, risk 0.15 - screen, risk 0.1 | 1.0% | -0.100",
-        "| ragc, risk 0.15 - screen, risk 0.15 | 4.0% | 0.050",
     ]
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ragc.metrics.stats import headroom
 from ragc.metrics.stats.clusters import (
-    MIN_GROUPS,
     Groups,
     assumed_questions,
     count_groups,
@@ -166,7 +165,3 @@ def test_intervals_of_groups_cover_and_claims_are_rare() -> None:
             claimed += verdict(paired(a, b, seed=0, groups=labels)) == "better"
     assert covered >= 90 > naive
     assert claimed <= 5
-
-
-def test_six_groups_are_the_fewest() -> None:
-    assert MIN_GROUPS == 6

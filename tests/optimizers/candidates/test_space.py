@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
+from ragc.recipe.values import DEMO_KINDS
 from ragc.testing import ListSource, ScriptedTarget
 from tests.support.recipes import recipe_toml
 
@@ -37,14 +39,23 @@ WIDE = SearchSpace(
 )
 
 
-@given(st.integers(0, 10_000))
-def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
+SHOWING = SearchSpace(
+    (part("self_eval", (), demos=3, demo_sets=4, demo_kinds=DEMO_KINDS, predictors=("answer", "gate")),)
+)
+"""Demonstrations of every kind, shared by the predictors or of each alone."""
+
+
+@pytest.mark.parametrize("space", [WIDE, SHOWING], ids=["wide", "showing"])
+@given(seed=st.integers(0, 10_000))
+def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(space: SearchSpace, seed: int) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    first = suggest(WIDE, study.ask())
-    study.enqueue_trial(to_parameters(WIDE, first))
-    assert suggest(WIDE, study.ask()) == first
-    assert Candidate.of(first.to_json()) == first
-    assert first.mark == Candidate.of(first.to_json()).mark
+    first = suggest(space, study.ask())
+    study.enqueue_trial(to_parameters(space, first))
+    assert suggest(space, study.ask()) == first
+    again = Candidate.of(json.loads(json.dumps(first.to_json())))
+    assert (again, again.mark) == (first, first.mark)
+    assert first.demo_kind != "nearest" or first.demo_set == 0
+    assert first.demos or first.demo_kind == "filled"
 
 
 def test_everything_that_may_vary_does() -> None:

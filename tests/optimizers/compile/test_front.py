@@ -19,11 +19,11 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe.models import PickRule
-from ragc.reports.front import front_lines, front_programs, limit_lines
+from ragc.reports.front import front_programs, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.calls import CallStore
 from ragc.targets import embedded
-from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
 from tests.support.used import count_use
@@ -56,13 +56,6 @@ def test_members_of_the_front_are_tested_together_and_written_as_programs(run: R
     assert difference["p_front"] == winner["differences"]["em"]["p_adjusted"]
     assert provenance["verdict"] == winner["verdict"]
     assert load(result.path).fingerprint == load(result.path / winner["path"]).fingerprint
-
-
-def test_a_front_is_printed(run: Run) -> None:
-    provenance = provenance_of(run(sets=TWO).path)
-    lines = list(front_lines(provenance))
-    assert lines[0].startswith("The front on test, with one correction for its ")
-    assert sum("front/" in line for line in lines) == len(provenance["front"])
 
 
 def _look_thirty_times() -> None:
@@ -180,19 +173,6 @@ def test_limits_that_no_setting_meets_choose_the_nearest_and_say_so(run: Run) ->
     chosen = provenance_of(result.path)["search"]
     assert "No program kept to the limits on dev, and the nearest was chosen: tokens" in result.note
     assert chosen["limits"]["tokens"]["dev"] == pytest.approx(min(means.values()))
-
-
-def test_a_cost_that_was_not_measured_is_within_no_limit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Reply.to_json
-
-    def without_seconds(reply: Reply) -> dict[str, Any]:
-        return {name: value for name, value in whole(reply).items() if name != "seconds"}
-
-    monkeypatch.setattr(Reply, "to_json", without_seconds)
-    run("before")
-    result = run("after", sets=("search.limits.latency_p95=5",))
-    assert "latency_p95 not measured (at most 5)" in result.note
-    assert provenance_of(result.path)["limits"]["latency_p95"]["standing"] == "unclear"
 
 
 def test_pick_within_takes_the_cheapest_of_those_about_as_good(run: Run) -> None:

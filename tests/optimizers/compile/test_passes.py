@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, replace
@@ -16,34 +15,26 @@ from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
 from ragc.core.progress import Progress
 from ragc.errors import (
-    ArtefactError,
     BudgetExhausted,
-    NothingAnswered,
     RecipeError,
     TargetUnavailable,
     UsageError,
 )
 from ragc.optimizers.compile import (
-    Cost,
     Prepared,
     baseline,
     open_models,
-    passes,
     prepare,
     search,
     select,
     verify,
-    write,
 )
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, Searched, Selected
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, identical, needs_demos
-
-FREE = Cost(0, 0, 0, 0.0, 0.0)
+from tests.optimizers.colours import Run, needs_demos
 
 
 @dataclass
@@ -100,11 +91,6 @@ async def only_baseline(prepared: Prepared) -> Baseline:
         return await baseline(dev_search)
 
 
-def refuses(request: ChatRequest) -> str:
-    """A reply that fits no schema."""
-    return "{}"
-
-
 # prepare
 
 
@@ -119,17 +105,6 @@ def test_prepare_reads_everything_and_sends_nothing(folder: Path) -> None:
             prepared.out = folder  # type: ignore[misc]
     assert target.requests == []
     assert not (folder / "out").exists()
-
-
-def test_prepare_locks_the_study_until_its_block_ends(folder: Path) -> None:
-    with (
-        prepared_in(folder, ScriptedTarget(needs_demos)),
-        pytest.raises(UsageError, match="Another process is compiling to"),
-        prepared_in(folder, ScriptedTarget(needs_demos)),
-    ):
-        raise AssertionError("two processes would write one study")
-    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
-        assert prepared.task.dev
 
 
 def state_of(directory: Path) -> dict[str, bytes]:
@@ -162,52 +137,6 @@ def test_a_compile_that_is_refused_leaves_the_earlier_study_as_it_was(
     assert state_of(directory) == before
 
 
-def test_a_study_set_aside_by_a_killed_compile_is_resumed(folder: Path, run: Run) -> None:
-    run(sets=("search.trials=3",))
-    directory = study_directory(folder / "out")
-    before = state_of(directory)
-    aside = folder / "aside"
-    with prepared_in(folder, ScriptedTarget(needs_demos), "search.trials=2"):
-        shutil.copytree(directory, aside)
-    shutil.rmtree(directory)
-    aside.rename(directory)  # as a kill before the models were open leaves it
-
-    rest = ScriptedTarget(needs_demos)
-    with prepared_in(folder, rest, "search.trials=3", resume=True):
-        assert state_of(directory).keys() >= before.keys()
-    assert state_of(directory)["charges.sqlite3"] == before["charges.sqlite3"]
-
-
-def test_a_kill_while_the_earlier_study_is_deleted_brings_nothing_of_it_back(
-    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(sets=("search.trials=3",))
-    directory = study_directory(folder / "out")
-
-    def die(earlier: Path) -> None:
-        (earlier / "recipe.toml").unlink()
-        raise Killed
-
-    monkeypatch.setattr("ragc.optimizers.search.directory.delete_address", die)
-    with pytest.raises(Killed):
-        run(sets=("search.trials=2",))
-    assert "trials = 2" in (directory / "recipe.toml").read_text("utf-8")
-    monkeypatch.undo()
-    run(sets=("search.trials=2",), resume=True)
-    assert not list(directory.glob(".earlier*"))
-    assert "trials = 2" in (directory / "recipe.toml").read_text("utf-8")
-
-
-def test_prepare_refuses_a_directory_of_others_before_it_begins_a_study(folder: Path) -> None:
-    (folder / "out").mkdir()
-    (folder / "out" / "mine.txt").write_text("my own", "utf-8")
-    with (
-        pytest.raises(ArtefactError, match="exists and is not a compiled program"),
-        prepared_in(folder, ScriptedTarget(needs_demos)),
-    ):
-        raise AssertionError("nothing may be prepared for it")
-
-
 # open_models
 
 
@@ -233,16 +162,6 @@ def test_open_models_builds_each_program_before_a_model_is_loaded(folder: Path) 
 
 
 # baseline
-
-
-def test_baseline_answers_the_dev_questions_once_and_reserves_the_calls_of_verify(folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target) as prepared:
-        first = event_loop.run(only_baseline(prepared))
-    assert len(target.requests) == len(first.scores) == 20
-    assert (first.lm_calls, first.failures.n) == (1.0, 0)
-    assert first.calls_on(25) == 50
-    assert watched(prepared).phases == ["baseline on dev"]
 
 
 def test_baseline_reserves_so_many_calls_that_the_search_cannot_spend_them(folder: Path) -> None:
@@ -279,40 +198,6 @@ def test_search_and_select_find_the_better_program_on_dev_alone(folder: Path) ->
     assert selected.facts["trials"] == len(selected.trials) - 1 == 4
     prompts = {request.messages[-1].content for request in target.requests}
     assert not any(question in prompt for question in test for prompt in prompts)
-
-
-def test_select_chooses_among_the_trials_that_it_is_given(folder: Path) -> None:
-    async def chosen() -> Selected:
-        opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
-        async with opened as dev_search:
-            searched = await search(dev_search, await baseline(dev_search))
-            return await select(dev_search, replace(searched, trials=searched.trials[:1]))
-
-    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
-        selected = event_loop.run(chosen())
-    assert selected.dev["winner"] == selected.dev["baseline"]
-    assert selected.facts["trials"] == 0
-    assert not selected.best.predictors()[0].demos
-
-
-def test_select_refuses_a_search_in_which_nothing_was_answered(folder: Path) -> None:
-    with (
-        prepared_in(folder, ScriptedTarget(refuses), "search.demos=0") as prepared,
-        pytest.raises(NothingAnswered, match="no dev question was answered by the baseline: 20 of 20"),
-    ):
-        event_loop.run(first_passes(prepared))
-
-
-@pytest.mark.parametrize("optimizer", ["ragc", "random"])
-def test_an_external_optimizer_has_the_same_passes(folder: Path, optimizer: str) -> None:
-    sets = (f"search.optimizer={optimizer}", "search.trials=2", "search.knobs=[]")
-    with prepared_in(folder, ScriptedTarget(needs_demos), *sets) as prepared:
-        first, searched, selected = event_loop.run(first_passes(prepared))
-        compiled = write(prepared, selected, event_loop.run(verify(prepared, selected)), FREE)
-    assert (searched.external is None) == (optimizer == "ragc")
-    assert selected.dev["baseline"] == first.scores
-    assert selected.dev["winner"] != first.scores
-    assert compiled.verdict == "better"
 
 
 # verify
@@ -354,37 +239,6 @@ def test_verify_measures_nothing_without_test_questions_or_without_a_budget(fold
 
 
 # compile
-
-
-def test_compile_is_the_composition_of_its_passes(folder: Path, run: Run) -> None:
-    with prepared_in(folder, ScriptedTarget(needs_demos), out="by hand") as prepared:
-        event_loop.run(open_models(prepared))
-        *_, selected = event_loop.run(first_passes(prepared))
-        by_hand = write(prepared, selected, event_loop.run(verify(prepared, selected)), FREE)
-    at_once = run(sets=("search.trials=4",))
-    assert identical(folder / "by hand", folder / "out")
-    assert (by_hand.verdict, by_hand.test, by_hand.differences) == (
-        at_once.verdict,
-        at_once.test,
-        at_once.differences,
-    )
-
-
-def test_compile_calls_the_passes_in_their_order_each_once(
-    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    names = ("prepare", "open_models", "baseline", "search", "select", "verify", "write")
-    for name in names:
-        real = getattr(passes, name)
-
-        def noted(*args: Any, _name: str = name, _real: Any = real, **more: Any) -> Any:
-            order.append(_name)
-            return _real(*args, **more)
-
-        monkeypatch.setattr(passes, name, noted)
-    run(sets=("search.trials=1",))
-    assert tuple(order) == names
 
 
 @pytest.mark.parametrize(

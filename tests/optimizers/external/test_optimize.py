@@ -230,32 +230,6 @@ def test_what_a_peer_lacks_is_said_in_one_sentence(make: Make) -> None:
         search("random", make(answering, "search.demos=0"))
 
 
-def test_a_search_that_is_cancelled_sends_nothing_more(make: Make) -> None:
-    target = ScriptedTarget(Teacher())
-    begun = threading.Event()
-
-    def answering(request: ChatRequest) -> Reply:
-        if len(target.requests) > 15:
-            begun.set()
-        return Teacher()(request)
-
-    target._function = answering
-    task = make(target, "search.trials=40")
-
-    async def cut() -> None:
-        work = asyncio.ensure_future(optimize("random", task, limit=asyncio.Semaphore(8), progress=Silent()))
-        await asyncio.to_thread(begun.wait)
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-
-    event_loop.run(cut())
-    event_loop.run(asyncio.sleep(0.3))
-    sent = len(target.requests)
-    event_loop.run(asyncio.sleep(0.3))
-    assert len(target.requests) == sent
-
-
 def names(request: ChatRequest) -> set[str]:
     return set(request.schema["properties"]) if request.schema else set()
 
@@ -294,44 +268,11 @@ def test_the_same_store_gives_the_same_candidates_and_sends_nothing(make: Make) 
     assert not second.requests
 
 
-def test_another_seed_asks_for_other_candidates(make: Make) -> None:
-    proposals = []
-    for seed in (1, 2):
-        task = make(ScriptedTarget(Teacher()), f"seed={seed}")
-        proposals.append(event_loop.run(propose_instructions(task.method.build(task.runtime), task, n=3)))
-    assert proposals[0] != proposals[1]
-
-
-def test_none_wanted_asks_nothing(make: Make) -> None:
-    task = make(ScriptedTarget([]))
-    program = task.method.build(task.runtime)
-    assert event_loop.run(propose_instructions(program, task, n=1)) == {
-        "answer": (program.answer.signature.instructions,)
-    }
-
-
-def test_room_for_not_even_the_present_one_is_refused(make: Make) -> None:
-    task = make(ScriptedTarget([]))
-    with pytest.raises(UsageError, match="1 or more, found 0"):
-        event_loop.run(propose_instructions(task.method.build(task.runtime), task, n=0))
-
-
 def test_a_spent_budget_ends_the_proposing(make: Make) -> None:
     task = make(ScriptedTarget(Teacher()), "budget.lm_calls=20")
     with pytest.raises(BudgetExhausted, match="20 LM calls"):
         event_loop.run(propose_instructions(task.method.build(task.runtime), task, n=4))
     assert task.budget.spent.calls == 20
-
-
-def test_a_teacher_that_cannot_be_read_leaves_the_present_instruction(make: Make) -> None:
-    def mute(request: ChatRequest) -> Reply:
-        return Teacher()(request) if names(request) == {"answer"} else Reply("")
-
-    task = make(ScriptedTarget(mute))
-    program = task.method.build(task.runtime)
-    assert event_loop.run(propose_instructions(program, task, n=3))["answer"] == (
-        program.answer.signature.instructions,
-    )
 
 
 QUESTION = Question("q", "Who painted it?", ("Rembrandt",), gold_ids=("d1", "d2"))

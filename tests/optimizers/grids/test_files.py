@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ import pytest
 import ragc
 from ragc.core.files import with_manifest
 from ragc.errors import ArtefactError
-from ragc.optimizers.grids.files import check_out, read_files
 from ragc.optimizers.grids.grid import Grid
-from tests.examples import examples, thorough
+from tests.examples import examples
 from tests.optimizers.colours import written
 from tests.optimizers.grids.common import RECIPE, recorder
-from tests.security.command_line import contents
 
 NAMES = ("settings.json", "001.jsonl")
 
@@ -138,36 +135,6 @@ def test_a_provenance_without_its_parts_is_refused(grid: Path, key: str, value: 
     rewrite(grid, facts if value is LACKING else {**facts, key: value})
     with pytest.raises(ArtefactError, match=rf"provenance\.json is damaged \({key}"):
         ragc.read_grid(grid)
-
-
-@thorough
-@pytest.mark.parametrize(("settings", "questions"), [(20_000, 20_000), (9, 40_000)])
-def test_a_small_file_that_names_a_huge_grid_takes_no_memory(
-    grid: Path, settings: int, questions: int
-) -> None:
-    lines = [{"knobs": {"top_k": number}, "demos": 0, "demo_set": 0} for number in range(settings)]
-    ids = [str(number) for number in range(questions)]
-    rewrite(
-        grid,
-        settings_json=json.dumps({"columns": ["top_k"], "settings": lines, "questions": ids}).encode(),
-    )
-    tracemalloc.start()
-    try:
-        with pytest.raises(ArtefactError, match=r"settings\.json is damaged \(it is of a grid with"):
-            ragc.read_grid(grid)
-        assert tracemalloc.get_traced_memory()[1] < 400_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_grid_with_a_file_of_others_is_read_and_not_written(grid: Path) -> None:
-    (grid / "notes.txt").write_text("mine")
-    before = contents(grid)
-    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc; move it away"):
-        check_out(grid)
-    with pytest.raises(ArtefactError, match=r"notes\.txt was not written by ragc; move it away"):
-        read_files(grid).save(grid)
-    assert contents(grid) == before
 
 
 def test_a_file_that_leads_out_of_the_folder_is_not_read(grid: Path, tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-import ragc
-from ragc.cli.main import main
 from ragc.compiled import contamination
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
@@ -61,17 +59,6 @@ def test_a_grid_whose_prompt_has_edited_messages_is_refused_before_anything_is_s
     assert not target.requests
     assert not used, "questions that answered nothing are not used"
     assert not (folder / "grid").exists()
-
-
-def test_the_dry_run_of_a_grid_refuses_it_too(
-    name: Name, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe, out = str(name(edit_messages)), str(folder / "grid")
-    assert main(["grid", recipe, "--out", out, "--dry-run"]) == 2
-    assert "edited beside its 'source'" in capsys.readouterr().err
-    for dry_run in (True, False):
-        with pytest.raises(UsageError, match="edited beside its 'source'"):
-            ragc.grid(recipe, out=out, dry_run=dry_run)
 
 
 def test_an_edited_source_is_sent_in_every_setting(record: Record, name: Name) -> None:

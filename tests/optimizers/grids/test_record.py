@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record
-from tests.support.progress import Notes
 from tests.support.rows import read_rows, write_rows
 
 AXES = {"top_k": range(1, 21), "noise_n": range(11), "icl_n": range(17), "chunk_size": range(50, 550, 50)}
@@ -336,34 +334,10 @@ def test_two_processes_do_not_record_one_grid(record: Record, folder: Path) -> N
         record(target=ScriptedTarget([]))
 
 
-@pytest.mark.timeout(60)
-def test_a_sample_larger_than_the_space_is_refused_at_once(record: Record) -> None:
-    for sample in (1000, 30_000, 10**12):
-        with pytest.raises(UsageError, match=r"grid\.sample"):
-            record(sets=('search.knobs=["top_k"]', "search.ranges={}", f"grid.sample={sample}"))
-
-
 def test_a_sample_may_be_the_whole_space(record: Record) -> None:
     sets = ('search.knobs=["top_k"]', "search.demos=0", "search.ranges={top_k=[1,12]}")
     grid = record(sets=(*sets, "grid.settings=[]", "grid.product=[]", "grid.sample=11"))
     assert sorted(one["top_k"] for one in grid.settings) == list(range(1, 13))
-
-
-def test_a_first_metric_that_applies_to_no_question_is_shown_as_unknown(record: Record, folder: Path) -> None:
-    rows = read_rows(folder / "questions.jsonl")
-    for row in rows:
-        del row["gold_ids"]
-    write_rows(folder / "questions.jsonl", rows)
-    progress = Notes()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        grid = record(sets=('metrics.report=["recall@5","f1"]',), progress=progress)
-    assert np.isnan(grid.scores("recall@5")).all()
-    assert progress.notes[0] == "setting 1/6  -  best -  baseline"
-
-
-def test_a_name_of_many_bytes_is_one(record: Record) -> None:
-    assert record("\N{GRINNING FACE}" * 62).complete
 
 
 def test_a_model_of_this_machine_is_named_without_its_path() -> None:
@@ -417,15 +391,6 @@ def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
     with pytest.raises(RagcError) as caught:
         recipes.load(folder / "recipe.toml", ("grid.product={nope=[1,2,3]}",))
     assert str(caught.value).count("nope") == 1
-
-
-def test_a_plan_expects_no_more_tokens_than_the_context_allows(folder: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("ragc.optimizers.grids.plan.require", lambda *_, **__: None)
-    targets = {"main": ScriptedTarget([], context_tokens=600)}
-    monkeypatch.setattr("ragc.task.base._build_targets", lambda recipe: targets)
-    recipe = recipes.load(folder / "recipe.toml", ["grid.settings=[{top_k=20}]", "budget.lm_calls=5"])
-    plan = estimate(recipe, folder / "grid")
-    assert 0 < plan["tokens_about"] <= plan["tokens"]
 
 
 def test_a_wrong_set_of_demonstrations_is_refused_before_anything_is_sent(record: Record) -> None:

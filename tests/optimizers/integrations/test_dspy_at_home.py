@@ -271,16 +271,6 @@ def test_best_of_n_draws_n_replies_each_with_a_number() -> None:
     assert seen == ["draw 0 at 1", "draw 1 at 1", "draw 2 at 1"]
 
 
-def test_best_of_n_on_an_lm_of_dspys() -> None:
-    numbers = iter(range(9))
-    lm, engine = scripted_lm(lambda request: json.dumps({"answer": str(next(numbers))}))
-    program = ragc.program("vanilla", lm=lm, local=ListSource(PASSAGES), store=False)
-    best = dspy.BestOfN(program, N=3, reward_fn=lambda args, p: float(p.answer), threshold=9.0)
-    with dspy.context(trace=[]):
-        assert best(question=QUESTION).answer == "2"
-    assert [request.config.temperature for request in engine.requests] == [1.0] * 3
-
-
 def test_refine_draws_again_with_the_advice_in_the_prompt() -> None:
     target = ScriptedTarget(draws)
 
@@ -402,25 +392,6 @@ def test_the_optimizers_of_dspy_make_a_program_better(name: str) -> None:
     assert isinstance(better, RagProgram)
     assert score(better).score == 100 > before
     assert engine.requests or name in ("BootstrapFewShot", "SIMBA"), "these may do without proposals"
-
-
-def test_changing_the_list_of_demonstrations_changes_the_prompt() -> None:
-    program = build()
-    call = dict(program.named_predictors())["answer"]
-    before = call.fingerprint
-    held = call.demos
-    held.append({"question": "One?", "passages": [], "answer": "1"})
-    held += [{"question": "Two?", "passages": [], "answer": "2"}]
-    assert [demo["answer"] for demo in call.demos] == ["1", "2"]
-    assert call.fingerprint != before
-    assert "Two?" in str(call.messages(question="Three?", passages=[]))
-    twin = program.deepcopy()
-    dict(twin.named_predictors())["answer"].demos.pop()
-    assert len(call.demos) == 2, "a copy has demonstrations of its own"
-    call.demos[0] = {"question": "Zero?", "passages": [], "answer": "0"}
-    assert call.demos[0]["answer"] == "0"
-    call.demos.clear()
-    assert call.fingerprint == before
 
 
 def test_the_history_shows_what_was_sent_and_what_was_replayed() -> None:

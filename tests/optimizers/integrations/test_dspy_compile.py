@@ -393,14 +393,6 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
     assert optimizer.compiled.provenance["failures"]["dev"]["winner"]["n"] == 2
 
 
-def test_the_passages_of_examples_take_the_place_of_pages_and_facts_stay_what_they_are() -> None:
-    things = ListSource(THINGS)
-    target = ScriptedTarget([])
-    program = ragc.program("ragx", main=target, web=things, kg=things, dense=things, store=False)
-    assert list(dspy_compile.documents_of(program)) == ["web", "dense"]
-    assert list(dspy_compile.documents_of(build_program(target))) == ["local"]
-
-
 def test_sub_questions_of_an_example_reach_the_program() -> None:
     row = example(1, sub_questions=["Which thing?", "Which colour?"])
     (question,) = read_examples([row], "train").questions

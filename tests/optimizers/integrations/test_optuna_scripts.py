@@ -98,28 +98,6 @@ def test_the_guides_study_with_a_sampler_pruner_and_storage_of_its_own_runs_and_
     assert "cut off" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_budget_of_trials_stops_the_study_with_one_note(
-    project: Path, jobs: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    def optimized(trials: int) -> optuna.Study:
-        sets = (f"budget.trials={trials}",)
-        study = ragc.study("recipe.toml", sets=sets)
-        study.pruner = optuna.pruners.NopPruner()
-        study.optimize(ragc.objective("recipe.toml", sets=sets), n_trials=30, n_jobs=jobs)
-        return study
-
-    study = optimized(4)
-    done = [trial for trial in tried(study) if trial.state is not TrialState.PRUNED]
-    assert len(done) == 4
-    assert len(study.trials) <= 4 + jobs  # the baseline, and one that began meanwhile
-    assert [record.message for record in caplog.records if "budget" in record.message] == [
-        "The budget of 4 trials is spent; raise budget.trials to go on."
-    ]
-    study = optimized(6)
-    assert len([trial for trial in tried(study) if trial.state is TrialState.COMPLETE]) == 6
-
-
 @pytest.mark.parametrize("what", ["lm_calls", "tokens", "minutes"])
 def test_every_other_budget_stops_it_too(project: Path, what: str, server: Loopback) -> None:
     limit = {"lm_calls": 25, "tokens": 9000, "minutes": 0.002}[what]
@@ -131,16 +109,6 @@ def test_every_other_budget_stops_it_too(project: Path, what: str, server: Loopb
     assert 1 <= len(study.trials) < 30
     if what == "lm_calls":
         assert server.log.requests - before <= 25
-
-
-def test_whoever_asks_and_tells_by_hand_gets_a_pruned_trial(project: Path) -> None:
-    study, objective = (
-        optuna.create_study(direction="maximize"),
-        ragc.objective("recipe.toml", sets=("budget.trials=1",)),
-    )
-    study.tell(first := study.ask(), objective(first))
-    with pytest.raises(optuna.TrialPruned, match="1 trial is spent"):
-        objective(study.ask())
 
 
 def test_directions_that_do_not_fit_are_refused_in_one_sentence(project: Path) -> None:
@@ -279,20 +247,3 @@ def test_after_an_interrupt_the_baseline_is_asked_again(
     again = ragc.study("recipe.toml")
     assert len(again.trials) == len(study.trials)
     assert status("recipe.toml").state == "at rest"
-
-
-def test_a_process_at_work_keeps_its_trials(project: Path, server: Loopback) -> None:
-    server.latency_s = 0.3
-    before = server.log.requests
-    process = script(project, INTERRUPTED.format(trials=2, jobs=1))
-    deadline = time.monotonic() + 60
-    while server.log.requests == before and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert status("recipe.toml").state == "running"
-    study = ragc.study("recipe.toml")
-    assert states(study)[0] == "RUNNING"
-    server.latency_s = 0.001
-    out, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
-    assert out.strip() == "2"
-    assert states(study) == ["COMPLETE"] * 2

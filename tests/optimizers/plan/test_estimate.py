@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc import recipe as recipes
 from ragc.cli import plan as plan_view
@@ -20,30 +16,16 @@ from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.errors import NothingAnswered, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.candidates.space import search_space
-from ragc.optimizers.plan.call_bounds import part_bound
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.parameters import suggest
-from ragc.programs import METHODS
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, examples, thorough
+from tests.examples import THOROUGH
 from tests.optimizers.colours import RECIPE
 from tests.support.colours import COLOURS, colour_passages, colour_questions
 from tests.support.recipes import write_files
 
 SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
-OTHERS = ('sources.web.kind="bm25"', 'targets.proxy.kind="embedded"')
-
-QUICK = (
-    "no_retrieval", "vanilla", "prefrag", "rqrag", "slimplm", "cot", "vanilla_sources", "react", "self_ask",
-    "iter_retgen", "skr", "self_eval", "crag", "selfrag", "flare", "chain_of_note", "ggatrieval",
-)  # fmt: skip
-
-CHEAP = ("search.ranges.candidates=[1, 3]", "search.ranges.top_k=[1, 3]", "search.ranges.rounds=[1, 2]")
-"""Fewer calls where a range would allow hundreds; each is asked for only where a program has it."""
 
 
 def small(folder: Path, train: int, dev: int, test: int) -> None:
@@ -85,60 +67,6 @@ def charged(
     with suppress(NothingAnswered):  # rubbish alone; what was sent is charged all the same
         compiling.compile(recipe, folder / "out", store=CallStore(folder / "store"), targets=roles)
     return len(target.requests), plan
-
-
-INSTRUCTIONS = (
-    ("search.instructions=0",),
-    ("search.instructions=1",),
-    ("search.instructions=2",),
-    ("search.instructions=1", "search.instruction_rounds=2"),
-    ("search.instructions=2", "search.instruction_rounds=1", "search.prompt_tokens=4000"),
-)
-
-
-@st.composite
-def searches(draw: st.DrawFn) -> tuple[str, ...]:
-    """Overrides of a recipe: programs, what varies, demonstrations, instructions, calibration."""
-    programs = draw(st.lists(st.sampled_from(QUICK), min_size=1, max_size=3, unique=True))
-    declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.list_knobs()}
-    kinds = draw(
-        st.lists(
-            st.sampled_from(("filled", "labelled", "bootstrapped", "nearest")),
-            min_size=1,
-            unique=True,
-        )
-    )
-    return (
-        f'program="{programs[0]}"',
-        f"search.programs={json.dumps(programs[1:])}",
-        *(('search.knobs="all"',) if draw(st.booleans()) else ("search.knobs=[]",)),
-        *(text for text in CHEAP if text.split("=")[0].split(".")[-1] in declared),
-        f"search.demos={draw(st.integers(0, 2))}",
-        f"search.demo_kinds={json.dumps(kinds)}",
-        *draw(st.sampled_from(INSTRUCTIONS)),
-        f"search.trials={draw(st.integers(1, 5))}",
-        f"search.calibrate={json.dumps(draw(st.booleans()))}",
-        *OTHERS,
-    )
-
-
-@settings(max_examples=examples(40))
-@given(searches(), st.integers(0, 10**6), st.sampled_from((0.0, 0.2, 1.0)), st.booleans())
-def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
-    sets: tuple[str, ...], seed: int, rubbish: float, schema: bool
-) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        small(folder, train=4, dev=4, test=3)
-        try:
-            sent, plan = charged(folder, (*sets, f"seed={seed % 100}"), fickle(seed, rubbish), schema=schema)
-        except UsageError as error:
-            # A drawn setting that no program can have, or a cap that its baseline exceeds.
-            if "knob" not in str(error).lower() and "prompt_tokens" not in str(error):
-                raise
-            return
-        assert plan["bounded"]
-        assert sent <= plan["lm_calls"], plan["phases"]
 
 
 SENDING: list[tuple[str, ...]] = [
@@ -186,49 +114,6 @@ def test_the_bound_holds_for_each_thing_that_sends_requests(
     assert 0 < sent <= plan["lm_calls"], plan["phases"]
 
 
-@thorough
-@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@settings(max_examples=examples(10))
-@given(data=st.data())
-def test_no_candidate_takes_more_calls_than_the_bound_of_its_program(entry: Any, data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        small(folder, train=1, dev=1, test=1)
-        numbers = [knob for knob in entry.knobs.list_knobs() if knob.kind == "int" and knob.name in CALLS]
-        ranges = []
-        for knob in numbers:
-            grid = range(int(knob.bounds[0]), int(knob.bounds[1]) + 1, int(knob.step or 1))
-            low, high = sorted(data.draw(st.tuples(st.sampled_from(grid), st.sampled_from(grid))))
-            ranges.append(f"search.ranges.{knob.name}=[{low}, {high}]")
-        sets = (f'program="{entry.id}"', 'search.knobs="all"', "search.demos=0", *ranges, *OTHERS)
-        extra = ('sources.kg.kind="bm25"', 'sources.dense.kind="bm25"') if entry.id == "ragx" else ()
-        try:
-            task = prepare(recipes.load(folder / "recipe.toml", (*sets, *extra)), store=CallStore(None))
-        except UsageError as error:
-            if "knob" not in str(error).lower():
-                raise
-            return
-        space = search_space(task.recipe, task.runtime)
-        bound = part_bound(task, space.first)
-        seed = data.draw(st.integers(0, 10**6))
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-        for _ in range(8):
-            candidate = suggest(space, study.ask())
-            try:
-                program = entry.build(task.runtime, dict(candidate.knobs))
-            except UsageError:
-                continue
-            assert program.most_calls() <= bound.most
-
-
-CALLS = frozenset(
-    {
-        "max_step", "max_supplements", "candidates", "k_support", "rounds", "max_depth", "search_limit",
-        "n_conf_samples", "rank_pool", "window", "step", "top_k", "web_k", "strips_max", "sentences",
-    }
-)  # fmt: skip
-
-
 def test_a_budget_bounds_what_has_no_bound(folder: Path) -> None:
     for name in ("mipro", "gepa"):
         sets = (f'search.optimizer="{name}"',)
@@ -249,15 +134,6 @@ def test_a_budget_bounds_what_has_no_bound(folder: Path) -> None:
     plan = estimate(recipes.load(folder / "recipe.toml", judged))
     assert not plan["bounded"]
     assert "sentences" in plan["unbounded_because"][0]
-
-
-def test_what_a_peer_lacks_is_said_by_the_dry_run(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"search\.demos is 0"):
-        estimate(recipes.load(folder / "recipe.toml", ('search.optimizer="random"', "search.demos=0")))
-    rows = (folder / "questions.jsonl").read_text("utf-8").splitlines()
-    (folder / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[15:]), "utf-8")
-    with pytest.raises(UsageError, match="needs train questions"):
-        estimate(recipes.load(folder / "recipe.toml", ('search.optimizer="gepa"', "search.demos=0")))
 
 
 def test_fallbacks_double_the_bound_on_calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,17 +205,6 @@ def test_beside_the_bound_stands_what_average_settings_take(
     assert f"at most {plan['lm_calls']:,}" in output
     fixed = estimate(recipes.load(folder / "recipe.toml", ("search.knobs=[]", "search.demos=0")))
     assert fixed["lm_calls_about"] == fixed["lm_calls_readable"]
-
-
-@pytest.mark.timeout(60)
-@thorough
-def test_more_trials_than_anybody_runs_are_planned_as_fast(folder: Path) -> None:
-    plans = [
-        estimate(recipes.load(folder / "recipe.toml", (f"search.trials={trials}", "budget.lm_calls=300")))
-        for trials in (10**4, 10**20)
-    ]
-    assert [plan["lm_calls"] for plan in plans] == [300, 300]
-    assert plans[1]["lm_calls_about"] == 300
 
 
 @pytest.mark.parametrize("program", ["rqrag", "flare", "selfrag"])

@@ -10,18 +10,13 @@ from typing import Any
 
 import pytest
 
-import ragc
 from ragc import recipe as recipes
-from ragc.cli.main import main
 from ragc.core.digest import digest
 from ragc.errors import NothingAnswered, UsageError
-from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
-from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import (
     Killed,
@@ -30,7 +25,6 @@ from tests.optimizers.colours import (
     dying,
     needs_demos,
 )
-from tests.support.recipes import recipe_toml, vllm
 from tests.support.used import recorded
 
 Probe = Callable[..., Headroom]
@@ -318,14 +312,6 @@ def test_a_gain_must_be_a_number_above_zero(measure: Probe, gain: float) -> None
         measure(gain=gain)
 
 
-def test_a_recipe_without_a_search_is_refused(folder: Path) -> None:
-    text = (folder / "recipe.toml").read_text()
-    before, after = text.index("[search]"), text.index("[data]")
-    (folder / "recipe.toml").write_text(text[:before] + text[after:], "utf-8")
-    with pytest.raises(UsageError, match="searches nothing"):
-        probe.plan(recipes.load(folder / "recipe.toml"), targets={"main": ScriptedTarget([])})
-
-
 def test_a_plan_sends_nothing_and_is_what_happens(measure: Probe, folder: Path) -> None:
     target = ScriptedTarget(needs_demos)
     planned = probe.plan(recipes.load(folder / "recipe.toml"), targets={"main": target})
@@ -336,49 +322,3 @@ def test_a_plan_sends_nothing_and_is_what_happens(measure: Probe, folder: Path) 
     assert [setting.what for setting in result.settings] <= planned["settings"]
     assert result.settings[0].what == planned["settings"][0] == "baseline"
     assert len(target.requests) <= planned["calls"] == 300
-
-
-def test_settings_are_far_apart(folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ('search.knobs=["top_k"]', "search.demos=0"))
-    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
-    space = search_space(task.recipe, task.runtime)
-    values = [int(one.knobs["top_k"]) for one in differing_settings(space, task.seed, 4, demos=False)]
-    assert values[0] == 3
-    assert values[1] >= 18
-    assert min(abs(values[2] - values[0]), abs(values[2] - values[1])) >= 7
-    everything = differing_settings(space, task.seed, 99, demos=False)
-    assert len({one.mark for one in everything}) == len(everything)
-
-
-RECIPE = recipe_toml(
-    search={"trials": 3, "knobs": ["top_k"]},
-    data={"dataset": "pydocs", "dev": 30, "test": 30},
-    targets={"main": vllm("http://127.0.0.1:9/v1")},
-)
-
-
-def test_the_command_plans_in_words_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
-    recipe = str(tmp_path / "recipe.toml")
-    assert main(["headroom", recipe, "--dry-run", "--calls", "200", "--gain", "0.1"]) == 0
-    shown = capsys.readouterr().out
-    assert "at most 200" in shown
-    assert "a gain of 0.1 needs 249 questions" in shown
-    assert main(["headroom", recipe, "--dry-run", "--json"]) == 0
-    planned = json.loads(capsys.readouterr().out)
-    assert planned["calls"] == 300
-    assert planned["test"]["n"] == 30
-    assert main(["headroom", recipe, "--calls", "5"]) == 2
-    assert "too few" in capsys.readouterr().err
-
-
-def test_json_holds_what_the_lines_say(measure: Probe) -> None:
-    result = measure(calls=600)
-    value = json.loads(json.dumps(result.to_json()))
-    assert value["verdict"] == result.verdict
-    assert value["gain"]["ci"][0] <= value["gain"]["mean"] <= value["gain"]["ci"][1]
-    assert value["shows"]["test"]["n"] == 25
-    assert value["changes"]["worse"] == result.judged.lost
-    assert [name.split()[0] for name in result.lines()][-1] == "verdict"
-    assert "Headroom(vanilla" in repr(result)
-    assert ragc.Headroom is Headroom

@@ -155,40 +155,6 @@ def test_an_lm_without_a_cache_is_asked_anew_by_every_study(folder: Path) -> Non
     assert engine.sent == before + 5, "a program asks once, and nothing of an earlier run is replayed"
 
 
-def test_a_study_that_asks_an_lm_without_a_cache_anew_keeps_what_it_was_told(folder: Path) -> None:
-    engine = Engine()
-    lm = dspy.LM("mine/model", engine=engine, cache=False)
-    engine.well = False
-    with pytest.raises(NothingAnswered, match=r"Every reply is kept and would be replayed.*--again"):
-        by_compile(lm, out=folder / "out", again=True)
-    spent = engine.sent
-    with pytest.raises(NothingAnswered, match=r"Every reply was replayed from an earlier run.*--again"):
-        by_compile(lm, out=folder / "out")
-    assert engine.sent == spent
-
-
-def test_a_study_of_two_lms_says_which_of_their_replies_is_kept(folder: Path) -> None:
-    class Pair(dspy.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two = dspy.Predict("question -> hint"), dspy.Predict("question, hint -> answer")
-
-        def forward(self, question: str) -> Any:
-            return self.two(question=question, hint=self.one(question=question).hint)
-
-    caching, forgetting = Engine(), Engine()
-    forgetting.well = False
-    caching.field = "hint"
-    pair = Pair()
-    pair.one.lm = dspy.LM("mine/kept", engine=caching)
-    pair.two.lm = dspy.LM("mine/forgotten", engine=forgetting, cache=False)
-    optimizer = ragc.Compile(metric="em", demos=0, trials=1)
-    with pytest.raises(
-        NothingAnswered, match=r"replayed, except those of dspy mine/forgotten \(cache=False\);"
-    ):
-        optimizer.compile(pair, trainset=[], valset=EXAMPLES)
-
-
 def test_compile_asks_anew_and_the_program_that_it_gives_replays_that(folder: Path) -> None:
     engine = Engine()
     lm = dspy.LM("mine/model", engine=engine)

@@ -74,16 +74,21 @@ def test_a_budget_asks_all_questions_or_as_many_as_it_can_ask_of_several_trials(
     assert affordable_questions(questions, float("inf")) == questions
 
 
-def test_rivals_of_the_leader_go_on_and_those_far_behind_do_not() -> None:
-    assert looks([0.5, 0.5, 0.2], [0.01, 0.1, 0.02], [100, 40, 40]) == [1]
-
-
-def test_of_two_rivals_the_less_known_goes_on_first() -> None:
-    assert looks([0.5, 0.48, 0.48], [0.01, 0.08, 0.1], [100, 60, 10]) == [2, 1]
-
-
-def test_what_answered_nothing_may_begin_where_it_may_be_good() -> None:
-    assert looks([0.5, 0.45], [0.01, 0.2], [100, 0]) == [1]
+@pytest.mark.parametrize(
+    ("means", "deviations", "seen", "expected"),
+    [
+        ([0.5, 0.5, 0.2], [0.01, 0.1, 0.02], [100, 40, 40], [1]),  # a rival, and one far behind
+        ([0.5, 0.48, 0.48], [0.01, 0.08, 0.1], [100, 60, 10], [2, 1]),  # the less known of two rivals first
+        ([0.5, 0.45], [0.01, 0.2], [100, 0], [1]),  # nothing answered yet, and maybe good
+        ([0.1, 0.9, 0.1], [0.01] * 3, [100, 10, 10], [1]),  # nobody overtakes it, and it may not win yet
+        ([0.1, 0.9, 0.1], [0.01] * 3, [100, 45, 10], []),  # now it may
+        ([0.5] * 3, [0.1] * 3, [100] * 3, []),  # everything is answered
+    ],
+)
+def test_rivals_go_on_and_a_leader_until_it_may_win(
+    means: list[float], deviations: list[float], seen: list[int], expected: list[int]
+) -> None:
+    assert looks(means, deviations, seen) == expected
 
 
 def test_a_second_look_of_a_round_goes_to_another_kind_of_setting() -> None:
@@ -128,16 +133,6 @@ def test_a_longer_round_begins_with_the_looks_of_a_shorter_one(seed: int, most: 
     shorter, longer = round_of(most), round_of(most + 1)
     assert longer[: len(shorter)] == shorter
     assert len(set(longer)) == len(longer) <= most + 1
-
-
-def test_a_leader_goes_on_until_it_may_win_though_nobody_can_overtake_it() -> None:
-    means, deviations = [0.1, 0.9, 0.1], [0.01, 0.01, 0.01]
-    assert looks(means, deviations, [100, 10, 10]) == [1]
-    assert looks(means, deviations, [100, 45, 10]) == []
-
-
-def test_nobody_goes_on_who_answered_everything() -> None:
-    assert looks([0.5, 0.5, 0.5], [0.1, 0.1, 0.1], [100, 100, 100]) == []
 
 
 def test_a_round_has_room_for_some() -> None:

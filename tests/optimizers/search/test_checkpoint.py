@@ -10,7 +10,7 @@ import dspy
 import pytest
 
 import ragc
-from ragc.compiled.base import CompiledProgram, load
+from ragc.compiled.base import load
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.errors import RagcError
@@ -66,42 +66,3 @@ def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> No
     with pytest.raises((Killed, RagcError)):
         run("cut", target=dying(needs_demos, 10))
     assert not best_of(folder / "cut").exists()
-
-
-def test_a_spent_budget_leaves_it_too_and_the_leader_only_gets_better(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = list[tuple[int, float]]()
-    put = checkpoint._put
-
-    def watched(directory: Path, compiled: CompiledProgram, program: Any) -> None:
-        put(directory, compiled, program)
-        best = load(directory / checkpoint.BEST)
-        seen.append((best.provenance["search"]["trial"], mean(directory / checkpoint.BEST)))
-
-    monkeypatch.setattr(checkpoint, "_put", watched)
-    run(sets=("budget.lm_calls=140",))
-    assert seen[0][0] == 0
-    assert len(seen) > 1
-    assert [trial for trial, _ in seen] == sorted({trial for trial, _ in seen})
-    state = load(best_of(folder / "out")).state
-    assert state == load(folder / "out").state
-    assert len(list((study_directory(folder / "out") / ".best").iterdir())) == 1
-
-
-def test_one_that_cannot_be_written_leaves_the_one_before(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save = CompiledProgram.save
-    saved = list[Path]()
-
-    def failing(self: CompiledProgram, out: Path, program: Any, **more: Any) -> Path:
-        if saved:
-            raise Killed
-        saved.append(save(self, out, program, **more))
-        return saved[0]
-
-    monkeypatch.setattr(CompiledProgram, "save", failing)
-    with pytest.raises(Killed):
-        run()
-    assert load(best_of(folder / "out")).provenance["search"]["trial"] == 0

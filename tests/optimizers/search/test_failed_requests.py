@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.compiled.base import load
-from ragc.errors import NothingAnswered, RequestRefused, TargetUnavailable
-from ragc.optimizers.search.storage import study_directory
+from ragc.errors import RequestRefused, TargetUnavailable
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -80,37 +79,6 @@ def test_a_candidate_whose_prompts_do_not_fit_loses(run: Run, folder: Path) -> N
     long = [trial for trial in tried if trial["failures"]["n"]]
     assert long
     assert all(trial["candidate"]["knobs"]["top_k"] > 3 and not trial["values"][0] for trial in long)
-
-
-def test_a_baseline_of_which_every_prompt_is_filtered_compiles_nothing(run: Run) -> None:
-    def reply(request: ChatRequest) -> Any:
-        raise FILTERED
-
-    with pytest.raises(NothingAnswered, match="20 of 20 questions failed: 20 filtered"):
-        run(sets=("search.demos=0",), target=ScriptedTarget(reply))
-
-
-def test_an_endpoint_that_goes_down_ends_a_study_that_is_resumed(run: Run, folder: Path) -> None:
-    sent = 0
-
-    def dying(request: ChatRequest) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent > 90:
-            raise DOWN
-        return needs_demos(request)
-
-    with pytest.raises(TargetUnavailable, match=r"5 questions in a row failed .*HTTP 529.*--resume"):
-        run(target=ScriptedTarget(dying))
-    assert not (folder / "out").exists()
-    assert (study_directory(folder / "out")).exists()
-    resumed = run(
-        target=ScriptedTarget(needs_demos), resume=True
-    )  # what failed before the end is asked again
-    assert not any(trial["failures"]["n"] for trial in trials_of(folder / "out"))
-    run("whole", store=CallStore(None))
-    assert identical(folder / "out", folder / "whole")
-    assert resumed.to_json()["look"]["number"] == 1, "the run that ended looked at no test question"
 
 
 def test_proposals_whose_requests_fail_are_skipped(run: Run, folder: Path) -> None:

@@ -168,12 +168,6 @@ def test_an_unreadable_test_split_is_no_verdict_on_either(run: Run, folder: Path
     assert result.verdict.startswith("nothing answered: A reply does not fit its signature")
 
 
-def test_when_the_baseline_is_kept_it_says_so(run: Run) -> None:
-    result = run(sets=("search.demos=0",), target=ScriptedTarget(lambda request: {"answer": "red"}))
-    assert result.verdict == "not shown to be better"
-    assert result.note.startswith("The baseline is kept")
-
-
 @pytest.mark.parametrize(("optimizer", "answered"), [("random", ""), ("random", "number20?")])
 def test_a_peer_that_chose_what_hardly_answers_gives_the_baseline(
     optimizer: str, answered: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch

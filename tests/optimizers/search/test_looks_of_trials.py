@@ -10,10 +10,9 @@ import pytest
 
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
-from tests.optimizers.colours import Run, colour_of, identical, needs_demos
+from tests.optimizers.colours import Run, identical, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
 from tests.support.progress import Notes
 
@@ -101,28 +100,6 @@ def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
     run(sets=(f"budget.{limit}",), target=target)
     assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 20)]]
     assert "remarks" not in search_of(folder / "out")
-
-
-def likes_many(request: ChatRequest) -> dict[str, Any]:
-    """Right for more questions, the more passages the prompt has."""
-    right = colour_of(request)
-    many = request.messages[-1].content.count("It was made in")
-    return {"answer": right if sum(map(ord, right)) * 7 % 15 < many else "unknown"}
-
-
-def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, folder: Path) -> None:
-    sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[1, 20]", "search.demos=0", "search.trials=16")
-    run(sets=sets, target=ScriptedTarget(likes_many))
-    assert search_of(folder / "out")["candidate"]["knobs"]["top_k"] >= 10
-    study = read_study(study_directory(folder / "out"))
-    assert study is not None
-    values = [
-        value for name, batch in study.user_attrs.items() if name.startswith("batch:") for value in batch
-    ]
-    assert {value["number"] for value in values} == set(range(17))
-    for value in values:
-        stored = study.trials[value["trial"]].params
-        assert stored["knob.top_k"] == value["candidate"]["knobs"]["top_k"]
 
 
 def test_with_a_greater_budget_a_small_study_begins_anew_and_sends_nothing_twice(

@@ -8,7 +8,7 @@ import pytest
 
 from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import to_parameters
-from ragc.optimizers.search.sampler import POOL, UntriedPool
+from ragc.optimizers.search.sampler import UntriedPool
 from ragc.programs import method
 
 
@@ -61,16 +61,3 @@ def test_the_pool_holds_every_candidate_of_a_small_space_once() -> None:
     candidates = UntriedPool(spaces, seed=1).untried(())
     assert len({candidate.mark for candidate in candidates}) == len(candidates) == 2 * 3
     assert UntriedPool(spaces, seed=1).untried({candidate.mark for candidate in candidates}) == []
-
-
-def test_a_resumed_study_has_the_pool_of_an_unbroken_one() -> None:
-    spaces = SearchSpace((space(demos=8, sets=4),))
-    unbroken = UntriedPool(spaces, seed=1)
-    first = unbroken.untried(())
-    assert len(first) == POOL
-    tried = {candidate.mark for candidate in first[:20]}
-    rest = unbroken.untried(tried)
-    assert rest == UntriedPool(spaces, seed=1).untried(tried)
-    assert rest[: POOL - 20] == first[20:]
-    assert tried.isdisjoint(candidate.mark for candidate in rest)
-    assert UntriedPool(spaces, seed=2).untried(()) != first

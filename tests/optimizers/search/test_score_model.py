@@ -173,11 +173,6 @@ def test_of_many_settings_a_sample_gives_the_variances() -> None:
     assert mean[0] == pytest.approx(true[0], abs=0.15)
 
 
-def test_without_scores_there_is_no_posterior() -> None:
-    with pytest.raises(ValueError, match="at least one score"):
-        ScoreModel(GRID).posterior(np.full((len(GRID), 4), np.nan))
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @thorough
 def test_the_bias_of_a_choice_is_that_of_repeated_studies(seed: int) -> None:

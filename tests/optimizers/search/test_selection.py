@@ -130,12 +130,6 @@ def test_expected_scores_are_finite_and_differ_from_the_means_by_what_was_shrunk
     assert 0 <= expected.value <= 1
 
 
-def test_what_is_expected_is_written_without_a_sign_of_zero() -> None:
-    trials = [costed(n, [0.0] * 4) for n in range(2)]
-    expected = expected_of_choice(trials, SelectionRule.by(COST), trials[0]).to_json(-1)
-    assert {str(amount) for amount in expected.values()} == {"0.0"}
-
-
 def test_what_is_expected_does_not_depend_on_the_unit() -> None:
     trials = [tried(n, [0.0] * 6, 0.0) for n in range(4)]
     rng = np.random.default_rng(1)
@@ -250,19 +244,6 @@ def test_no_cost_below_zero_is_expected_of_a_choice(seed: int) -> None:
         trials.append(replace(costed(number, [0.0] * seen), complete=seen == questions))
     chosen = select(trials, SelectionRule.by(COST))
     assert expected_of_choice(trials, SelectionRule.by(COST), chosen).to_json(-1)["value"] >= 0
-
-
-def test_what_is_expected_of_the_choice_leaves_out_trials_with_unmeasured_costs() -> None:
-    """Ten trials lack the cost of one question: they cannot win, so nothing is chosen among them."""
-    rng = np.random.default_rng(0)
-    base = rng.normal(100, 20, 20)
-    better = base - 30 + rng.normal(0, 5, 20)
-    trials = [costed(0, base.tolist()), costed(1, better.tolist())]
-    trials += [costed(n, [*np.abs(rng.normal(55, 30, 19)).tolist(), None]) for n in range(2, 12)]
-    chosen = select(trials, SelectionRule.by(COST))
-    assert chosen.number == 1
-    expected = expected_of_choice(trials, SelectionRule.by(COST), chosen)
-    assert expected.value == pytest.approx(expected_scores(trials, COST)[1].value, rel=0.03)
 
 
 def test_where_no_cost_was_measured_the_baseline_stays() -> None:

@@ -6,8 +6,6 @@ A compile has the journal in its folder or a server; a study of a user's own has
 from __future__ import annotations
 
 import math
-import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -16,11 +14,9 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.trial import TrialState
 
 from ragc.errors import StoreError
 from ragc.optimizers.search.storage import (
-    InMemoryAttributes,
     StudyAttributes,
     close_study,
     delete,
@@ -161,15 +157,6 @@ def test_attributes_are_kept_as_they_were_put(storage_place: Place) -> None:
     assert held.get("nested") == VALUES["nested"]
 
 
-def test_attributes_of_a_process_are_kept_as_they_were_put() -> None:
-    attributes = InMemoryAttributes()
-    for name, value in VALUES.items():
-        attributes.put(name, value)
-    assert attributes.names() == sorted(VALUES)
-    assert {name: attributes.get(name) for name in VALUES} == VALUES
-    assert attributes.get("absent") is None
-
-
 @pytest.mark.parametrize("storage_place", ALL, indirect=True)
 def test_trials_are_kept_exactly(storage_place: Place) -> None:
     study, values = storage_place.open(), [1 / 3, 0.1, -1e-300, 1e300, 0.0, 5e-324]
@@ -192,39 +179,6 @@ def test_trials_are_kept_exactly(storage_place: Place) -> None:
         assert one.intermediate_values == other.intermediate_values == {0: one.value, 1: (one.value or 0) / 3}
 
 
-@pytest.mark.parametrize("storage_place", ALL, indirect=True)
-def test_cut_off_and_failed_trials_keep_their_states(storage_place: Place) -> None:
-    study = storage_place.open()
-    study.tell(study.ask(), 1.0)
-    pruned = study.ask()
-    pruned.report(0.5, 3)
-    study.tell(pruned, state=TrialState.PRUNED)
-    study.tell(study.ask(), state=TrialState.FAIL)
-    study.ask()
-    study.enqueue_trial({"x": 0.25})
-    states = [trial.state for trial in storage_place.open().trials]
-    assert [state.name for state in states] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING", "WAITING"]
-    assert storage_place.open().ask().suggest_float("x", 0, 1) == 0.25
-
-
-@pytest.mark.parametrize("storage_place", ALL, indirect=True)
-def test_several_objectives_have_their_front(storage_place: Place) -> None:
-    study = storage_place.open(2)
-    for values in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.5, 0.5]):
-        study.tell(study.ask(), values)
-    assert [trial.number for trial in storage_place.open(2).best_trials] == [0, 1, 3]
-
-
-@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
-def test_two_handles_see_each_others_trials(storage_place: Place) -> None:
-    one, other = storage_place.open(), storage_place.open()
-    for number in range(6):
-        assert tell_trial((one, other)[number % 2], float(number), x=number) == number
-    assert [trial.value for trial in one.trials] == [trial.value for trial in other.trials] == [*range(6)]
-    StudyAttributes(one).put("said", 1)
-    assert StudyAttributes(other).get("said") == 1
-
-
 @thorough
 @pytest.mark.parametrize("storage_place", SHARED, indirect=True)
 def test_processes_that_tell_at_once_lose_nothing(storage_place: Place, tmp_path: Path) -> None:
@@ -239,29 +193,6 @@ def test_processes_that_tell_at_once_lose_nothing(storage_place: Place, tmp_path
         f"{who} {number}" for who in names for number in range(8)
     )
     assert all(math.isclose(trial.value or 0, int(trial.user_attrs["by"][2:]) / 3) for trial in trials)
-
-
-@thorough
-@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
-def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(
-    storage_place: Place, tmp_path: Path
-) -> None:
-    storage_place.open()
-    lines: list[tuple[int, int]] = []
-    for who in ("a", "b"):
-        writer = storage_place.tells(who, 100_000, tmp_path / who)
-        end = time.monotonic() + 60
-        while (tmp_path / who).read_text().count("\n") < 5 and time.monotonic() < end:
-            time.sleep(0.002)
-        writer.send_signal(signal.SIGKILL)
-        writer.wait(60)
-        whole, _, _ = (tmp_path / who).read_text().rpartition("\n")
-        lines += [(int(trial), int(number)) for trial, number in map(str.split, whole.splitlines())]
-        trials = storage_place.open().trials
-        assert len(lines) >= 5
-        assert all(trials[trial].value == number / 3 for trial, number in lines)
-        assert sum(trial.state == TrialState.RUNNING for trial in trials) <= (2 if who == "b" else 1)
-    assert tell_trial(storage_place.open(), 7.0, x=0) == len(trials)
 
 
 @pytest.mark.parametrize("storage_place", ["journal", "sqlite"], indirect=True)

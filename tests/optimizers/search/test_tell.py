@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from ragc.core.progress import Silent
-from ragc.errors import StoreError
 from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
@@ -107,24 +105,6 @@ def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> Non
             record["values"],
             record["estimates"],
         )
-
-
-def test_a_study_of_another_version_is_begun_anew_in_one_sentence(run: Run, folder: Path) -> None:
-    run(sets=SETS, target=ScriptedTarget(needs_three))
-    study = read_study(study_directory(folder / "out"))
-    assert study is not None
-    old = [
-        {name: value for name, value in record.items() if name not in ("failures", "estimates")}
-        for record in study.user_attrs["batch:000000"]
-    ]
-    study.set_user_attr("batch:000000", old)
-    for attempt in (
-        lambda: run(sets=SETS, target=ScriptedTarget(needs_three), resume=True),
-        lambda: status(folder / "out"),
-    ):
-        with pytest.raises(StoreError, match=r"no record of a trial.*leave --resume out to begin anew"):
-            attempt()
-    run(sets=SETS, target=ScriptedTarget(needs_three))
 
 
 def ended(study: optuna.Study, estimate: float, *, failed: int = 0, complete: bool = True) -> None:

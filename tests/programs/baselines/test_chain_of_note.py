@@ -9,7 +9,6 @@ import pytest
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.targets.base import Reply
 from ragc.testing import ScriptedTarget
 from tests.support.sources import numbered_source
 
@@ -37,12 +36,6 @@ def test_is_one_call_and_drops_notes_on_nothing() -> None:
         1,
     ]
     assert [p.id for p in prediction.passages] == ["p0", "p1", "p2", "p3", "p4"]
-
-
-def test_cut_within_its_notes_has_an_empty_answer() -> None:
-    cut = Reply('{"reading": {"notes": [{"passage": 1, "note": "s", "kind": "answers"}', finish="length")
-    prediction = build_program(ScriptedTarget([cut]))(question="Q?")
-    assert (prediction.answer, prediction.counters["truncated"]) == ("", 1)
 
 
 def test_no_more_notes_are_asked_for_or_read_than_passages() -> None:

@@ -13,7 +13,7 @@ from ragc.programs.baselines.crag import recompose, strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
-from ragc.testing import FailingSource, ListSource, ScriptedTarget
+from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.baselines.common import count_requests, script_replies
 from tests.support.sources import numbered_source
 
@@ -152,17 +152,3 @@ def test_unreadable_grades_are_neither_good_nor_bad_and_an_empty_query_is_droppe
     assert prediction.counters["crag_ambiguous"] == 1
     assert prediction.counters["dropped"] == 2
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Q?"]
-
-
-def test_drops_passages_that_the_grader_cannot_be_shown() -> None:
-    long = ListSource([Passage("a", "A", "word " * 400), Passage("b", "B", "short")])
-    target = ScriptedTarget(script_replies(grade={"points": 90}, answer="x"), context_tokens=300)
-    prediction = build_program(target, local=long)(question="Q?")
-    assert ([p.id for p in prediction.passages], prediction.counters["trimmed"]) == (["b"], 1)
-
-
-@pytest.mark.parametrize("source", [ListSource([]), FailingSource()], ids=["empty", "failing"])
-def test_binary_without_a_passage_still_answers(source: ListSource) -> None:
-    target = ScriptedTarget(script_replies(better_query="b", answer="x"))
-    prediction = build_program(target, local=source, web=source, form="binary")(question="Q?")
-    assert (prediction.answer, prediction.passages, prediction.counters["crag_web"]) == ("x", (), 1)

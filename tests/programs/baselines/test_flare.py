@@ -173,23 +173,6 @@ def test_only_the_first_sentence_of_a_draft_counts() -> None:
     assert "1901" not in "".join(r.messages[-1].content for r in target.requests)
 
 
-def test_three_unsure_sentences_are_looked_up_one_by_one() -> None:
-    three = [("Ann", 0.9), (" sang", 0.1), (".", 0.9), (" Bob", 0.9), (" ran", 0.1), (".", 0.9)]
-    target = ScriptedTarget(script_replies(sentence=sentence(*three), answer="x"))
-    prediction = build_program(target, sentences=1)(question="Q?")
-    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann"]
-    spans = ScriptedTarget(
-        script_replies(
-            sentence="Ann sang. Bob ran.",
-            doubts={"spans": [{"span": "Bob", "confidence": 1}, {"span": "sang", "confidence": 1}]},
-            answer="x",
-        )
-    )
-    prediction = build_program(spans, uncertainty="spans", sentences=1)(question="Q?")
-    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann ."]
-    assert prediction.counters["dropped"] == 1
-
-
 def cut_draft(*pairs: tuple[str, float]) -> Reply:
     """A reply that its limit of tokens ends in the middle of the sentence."""
     return replace(tokens(('{"sentence": "', 0.001), *pairs), finish="length")

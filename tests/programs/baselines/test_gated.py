@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ragc import metrics
-from ragc.compiled.base import CompiledProgram
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import Metric
@@ -158,14 +157,6 @@ def test_labels_are_checked_kept_in_copies_and_saved(tmp_path: Path) -> None:
         assert twin(question="capital?").counters["retrieved"] == 0
     loaded.load_state(build_program("skr").dump_state())
     assert loaded.labels == ()
-
-
-def test_a_compiled_program_keeps_the_labels() -> None:
-    program = labelled()
-    compiled = CompiledProgram.of(program, provenance={}, recipe="", run={})
-    twin: Any = compiled.build(program.runtime)
-    assert twin.labels == tuple(LABELS)
-    assert twin(question="capital?").counters["retrieved"] == 0
 
 
 # What fit makes of train questions

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.base import RagProgram
 from ragc.programs.baselines.knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
@@ -203,12 +203,6 @@ def test_iter_retgen_orders_a_pool_by_the_question(knobs: dict[str, Any], k: int
     assert [p.id for p in prediction.passages] == shown
 
 
-def test_iter_retgen_with_reasoning_searches_with_all_that_was_said() -> None:
-    target = ScriptedTarget([{"reasoning": f"r{i}", "answer": f"a{i}"} for i in range(2)])
-    prediction = build_program("iter_retgen", target, rounds=2, cot=True)(question="Capital?")
-    assert list_searches(prediction)[-1][1] == "Capital? r0 a0"
-
-
 def test_iter_retgen_searches_without_the_marks_of_citations() -> None:
     target = ScriptedTarget([{"answer": "In Rome [1][2]. Yes [3]."}, {"answer": "Rome [1]."}])
     prediction = build_program("iter_retgen", target, rounds=2, answer_format="cited")(question="Capital?")
@@ -399,22 +393,6 @@ def test_react_trims_the_longest_observation_first_and_then_the_oldest_step() ->
     assert prediction.counters["trimmed"] == 5 - len(shown_ids) > 0
 
 
-def test_react_leaves_out_the_oldest_step_when_no_passage_is_left_to_trim() -> None:
-    replies = [step("local", "one", "old " * 100), step("local", "two", "new " * 100), step("finish", "x")]
-    target = ScriptedTarget(replies, context_tokens=520)
-    prediction = build_program("react", target, sources(ListSource(numbered_passages("l", 1))))(
-        question="Whose house?"
-    )
-    assert (prediction.answer, prediction.passages, prediction.counters["trimmed"]) == (
-        "x",
-        (),
-        3,
-    )  # two passages, a step
-    assert "Action: local: two\nFound:\nleft out" in read_prompt(target)
-    assert "Action: local: two" in read_prompt(target)
-    assert "Action: local: one" not in read_prompt(target)
-
-
 # Vanilla over several sources
 
 
@@ -503,34 +481,3 @@ def test_self_ask_searches_the_question_where_nothing_is_the_first_follow_up() -
 
 
 # What Self-Ask's reader and steps are told and shown.
-
-
-def test_self_ask_asks_for_questions_that_stand_alone_and_answers_that_the_steps_show() -> None:
-    target = ScriptedTarget([make_answer("x")])
-    build_program("self_ask", target)(question="Whose house?")
-    instructions = target.requests[0].messages[0].content
-    assert "memory" in instructions
-    assert "pronouns" in instructions
-
-
-@pytest.mark.parametrize(("spare", "shown"), [(-1, 1), (0, 2), (1, 2)])
-def test_self_ask_reads_as_many_passages_as_fit_beside_the_follow_up(spare: int, shown: int) -> None:
-    """The follow-up counts, not the question; passages are left out from the last, and counted."""
-    long = [Passage(f"l{i}", "", "word " * 200) for i in range(3)]
-    follow_up = "Who built the old house" + " by the sea" * 10
-    target = ScriptedTarget([ask(follow_up), read("Ann."), make_answer("x")])
-    call: Any = build_program("self_ask", target, sources(ListSource(long))).named_predictors()
-    texts = [format_passage(p) for p in long[:2]]
-    target.context_tokens = dict(call)["read"].size(question=follow_up, passages=texts) + spare
-    prediction = build_program("self_ask", target, sources(ListSource(long)))(question="Whose?")
-    assert [p.id for p in prediction.passages] == [p.id for p in long[:shown]]
-    assert read_prompt(target, 1).count("word " * 199) == shown
-    assert prediction.counters["trimmed"] == 3 - shown
-
-
-def test_self_ask_does_not_read_where_no_passage_fits() -> None:
-    long = ListSource([Passage("l0", "", "word " * 400)])
-    target = ScriptedTarget([ask("Who?"), make_answer("x")], context_tokens=380)
-    prediction = build_program("self_ask", target, sources(long))(question="Whose?")
-    assert (prediction.passages, prediction.counters["trimmed"], target.replies_left) == ((), 1, 0)
-    assert "Follow-up: Who?\nAnswer: nothing was found" in read_prompt(target)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.programs import method
-from ragc.programs.baselines.rankgpt import first_words, permutation, shrink_texts, windows
+from ragc.programs.baselines.rankgpt import permutation, shrink_texts, windows
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
@@ -82,22 +82,6 @@ def replying(**values: Any) -> Replies:
 # RankGPT
 
 
-@pytest.mark.parametrize(
-    ("total", "calls"), [(0, 0), (1, 0), (2, 1), (20, 1), (21, 2), (30, 2), (31, 3), (95, 9), (100, 9)]
-)
-def test_windows_cover_the_pool_from_the_bottom_to_the_top(total: int, calls: int) -> None:
-    spans = list(windows(total, 20, 10))
-    assert len(spans) == calls
-    assert {i for start, end in spans for i in range(start, end)} == set(range(total if total > 1 else 0))
-    assert [start for start, _ in spans] == sorted((start for start, _ in spans), reverse=True)
-
-
-def test_words_are_cut_with_what_stands_between_them() -> None:
-    assert first_words("Title\n one  two three", 3) == "Title\n one  two"
-    assert first_words("one two", 5) == "one two"
-    assert first_words(" ", 5) == ""
-
-
 def test_texts_get_half_as_many_words_then_fewer_of_them() -> None:
     assert [len(text.split()) for text in shrink_texts(["w " * 200, "w " * 70])] == [100, 70]
     assert [len(text.split()) for text in shrink_texts(["w " * 30, "w " * 25])] == [20, 20]
@@ -124,10 +108,6 @@ def test_a_permutation_loses_and_repeats_nothing(numbers: list[int], n: int) -> 
     named = [number for number in dict.fromkeys(numbers) if 1 <= number <= n]
     assert order[: len(named)] == named
     assert order[len(named) :] == sorted(order[len(named) :])
-
-
-def test_a_permutation_drops_what_is_not_there_and_appends_what_is_missing() -> None:
-    assert permutation([3, 3, 9, 0, -1, 1], 4) == [3, 1, 2, 4]
 
 
 def test_rankgpt_carries_the_best_passage_from_the_bottom_to_the_top() -> None:

@@ -135,26 +135,6 @@ def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
         assert prediction.counters["selfrag_rounds"] == rounds
 
 
-def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
-    lost, queries = iter(["{}", "{}", "b", "{}", "{}"]), iter(["one", "two"])
-
-    def reply(request: ChatRequest) -> Any:
-        if last_output(request) != "answer":
-            return script_replies(**(JUDGED | {"support": "none"}), better_query=lambda _: next(queries))(
-                request
-            )
-        answer = next(lost)
-        return answer if answer == "{}" else {"answer": answer}
-
-    prediction = build_program(ScriptedTarget(reply), local=Echo([]), form="graph", top_k=1)(question="Q?")
-    assert [p.id for p in prediction.passages] == ["one 0"]
-    assert (prediction.answer, prediction.counters["selfrag_rounds"], prediction.counters["dropped"]) == (
-        "b",
-        3,
-        2,
-    )
-
-
 def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows() -> None:
     answers, judged = iter([{"answer": " "}, {"answer": "known"}]), script_replies(**JUDGED)
     program = build_program(
@@ -164,13 +144,3 @@ def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows
     prediction = program(question="Q?")
     assert (prediction.answer, prediction.passages) == ("known", ())
     assert prediction.counters["lm_calls"] == program.most_calls() == 4
-
-
-def test_graph_counts_the_rounds_made_not_the_round_of_the_answer() -> None:
-    target = ScriptedTarget(
-        script_replies(**(JUDGED | {"support": "none", "relevant": lambda content: "on Q?" in content}),
-             better_query="other", answer="x")
-    )  # fmt: skip
-    prediction = build_program(target, local=Echo([]), form="graph", top_k=1)(question="Q?")
-    assert (prediction.answer, [p.id for p in prediction.passages]) == ("x", ["Q? 0"])
-    assert prediction.counters["selfrag_rounds"] == 3

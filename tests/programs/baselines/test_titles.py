@@ -11,9 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.chunking import chunk
-from ragc.corpora.rerank import make as make_reranker
-from ragc.corpora.rerank.base import RerankedSource
-from ragc.corpora.sources.base import with_titles
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage.corpus import DiskCorpus
@@ -56,15 +53,6 @@ def test_titles_change_no_cut(size: int, overlap: float) -> None:
     assert all(cut == cuts[0] for cut in cuts)
 
 
-@pytest.mark.parametrize("by", chunk.METHODS)
-def test_a_method_is_told_by_what_its_titles_name(by: str) -> None:
-    assert chunk.titled(by) == by
-    assert chunk.titled(by, sections=True, columns=True) == "both"
-    assert chunk.titled(by, sections=True, columns=False) == "sections"
-    plain = chunk.titled(by, sections=False, columns=False)
-    assert plain == ("text" if by == "text" else "markdown")
-
-
 RECIPE = """
 program = "vanilla"
 [sources.local]
@@ -93,22 +81,6 @@ def test_knobs_of_vanilla_decide_over_the_option_of_the_source(tmp_path: Path) -
     assert chunk_titles(sections="untitled") == titles("markdown", 50)
     assert chunk_titles(tables="titled") == titles("both", 50)
     assert chunk_titles(sections="untitled", tables="titled") == titles("columns", 50)
-
-
-def test_settings_have_fingerprints_and_sources_of_their_own() -> None:
-    whole = Bm25Source([MANUAL], chunk_by="sections")
-    several = {
-        with_titles(whole, sections, columns).rechunk(50, 0.0).fingerprint
-        for sections in (None, True, False)
-        for columns in (None, True, False)
-    }
-    assert len(several) == 4
-    first = whole.with_titles(True, True).rechunk(50, 0.0)
-    assert first is whole.rechunk(50, 0.0).with_titles(None, True)
-    assert with_titles(whole, None, None) is whole
-    reranked = with_titles(RerankedSource(whole, make_reranker("bm25")), False, False).rechunk(50, 0.0)
-    assert isinstance(reranked, RerankedSource)
-    assert reranked.inner is whole.with_titles(False, False).rechunk(50, 0.0)
 
 
 def test_a_corpus_on_disk_keeps_an_index_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-from ragc.errors import UsageError
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -80,13 +77,6 @@ def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:
     assert prediction.trace[-1].truncated
 
 
-def test_passages_that_do_not_fit_are_trimmed_from_the_end_and_counted() -> None:
-    target = ScriptedTarget([{"answer": "x"}], context_tokens=150)
-    long = [Passage(f"p{i}", "", "word " * 20) for i in range(3)]
-    prediction = build_program(target, source=ListSource(long))(question="Capital?")
-    assert len(prediction.passages) == 3 - prediction.counters["trimmed"] < 3
-
-
 def test_a_program_may_be_awaited_on_any_loop() -> None:
     program = build_program(ScriptedTarget(lambda request: {"answer": "x"}))
 
@@ -95,10 +85,3 @@ def test_a_program_may_be_awaited_on_any_loop() -> None:
         return [s.answer for s in predictions]
 
     assert asyncio.run(several()) == ["x"] * 5
-
-
-def test_bad_knobs_are_named_before_anything_is_sent() -> None:
-    with pytest.raises(UsageError, match="top_k must be between 1 and 20, found 99"):
-        build_program(ScriptedTarget([]), top_k=99)
-    with pytest.raises(UsageError, match="Did you mean 'top_k'"):
-        build_program(ScriptedTarget([]), topk=1)

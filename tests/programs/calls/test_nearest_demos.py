@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.compiled.base import CompiledProgram, readable
-from ragc.exports.derive import derive_export
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import nearest_first
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import NotExpressible
 from ragc.records import Passage
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, ScriptedTarget
@@ -95,12 +93,6 @@ def test_dspy_saves_and_loads_it() -> None:
     assert dict(other.named_predictors())["answer"].nearest == 2
     other.load_state(build_program(0).dump_state())
     assert dict(other.named_predictors())["answer"].nearest == 0
-
-
-def test_no_export_can_say_it_and_the_error_says_what_to_do() -> None:
-    with pytest.raises(NotExpressible, match=r"decides which 2 of its 4 .*search\.demo_kinds"):
-        derive_export(build_program(2))
-    assert derive_export(build_program(0)).prompts[0].demos == 4
 
 
 @settings(max_examples=examples(30))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,10 @@ from ragc.errors import ParseFailure
 from ragc.programs import method, trace
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.ragx.demos import ChoosingPredict
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.store.calls import CallStore
-from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
+from ragc.targets.base import Sampling
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 
@@ -124,18 +122,6 @@ def test_a_call_made_before_formats_no_prompt(monkeypatch: pytest.MonkeyPatch) -
     assert second.events[0]["prompt_tokens"] > 0
 
 
-def test_nor_does_one_that_another_process_made(
-    home: Callable[[], CallStore], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = ScriptedTarget([GRADED])
-    first = run_call(RagPredict(Grades, ground(target, home())), question="Which?")
-    unformatted(monkeypatch)
-    second = run_call(RagPredict(Grades, ground(target, home())), question="Which?")
-    same(first, second)
-    assert (second.cost.memo, len(target.requests)) == (1, 1)
-    assert second.outputs["grades"] == [Grade(id=1, words=["a"]), Grade(id=2, words=[])]
-
-
 def test_what_a_caller_does_to_its_result_is_its_own() -> None:
     call = RagPredict(Grades, ground(ScriptedTarget([GRADED])))
     for _ in range(4):
@@ -169,83 +155,6 @@ def test_a_repair_and_a_failure_are_replayed_as_they_were(second: str, home: Cal
     assert bool(first.failure) == (second == "{}")
 
 
-def test_inputs_cut_to_the_context_are_cut_again_and_noted(home: Callable[[], CallStore]) -> None:
-    target = ScriptedTarget([{"answer": "Paris"}], context_tokens=400)
-    inputs = {"question": "word " * 900, "passages": PASSAGES}
-    first = run_call(RagPredict(Answer, ground(target, home())), **inputs)
-    again = RagPredict(Answer, ground(target, home()))
-    for _ in range(2):
-        run = run_call(again, **inputs)
-        same(first, run)
-        assert (run.cost.memo, run.cost.trimmed) == (1, 1)
-        assert any("cut to fit" in str(event.get("outcome")) for event in run.events)
-
-
-def test_log_probabilities_and_the_token_limit_are_replayed(home: Callable[[], CallStore]) -> None:
-    reply = Reply(
-        '{"answer": "Pa', finish="length", usage=Usage(9, 2, 4), logprobs=(TokenLogprob("Pa", -0.5),)
-    )
-    target = ScriptedTarget([reply])
-    runs = [
-        run_call(RagPredict(Answer, ground(target, home()), logprobs=True), question="Q", passages=PASSAGES)
-        for _ in range(2)
-    ]
-    same(*runs)
-    assert runs[1].outputs["logprobs"] == (TokenLogprob("Pa", -0.5),)
-    assert (runs[1].cost.truncated, runs[1].cost.memo, runs[1].events[0]["truncated"]) == (1, 1, True)
-
-
-def test_a_class_of_the_same_shape_gets_objects_of_its_own() -> None:
-    def signature() -> Any:
-        class Item(pydantic.BaseModel):
-            id: int
-
-        item_signature = dspy.Signature("question -> item").with_updated_fields("item", type_=Item)
-        return item_signature.with_instructions("Pick."), Item
-
-    runtime = ground(ScriptedTarget([{"item": {"id": 3}}]))
-    for _ in range(2):
-        signature_class, item = signature()
-        run = run_call(RagPredict(signature_class, runtime), question="Which?")
-        assert type(run.outputs["item"]) is item
-
-
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {"question": "Where?", "passages": tuple(PASSAGES)},
-        {"question": "Where?", "passages": [2**70]},
-        {"question": "Where?", "passages": [float("nan")]},
-        {"question": "half \ud800", "passages": []},
-    ],
-)
-def test_inputs_that_are_not_plain_json_go_the_long_way(inputs: dict[str, Any]) -> None:
-    call = RagPredict(Answer, ground(ScriptedTarget(lambda request: {"answer": "Paris"})), layout="json")
-    try:
-        first, second = (run_call(call, **inputs) for _ in range(2))
-    except UnicodeEncodeError:  # no digest can be made of such a prompt either
-        return
-    same(first, second)
-    assert second.cost.memo == 0
-
-
-def test_a_spoiled_recording_is_made_again(home: Callable[[], CallStore], tmp_path: Path) -> None:
-    target = ScriptedTarget([{"answer": "Paris"}])
-    run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
-    with sqlite3.connect(tmp_path / "store" / "cache.db") as rows:
-        changed = rows.execute(
-            "UPDATE Cache SET value = '[]' WHERE CAST(value AS TEXT) LIKE '%\"answers\"%'"
-        ).rowcount
-    rows.close()
-    assert changed == 1
-    memos = []
-    for _ in range(2):
-        run = run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
-        assert run.outputs == {"answer": "Paris"}
-        memos.append(run.cost.memo)
-    assert memos == [0, 1]
-
-
 def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], tmp_path: Path) -> None:
     target = ScriptedTarget([{"answer": "Paris"}])
     run_call(RagPredict(Answer, ground(target, home())), question="Where?", passages=PASSAGES)
@@ -256,17 +165,6 @@ def test_a_replayed_call_is_charged_once_a_study(home: Callable[[], CallStore], 
     assert (budget.spent.calls, budget.spent.tokens) == (1, costs[0].tokens)
     budget.close()
     assert BudgetFile(tmp_path / "charges.sqlite3", Budget()).spent.calls == 1
-
-
-@pytest.mark.parametrize("budget", [None, BudgetFile(None, Budget())])
-def test_it_replays_for_callers_on_any_loop_and_on_none(budget: BudgetFile | None) -> None:
-    call = RagPredict(Answer, ground(ScriptedTarget([{"answer": "Paris"}]), budget=budget))
-    with counting(Counters()) as cost:
-        answers = [call(question="Where?", passages=PASSAGES).answer]
-        answers.append(call(question="Where?", passages=PASSAGES).answer)
-        answers.append(asyncio.run(call.acall(question="Where?", passages=PASSAGES)).answer)
-    assert answers == ["Paris"] * 3
-    assert (cost.memo, cost.lm_calls, cost.sent) == (2, 3, 1)
 
 
 def test_forced_outputs_come_before_what_was_recorded() -> None:
@@ -387,20 +285,6 @@ def test_whatever_changes_the_prompt_or_its_reading_is_another_call(
     change(call)
     assert run_call(call, question="Where?", passages=PASSAGES).cost.memo == 0
     assert run_call(call, question="Where?", passages=PASSAGES).cost.memo == 1
-
-
-def test_a_call_that_chooses_its_demonstrations_is_another_for_another_choice() -> None:
-    target = ScriptedTarget(lambda request: {"answer": str(len(request.messages))})
-    like = RagPredict(dspy.Signature("question -> answer"), ground(target))
-    demos = [{"question": "q", "answer": "a", "domain": domain} for domain in ("music", "film", "film")]
-    for where, shown in (("same", 1), ("cross", 2)):
-        call = ChoosingPredict(like, where=where, invalid=0)
-        call.demos = demos
-        runs = [run_call(call, question="Who?", domain="music") for _ in range(2)]
-        assert [one.outputs["answer"] for one in runs] == [str(2 + 2 * shown)] * 2
-        assert [one.cost.memo for one in runs] == [0, 1]
-    call.demos = demos[:2]
-    assert run_call(call, question="Who?", domain="music").outputs["answer"] == "4"
 
 
 def test_equal_calls_at_the_same_time_are_sent_once() -> None:

@@ -11,7 +11,6 @@ import pytest
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import conversion, reword
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
@@ -270,30 +269,6 @@ def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[st
     assert ("Examples:" in request.messages[0].content) is (n > 0)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_a_verifying_call_without_examples_says_nothing_of_them(wording: str, layout: str) -> None:
-    calls: list[Any] = []
-    for shown in (1, 0):
-        program = build_program(target(), verify_demo=shown, wording=wording, layout=layout)
-        calls.append(dict(program.named_predictors())["verify"])
-    inputs = {"question": QUESTION, "documents": ["Anna wrote it."]}
-    assert calls[0].request(**inputs) == calls[1].request(**inputs)
-    system = calls[0].messages(**inputs, examples=["Which?\nThis."])[0].content
-    assert "other questions, each with an answer" in system
-
-
-def test_a_call_with_examples_is_no_replay_of_one_without() -> None:
-    model = target()
-    program = build_program(model, rounds=2)
-    program(question=QUESTION)
-    before = len(read_prompts(model, "verify"))
-    predictors: Any = dict(program.named_predictors())
-    predictors["answer"].demos = [{"question": "Which?", "passages": ["d"], "answer": "This"}]
-    program(question=QUESTION)
-    assert len(read_prompts(model, "verify")) == 2 * before
-
-
 def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
     def grade(request: ChatRequest) -> Said:
         passage = request.messages[-1].content
@@ -328,16 +303,6 @@ def test_an_unreadable_choice_keeps_the_first_of_the_window(top_up: bool) -> Non
     model = target(script={"select": "no idea"})
     prediction = build_program(model, rounds=1, top_up=top_up)(question=QUESTION)
     assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
-
-
-def test_a_summary_that_says_irrelevant_in_a_sentence_is_no_summary() -> None:
-    def condense(request: ChatRequest) -> Said:
-        text = "In short." if "BOOK" in request.messages[-1].content else "Irrelevant to the question."
-        return {"summary": text}
-
-    model = target(script={"condense": condense})
-    prediction = build_program(model, rounds=1, doc_condense=True)(question=QUESTION)
-    assert ([p.id for p in prediction.passages], prediction.counters["irrelevant"]) == (["p2", "p5"], 4)
 
 
 def test_queries_are_made_from_the_chosen_documents() -> None:
@@ -436,12 +401,6 @@ def test_the_window_slides_with_the_chosen_documents_at_its_head() -> None:
     assert [p.id for p in prediction.passages] == ["p13"]
 
 
-def test_the_widest_choice_from_the_narrowest_window_ends() -> None:
-    model = target(script={"select": {"ids": list(range(1, 11))}})
-    build_program(model, candidates=14, rounds=1, window=10, k_support=10)(question=QUESTION)
-    assert counts(model)["select"] == 5
-
-
 @pytest.mark.parametrize(("top_up", "ids"), [(True, ["p5", "p2", "p1", "p4", "p0"]), (False, ["p5"])])
 def test_top_up_fills_with_the_next_best(top_up: bool, ids: list[str]) -> None:
     model = target(script={"select": {"ids": [2]}})
@@ -523,43 +482,6 @@ def test_an_alignment_counts_only_when_its_verdict_says_so() -> None:
     )
 
 
-def test_a_segment_or_part_inside_a_word_does_not_count() -> None:
-    script = {
-        "parse": {**PARSE, "predicate": "rot", "object": "book"},
-        "align": {
-            "aligned": [
-                {"component": 1, "segment": "roe", "same": True},
-                {"component": 1, "segment": "oo", "same": True},
-            ],
-            "synonyms": [],
-        },
-        "select": {"ids": [1]},
-    }
-    prediction = build_program(target(script=script), ListSource([Passage("p", "", "a book")]), rounds=1)(
-        question=QUESTION
-    )
-    assert (prediction.counters["none"], prediction.counters["dropped"]) == (1, 3)
-
-
-def test_a_copy_may_differ_in_the_shape_of_quotes_and_in_the_punctuation_around_it() -> None:
-    script = {
-        "parse": {**PARSE, "object": 'Anna\'s "red book"?'},
-        "align": {
-            "aligned": [
-                {"component": 1, "segment": '"wrote it."', "same": True},
-                {"component": 2, "segment": "Anna's well-known 'red book'...", "same": True},
-            ],
-            "synonyms": [],
-        },
-        "select": {"ids": [1]},
-    }
-    source = ListSource([Passage("p", "", "She wrote it, Anna’s well–known ‘red book’, twice.")])
-    prediction = build_program(target(script=script), source, rounds=1)(
-        question="Who wrote Anna’s “red book”?"
-    )
-    assert (prediction.counters["full"], prediction.counters["dropped"]) == (1, 0)
-
-
 @pytest.mark.parametrize("question", ["   ", "???"])
 def test_a_question_without_words_is_answered(question: str) -> None:
     model = target(script={"align": {"aligned": [], "reflected": [], "synonyms": [ANY]}})
@@ -594,20 +516,6 @@ def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
     prediction = build_program(model, source, rounds=2, top_up=False)(question=QUESTION)
     assert source.queries == [(QUESTION, 6), (QUESTION, 12)]
     assert (counts(model)["verify"], prediction.passages) == (0, ())
-
-
-def test_what_does_not_fit_the_context_is_left_out_and_counted() -> None:
-    long = [Passage(f"p{i}", f"Title{i:02d}", "word " * 242) for i in range(5)]
-    huge = Passage("huge", "Title99", "word " * 9000)
-    model = target(script={"select": {"ids": [1, 2]}}, context_tokens=1200)
-    prediction = build_program(model, ListSource([*long, huge]), rounds=2)(question=QUESTION)
-    assert prediction.answer == "Anna [1]."
-    assert counts(model)["align"] == 6
-    assert all(len(request.messages[-1].content.split()) < 1200 for request in model.requests)
-    assert counts(model)["select"] > 1
-    assert "huge" not in {p.id for p in prediction.passages}
-    assert prediction.counters["trimmed"] >= 2
-    assert notes(prediction)["align"] == "its longest input was cut to fit the context"
 
 
 def test_a_cut_alignment_loses_its_last_match_only() -> None:
@@ -691,36 +599,3 @@ def test_every_part_has_an_entry_with_a_sentence_or_none(
         "Sentences:\n[1] Books\n[2] Nobody was there.\n[3] Anna wrote the red book.\n[4] She was in Bonn.\n"
         f"Question: {QUESTION}\nComponents:\n[1] wrote\n[2] the  Red book"
     )
-
-
-@pytest.mark.parametrize("wording", ["full", "brief"])
-@pytest.mark.parametrize("reflect", [True, False])
-def test_the_example_of_numbered_sentences_is_a_reply_with_a_part_that_is_absent(
-    wording: str, reflect: bool
-) -> None:
-    model = target(script={"align": {"aligned": [], "synonyms": []}, "select": {"ids": [1]}})
-    knobs = {"align_form": "sentences", "fga_reflect": reflect, "wording": wording, "rounds": 1}
-    build_program(model, ListSource([NUMBERED]), **knobs)(question=QUESTION)
-    request = next(request for request in model.requests if stage(request) == "align")
-    (line,) = [line for line in request.messages[0].content.splitlines() if line.startswith('"aligned": ')]
-    entries = json.loads(line.removeprefix('"aligned": '))
-    assert request.schema is not None
-    kind = next(iter(request.schema["$defs"].values()))
-    assert all(list(entry) == kind["required"] for entry in entries)
-    assert [entry["component"] for entry in entries] == [1, 2, 3, 4]
-    assert entries[-1]["sentence"] == 0
-
-
-def test_a_document_of_many_sentences_is_cut_to_what_fits_the_aligning_call() -> None:
-    long = Passage("p", "Books", "Anna wrote the red book. " + "It is so. " * 3000)
-    model = target(
-        script={"align": {"aligned": [finding(1, 2, "wrote")], "synonyms": []}, "select": {"ids": []}},
-        context_tokens=3000,
-    )
-    prediction = build_program(model, ListSource([long]), rounds=1, align_form="sentences", top_up=False)(
-        question=QUESTION
-    )
-    assert prediction.counters["partial"] == 1
-    shown = read_prompts(model, "align")[0]
-    assert "[1] Books\n[2] Anna wrote the red book.\n[3] It is so." in shown
-    assert shown.count("It is so.") < 3000

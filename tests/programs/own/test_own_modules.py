@@ -15,8 +15,6 @@ import pytest
 import ragc
 from ragc import recipe as recipes
 from ragc.cli.main import main
-from ragc.compiled import evaluate
-from ragc.compiled.opened import ask, open_program
 from ragc.errors import BudgetExhausted, RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
@@ -26,7 +24,7 @@ from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests import processes
-from tests.programs.own.common import HEAD, MODULE, number_in, script, write_folder
+from tests.programs.own.common import HEAD, MODULE, number_in, script
 from tests.support.loopback import Loopback
 
 FORMATS = ("jinja2", "openai-json", "prompty", "dotprompt", "promptfoo", "langchain",
@@ -55,15 +53,6 @@ def test_a_module_of_a_recipe_is_searched_and_compiled_and_a_second_run_sends_no
     assert len(target.requests) == sent
     written = [folder / name / "program.json" for name in ("out", "out2")]
     assert written[0].read_bytes() == written[1].read_bytes()
-
-
-def test_declared_values_are_searched_and_losers_are_stopped(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "many", 160)
-    sizes = ["search.trials=8", "search.demos=0", "data.dev=120", "data.train=0", "data.test=30"]
-    result, _ = compiled_in(folder, 'search.knobs=["hops","tone"]', *sizes)
-    provenance = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))
-    assert result.program.state.knobs["tone"] == "plain"
-    assert provenance["search"]["stopped"] > 0
 
 
 def test_instructions_are_proposed_for_its_predictors(folder: Path) -> None:
@@ -140,22 +129,6 @@ def test_declared_values_shape_the_module_and_retrieve_searches_the_source(folde
     assert (module.hops, module.share, module.shout, module.tone) == (1, 0.5, False, "plain")
     with pytest.raises(UsageError, match="hops must be between 1 and 3"):
         recipe.method.knobs.of({"hops": 9})
-
-
-def test_what_was_compiled_is_asked_and_scored(folder: Path) -> None:
-    compiled_in(folder)
-    target = ScriptedTarget(script)
-    opened = open_program(folder / "out", questions=False, targets={"main": target})
-    row = ask(opened, "What is number 100?")
-    assert row.prediction == "a100"
-    opened.close()
-    scored = open_program(folder / "out", targets={"main": target})
-    result = evaluate.score(scored, "test")
-    assert result.metrics["em"].mean == 1
-    scored.close()
-    plain = open_program(folder / "recipe.toml", targets={"main": target})
-    assert evaluate.score(plain, "dev").metrics["em"].mean < 1
-    plain.close()
 
 
 def test_the_commands_compile_ask_score_trust_list_and_export(

@@ -22,7 +22,7 @@ from ragc.programs.base import RagProgram
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
 from ragc.task.answering import evaluate
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import thorough
 from tests.programs.own.common import fit, number_in
 
@@ -588,26 +588,6 @@ def test_dspys_optimizers_take_it() -> None:
     assert evaluator(compiled).score == 100
 
 
-def test_schemas_of_any_type_are_judged_open_or_closed() -> None:
-    from ragc.programs.calls.outputs import reply_schema
-    from ragc.programs.own.schemas import is_closed
-
-    def schema(kind: str, **types: Any) -> Any:
-        return reply_schema(dspy.Signature(f"question -> x: {kind}", custom_types=types or None))
-
-    for kind in ("str", "int", "list[str]", "bool", "Literal['a', 'b']", "Optional[str]", "list[list[int]]"):
-        assert is_closed(schema(kind)), kind
-    assert is_closed(schema("Kind", Kind=Kind))
-    assert is_closed(schema("list[Kind]", Kind=Kind))
-    for kind in ("dict[str, int]", "Any", "list[dict[str, str]]", "list", "dict"):
-        assert not is_closed(schema(kind)), kind
-
-
-def test_generated_replies_fit_an_own_module() -> None:
-    program, _ = built(Two, SchemaReplies())
-    assert program(question="What is number 7?").answer == "text"
-
-
 def answer_from(n: int, request: Any) -> str:
     return json.dumps({"answer": f"from {n}"})
 
@@ -624,8 +604,3 @@ def test_an_instance_whose_lms_differ_keeps_them(tmp_path: Any, monkeypatch: pyt
     assert len(one.requests) >= 4
     assert len(two.requests) >= 4
     assert compiled(question="What is number 1?").answer == "from 2"
-
-
-def test_compile_refuses_what_is_no_module() -> None:
-    with pytest.raises(UsageError, match=r"found str; or a dspy\.Module of your own"):
-        ragc.Compile(metric=exact).compile("Two", trainset=[], valset=examples(2))

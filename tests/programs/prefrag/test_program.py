@@ -281,13 +281,6 @@ def test_of_several_sources_a_step_may_name_the_preferred_one_and_nothing_is_com
     assert (prediction.answer, prediction.counters["used_local"], target.replies_left) == ("Paris", 2, 0)
 
 
-def test_the_web_may_be_preferred() -> None:
-    target = ScriptedTarget([look("q1"), look("q2"), NO, end("Paris")])
-    prediction = build_program(target, preferred_source="web")(question="Capital?")
-    assert searches(prediction) == [("web", "q1"), ("web", "q2"), ("local", "q2")]
-    assert (prediction.counters["used_local"], prediction.counters["used"]) == (1, 2)
-
-
 def test_the_first_search_may_be_compared_and_by_the_query_too() -> None:
     target = ScriptedTarget([look("q1"), NO, end("Paris")])
     prediction = build_program(target, compare_first=True, compare_key="subquery")(question="Capital?")
@@ -318,26 +311,6 @@ def test_a_comparison_may_say_how_sure_it_is(sure: int, threshold: float, stays_
     assert (fields["confidence"]["minimum"], fields["confidence"]["maximum"]) == (0, 100)
 
 
-def test_a_confidence_that_is_no_percentage_keeps_nothing() -> None:
-    wild = {"analysis": "new", "confidence": 900}
-    target = ScriptedTarget([look("q1"), look("q2"), wild, wild, end("Paris")], capabilities=())
-    prediction = build_program(target, source_check="confidence", source_check_threshold=0.0)(
-        question="Capital?"
-    )
-    assert (prediction.answer, searches(prediction)[-1], prediction.counters["dropped"]) == (
-        "Paris",
-        ("web", "q2"),
-        1,
-    )
-
-
-@pytest.mark.parametrize(("answer_format", "max_tokens"), [("short", 512), ("yesno", 432), ("long", 712)])
-def test_a_step_has_room_for_its_answer(answer_format: str, max_tokens: int) -> None:
-    target = ScriptedTarget([GIVEN_UP, FORCED])
-    build_program(target, answer_format=answer_format)(question="Capital?")
-    assert [r.sampling.max_tokens for r in target.requests] == [max_tokens, max_tokens - 412]
-
-
 def test_yes_or_no_stands_in_the_schema_of_both_answers() -> None:
     target = ScriptedTarget([GIVEN_UP, {"answer": "no"}])
     assert build_program(target, answer_format="yesno")(question="Is it?").answer == "no"
@@ -364,39 +337,6 @@ def test_a_step_is_told_how_many_may_follow_it_a_supplement_counted(knobs: dict[
     build_program(target, **knobs)(question="Capital?")
     prompts = [inputs_of(request) for request in target.requests]
     assert " ".join(p.partition("Steps left: ")[2] for p in prompts if "Steps left: " in p) == left
-
-
-@pytest.mark.parametrize("wording", ["full", "brief"])
-def test_a_step_has_a_line_for_each_kind_an_example_and_no_grade_where_none_follows(wording: str) -> None:
-    def system(**knobs: Any) -> str:
-        good = {"explanation": "because", "grade": "CORRECT", "improvement": ""}
-        target = ScriptedTarget([look("q1"), end("yes"), good])
-        build_program(target, wording=wording, **knobs)(question="Capital?")
-        return target.requests[0].messages[0].content
-
-    joint, bare = system(), system(reflect=False)
-    for text in (joint, bare, system(layout="chat"), system(layout="xml")):
-        heads = [line.split(":")[0].strip() for line in text.split("\n")]
-        assert [head for head in heads if head.startswith("to ")] == ["to search", "to finish"]
-    graded = ["explanation", "grade", "improvement"]
-    assert [head for line in joint.split("\n") if (head := line.split(":")[0]) in graded] == graded
-    assert "strict reader" in joint or wording == "brief"
-    for word in ("strict reader", "grade", "CORRECT", "improvement"):
-        assert word not in bare
-    assert '{"action": "search", "action_input": "birthplace' in joint
-    named = system(pref_style="prompt", reflect_mode="separate")
-    assert '{"action": "search_local", "action_input": "birthplace' in named
-    assert "strict reader" not in named
-    either = system(answer_format="yesno").split("\n")
-    assert [line for line in either if "to finish" in line and "yes or no" in line]
-
-
-def test_after_a_supplement_the_trajectory_says_that_the_question_was_searched() -> None:
-    target = ScriptedTarget([end("Rome", "INCORRECT"), end("Paris")])
-    build_program(target, pref_style="prompt")(question="Capital?")
-    assert "Improvement: more\nSearch everywhere: Capital?\nResults:\nPassage 1: local" in inputs_of(
-        target.requests[1]
-    )
 
 
 def test_new_passages_are_numbered_on_and_a_known_one_keeps_its_number() -> None:
@@ -430,13 +370,6 @@ def test_a_knob_that_cannot_matter_is_not_searched(values: dict[str, Any], dead:
     both = {knob.name for knob in PrefRagKnobs().active()}
     assert watched <= both
     assert (watched - dead) & {"k_local", "k_web"} <= active
-
-
-def test_a_condition_may_leave_values_out() -> None:
-    when = PrefRagKnobs.knob("k_web").when
-    assert when is not None
-    assert when.to_json()["or"][-1] == {"knob": "preferred_source", "is not": ["local"]}
-    assert [when.alternatives[-1].holds(name) for name in ("local", "web", "wiki")] == [False, True, True]
 
 
 def test_a_search_is_made_whatever_answer_stands_beside_it_and_none_is_no_answer() -> None:
@@ -544,13 +477,6 @@ def test_an_answer_in_the_input_of_a_finish_is_graded_as_any_other() -> None:
     assert (prediction.answer, prediction.counters["supplements"]) == ("Paris", 1)
 
 
-def test_an_answer_that_is_a_number_or_a_truth_value_is_read_as_a_text() -> None:
-    for answer, text in ((1912, "1912"), (True, "yes")):
-        reply = {"thought": "I know", "action": "finish", "answer": answer}
-        program = build_program(ScriptedTarget([reply], capabilities=()))
-        assert program(question="In which year did the ship sink?").answer == text
-
-
 def test_a_third_source_may_be_preferred() -> None:
     sources = {name: source(name) for name in ("local", "web", "wiki")}
     target = ScriptedTarget([look("q1", "search_web"), look("q2", "search_local"), NO, end("Paris")])
@@ -593,21 +519,6 @@ def test_a_comparison_leaves_out_the_oldest_of_what_is_known_first() -> None:
     assert (prediction.answer, target.replies_left) == ("Paris", 0)
     compared = inputs_of(target.requests[4])
     assert [compared.count(name) for name in ("first", "second", "third")] == [0, 300, 300]
-
-
-def test_a_comparison_always_sees_something_new() -> None:
-    class Long(ListSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            return (Hit(Passage(query, "", f"{query} " * 2000), 1.0),)
-
-    target = ScriptedTarget([look("first"), look("second"), YES, end("Paris")], context_tokens=900)
-    prediction = build_program(target, {"local": Long([]), "web": Long([])})(question="Capital?")
-    compared = inputs_of(target.requests[2])
-    assert ("Known: none" in compared, compared.count("second") > 100, prediction.answer) == (
-        True,
-        True,
-        "Paris",
-    )
 
 
 @pytest.mark.parametrize("thoughts", [True, False])

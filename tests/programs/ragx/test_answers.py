@@ -8,7 +8,6 @@ from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import Reply
 from ragc.testing import ScriptedTarget
 from tests.programs.ragx.common import QUESTION, build_program, by_field, last, notes
-from tests.support.requests import last_output
 
 
 def test_the_query_time_is_told() -> None:
@@ -74,15 +73,3 @@ def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
     cut = Reply('{"reasoning": "first of all', finish="length")
     prediction = build_program(ScriptedTarget([cut]), cot=True)(question=QUESTION)
     assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 1)
-
-
-def test_lists_are_bounded_in_the_schemas_and_choices_are_closed() -> None:
-    target = ScriptedTarget(by_field(answer=[UNSURE, "y"], order=[[1]]))
-    build_program(target, source_policy="agent", rerank=True)(question=QUESTION)
-    schemas = {last_output(r): r.schema for r in target.requests if r.schema}
-    assert schemas["entities"]["$defs"]["Entities"]["properties"]["items"]["maxItems"] == 6
-    assert schemas["entities"]["$defs"]["Entity"]["properties"]["text"]["maxLength"] == 80
-    assert schemas["order"]["properties"]["order"]["maxItems"] == 40
-    assert schemas["choice"]["properties"]["choice"]["enum"] == ["web", "api", "both"]
-    assert "open" in schemas["domain"]["properties"]["domain"]["enum"]
-    assert all(schema["additionalProperties"] is False for schema in schemas.values())

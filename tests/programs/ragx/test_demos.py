@@ -136,17 +136,6 @@ def test_the_nearest_are_the_nearest_of_all_that_suit(
     assert examples(target) == [shown]
 
 
-def test_the_fingerprint_tells_demonstrations_apart_that_only_some_questions_see() -> None:
-    def fingerprint(demos: list[dict[str, Any]], **knobs: Any) -> str:
-        program: Any = build_program(ScriptedTarget(script_replies()), icl_n=1, **knobs)
-        program.answer.demos = demos
-        return str(program.answer.fingerprint)
-
-    assert fingerprint(DEMOS[:2], icl_domain="same") == fingerprint(DEMOS[:2], icl_domain="same")
-    assert fingerprint(DEMOS[:2], icl_domain="same") != fingerprint(DEMOS[:3], icl_domain="same")
-    assert fingerprint(DEMOS[:2], icl_domain="same") != fingerprint(DEMOS[:2], icl_domain="cross")
-
-
 def test_a_domain_that_is_given_is_not_asked_for() -> None:
     target = ScriptedTarget(script_replies())
     program: Any = build_program(target, icl_domain="same", gold_domain=True)
@@ -183,12 +172,6 @@ def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> 
     shown = [len(r.messages) for r in target.requests if last_output(r) == "answer"]
     assert set(shown) == {2 + 2 * 2}
     assert prediction.counters["lm_calls"] <= program.most_calls()
-
-
-def test_the_domain_is_named_while_pages_are_searched() -> None:
-    target = ScriptedTarget(script_replies(), hold=True)
-    build_program(target, icl_domain="same", rerank=True)(question="Which film is it?")
-    assert (target.steps, target.peak) == (2, 2)
 
 
 TRAIN = [

@@ -14,7 +14,7 @@ from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.ragx import EMBEDDERS, MANUAL, POOLS, STAGED, RagXKnobs
+from ragc.programs.ragx import EMBEDDERS, MANUAL, STAGED, RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
@@ -84,12 +84,6 @@ def test_a_study_draws_no_pool_that_is_too_small(names: tuple[str, ...], fixed: 
     assert {values["rerank"] for values in drawn} == {True, False}
 
 
-def test_where_no_knob_is_free_the_pool_grows() -> None:
-    values = {**RagXKnobs().to_json(), "rerank": True, "top_n": 12}
-    assert RagXKnobs.settle(values, ()) == {**values, "pool": 20}
-    assert RagXKnobs.settle(values, ("top_n",)) == {**values, "top_n": 10}
-
-
 def test_a_pool_can_be_every_chunk_and_be_ordered_by_the_reranker_of_the_source() -> None:
     class Backwards:
         """Scores later passages higher."""
@@ -143,8 +137,3 @@ def test_the_embedder_is_that_of_the_paper(name: str, monkeypatch: pytest.Monkey
     assert [p.id for p in program(question=QUESTION).passages] == ["e"]
     with pytest.raises(UsageError, match=f"Knob embedder = '{name}' needs a source of kind 'dense'"):
         build_program(target, ListSource(passages(3)), embedder=name)
-
-
-def test_chunks_may_be_as_long_as_the_paper_has_them() -> None:
-    assert RagXKnobs.of({"chunk_size": 1024}).chunk_size == 1024
-    assert POOLS == (3, 5, 10, 20)

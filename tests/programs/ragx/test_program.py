@@ -79,15 +79,6 @@ def test_the_agent_chooses_its_sources_and_always_reasons(choice: str, expected:
     assert [r.sampling.max_tokens for r in answers] == [512, 512]
 
 
-def test_the_agent_is_told_what_the_api_knows_of_sports() -> None:
-    target = ScriptedTarget(by_field(answer=["I don't know", "x"]))
-    build_program(target, source_policy="agent", wording="full")(question=QUESTION)
-    system = next(r for r in target.requests if last_output(r) == "choice").messages[0].content
-    assert "NBA" in system
-    assert "soccer" in system
-    assert "football" not in system
-
-
 def test_a_sure_agent_asks_once() -> None:
     target = ScriptedTarget(by_field())
     assert build_program(target, source_policy="agent")(question=QUESTION).answer == "x"

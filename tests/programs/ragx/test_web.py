@@ -11,7 +11,6 @@ from ragc.corpora.rerank.base import RerankedSource
 from ragc.corpora.rerank.bm25 import Bm25Reranker
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.given.source import GivenSource
-from ragc.programs.ragx.web import chunks_in_blocks
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (
@@ -34,17 +33,6 @@ class Drawing(ListSource):
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         self.seeds.append(seed)
         return super().sample(n, seed=seed, exclude=exclude)
-
-
-def test_where_random_noise_stands_depends_on_the_question_alone() -> None:
-    def order(question: str) -> list[str]:
-        prediction = build_program(ScriptedTarget(by_field()), noise_n=3, noise_pos="random")(
-            question=question
-        )
-        return [p.id for p in prediction.passages]
-
-    assert order("a") == order("a")
-    assert len({tuple(order(q)) for q in "abcdef"}) > 1
 
 
 def test_noise_is_drawn_and_placed_by_its_seed_and_named_in_the_trace() -> None:
@@ -150,11 +138,6 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
     assert program.web.queries == [(QUESTION, 20 * 6)]
 
 
-def test_a_block_without_text_holds_what_starts_where_it_does() -> None:
-    block, begun, after = Passage("p#0", "", ""), Passage("p#0", "", "x"), Passage("p#1", "", "y", start=1)
-    assert chunks_in_blocks([block], [begun, after]) == (begun,)
-
-
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:
     sources = {"web": ListSource(passages(9))}
     knobs = {"broad": True, "broad_k": 20, "broad_chunk": 1024, "chunk_size": 200}
@@ -171,19 +154,6 @@ def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() 
     assert prediction.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
     assert "w text 4" in target.requests[0].messages[-1].content
     assert "w text 5" not in target.requests[0].messages[-1].content
-
-
-@pytest.mark.parametrize("wording", ["full", "brief"])
-def test_a_ranking_asks_for_as_many_passages_as_are_kept(wording: str) -> None:
-    def system(top_n: int) -> str:
-        target = ScriptedTarget(by_field(order=[[4, 2, 1]]))
-        build_program(target, rerank=True, pool=5, top_n=top_n, wording=wording)(question=QUESTION)
-        return target.requests[0].messages[0].content
-
-    assert "Pick the 3 passages that help most" in system(3)
-    assert "the numbers of the 3 passages that help most" in system(3)
-    assert "Pick the passage that helps most" in system(1)
-    assert "every passage" not in system(3)
 
 
 def test_a_pool_that_does_not_fit_is_ranked_as_far_as_it_does() -> None:

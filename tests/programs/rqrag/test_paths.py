@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.rqrag.paths import PathStep, shrink_path, step_texts
 from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
-from ragc.signatures.query import ChooseAction, DecomposeQuery, RewriteQuery
+from ragc.signatures.query import DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.rqrag.common import (
@@ -20,10 +19,8 @@ from tests.programs.rqrag.common import (
     fresh,
     is_for,
     last_answer,
-    passages,
     select_requests,
 )
-from tests.support.requests import inputs_of
 
 
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
@@ -123,48 +120,6 @@ def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
     assert (target.steps, target.peak) == (3, 3)
 
 
-def test_a_path_loses_its_oldest_evidence_and_then_its_oldest_step() -> None:
-    first, second = (
-        PathStep("rewrite", "one", tuple(passages(2))),
-        PathStep("decompose", "two", tuple(passages(1))),
-    )
-    sizes = []
-    path: tuple[PathStep, ...] = (first, second)
-    while path:
-        sizes.append([len(step.passages) for step in path])
-        path = shrink_path(path)
-    assert sizes == [[2, 1], [1, 1], [0, 1], [0, 0], [0]]
-
-
-def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> None:
-    target = ScriptedTarget(
-        lambda r: {"query": "long " * 20, "answer": "a"}, context_tokens=106 + len(words_of_root().split())
-    )
-    prediction = build_program(
-        target, ListSource([]), width="rewrite", max_depth=1, select="vote", n_conf_samples=1
-    )(question="Capital?")
-    assert (prediction.answer, len(prediction.candidates), prediction.counters["depth"]) == ("a", 2, 1)
-    assert prediction.counters["trimmed"] == 1
-    assert all("Trajectory:\nnone" in inputs_of(r) for r in target.requests)
-
-
-def words_of_root() -> str:
-    """The prompt of the answer without a search."""
-    target = ScriptedTarget([{"answer": "a"}])
-    build_program(target, max_depth=0)(question="Capital?")
-    return "\n".join(message.content for message in target.requests[0].messages)
-
-
-def test_on_demand_the_actions_offered_are_explained_and_no_others() -> None:
-    target = ScriptedTarget([{"reason": "so", "action": "answer"}, {"answer": "x"}])
-    build_program(target, mode="search_on_demand", width="decompose")(question="Capital?")
-    system_prompt = target.requests[0].messages[0].content
-    assert "decompose: " in system_prompt
-    assert "answer: " in system_prompt
-    assert "rewrite" not in system_prompt
-    assert is_for(target.requests[0], ChooseAction)
-
-
 def test_a_query_of_the_path_is_not_searched_again_and_no_passage_stands_twice() -> None:
     target = ScriptedTarget(lambda r: {"query": "When did the Titanic sink?", "answer": "1912"})
     source = ListSource([Passage("t", "RMS Titanic", "The Titanic sank in 1912."), Passage("u", "", "Cold.")])
@@ -183,12 +138,3 @@ def test_a_repeated_query_finds_further_passages_where_seen_ones_are_excluded() 
     target = ScriptedTarget(lambda r: BOTH)
     build_program(target, width="decompose", ndocs=1, exclude_seen=True)(question="Capital?")
     assert "Passage 2: Title 1\ntext 1" in last_answer(target)
-
-
-def test_the_text_of_a_passage_follows_the_numbers_when_the_first_step_is_cut() -> None:
-    first, second = (
-        PathStep("rewrite", "one", tuple(passages(2))),
-        PathStep("decompose", "two", tuple(passages(1))),
-    )
-    assert step_texts((first, second))[1] == "decompose: two\nPassage 1: Title 0 (shown above)"
-    assert step_texts((second,)) == ["decompose: two\nPassage 1: Title 0\ntext 0"]

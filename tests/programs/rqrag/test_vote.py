@@ -154,12 +154,3 @@ def test_a_multiple_choice_is_answered_with_a_letter_and_equal_letters_are_one_a
     for same in (["A", "A.", "(A)", "a"], ["B", "(B)", "B."]):
         assert len(selection.group_answers(same)) == 1
     assert len(selection.group_answers(["A", "B", "The"])) == 3
-
-
-def test_a_stated_confidence_has_room_beside_a_letter() -> None:
-    sizes = []
-    for select in ("confidence", "ensemble"):
-        target = ScriptedTarget(lambda r: {**BOTH, "answer": "A", "confidence": 90})
-        build_program(target, max_depth=1, select=select, answer_format="choice")(question="Which?")
-        sizes.append(target.requests[0].sampling.max_tokens)
-    assert sizes[0] > sizes[1]

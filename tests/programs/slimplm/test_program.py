@@ -294,14 +294,6 @@ def test_no_query_left_ends_in_the_plain_answer_without_a_search() -> None:
     assert (queries(prediction), calls(prediction)[-1]) == ([], "chat")
 
 
-def test_more_claims_than_asked_for_are_refused_by_the_schema() -> None:
-    small = proxy()
-    build_program(speaker(), small)(question=QUESTION)
-    for request in small.requests[2:4]:
-        (field,) = request.schema["properties"].values()  # type: ignore[index]
-        assert field["maxItems"] == 5
-
-
 def test_the_prompt_cap_drops_references_two_by_two() -> None:
     long = [Passage(f"p{i}", "", f"Paris {i} " + "word " * 98) for i in range(9)]
     main = speaker()
@@ -549,14 +541,6 @@ def test_the_judge_may_ask_how_likely_a_draft_is_right(wording: str) -> None:
     assert [r.schema for r in small.requests] == [r.schema for r in plain.requests]
 
 
-def test_a_confidence_is_that_the_draft_or_the_claim_is_right() -> None:
-    small = proxy()
-    correctness(small, judge_by="confidence")(question=QUESTION)
-    judged = [prompt for prompt in read_prompts(small) if "in percent" in prompt]
-    assert ["that the first answer is right" in prompt for prompt in judged] == [True, False, False]
-    assert ["that the claim is right" in prompt for prompt in judged] == [False, True, True]
-
-
 def test_labelled_drafts_come_with_instructions_that_speak_of_them() -> None:
     program = fitted(judge_asks="correctness")
     bare = correctness(drafting()).judge.signature.instructions
@@ -582,16 +566,6 @@ def test_instructions_of_the_judge_that_were_changed_stay() -> None:
     program.labels = [("who?", "she", "yes"), ("who else?", "he", "no")]
     assert program.judge.signature.instructions == "Judge the draft."
     assert len(program.judge.demos) == 2
-
-
-def test_instructions_that_speak_of_labels_are_saved_with_them(tmp_path: Any) -> None:
-    program = fitted(judge_asks="correctness")
-    program.save(tmp_path / "state.json")
-    twin = correctness(drafting())
-    twin.load(tmp_path / "state.json")
-    assert twin.judge.signature.instructions == program.judge.signature.instructions
-    inputs = {"question": QUESTION, "heuristic_answer": DRAFT}
-    assert twin.judge.messages(**inputs) == program.judge.messages(**inputs)
 
 
 @pytest.mark.parametrize("asks", ["style", "correctness"])

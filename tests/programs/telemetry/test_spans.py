@@ -209,24 +209,6 @@ def test_no_recipe_can_switch_it_on(tmp_path: Path) -> None:
 # Attributes, without the library
 
 
-def test_the_events_of_a_trace_say_what_they_are() -> None:
-    hit = Hit(Passage("p#1", "", "text"), 0.5)
-    events = (
-        Call("answer", "main", {"question": "q"}, {"answer": "a"}, repaired=True),
-        UnreadableReply("answer", "unreadable: no", role="proxy", prompt_tokens=3, completion_tokens=2),
-        Search("local", "q", 3, (hit,)),
-        Note("search web", "failed: no answer"),
-    )
-    spans = [span_of(event, lambda role: f"model of {role}", 1, 2) for event in events]
-    kinds = [span.attributes["openinference.span.kind"] for span in spans if span]
-    assert kinds == ["LLM", "LLM", "RETRIEVER", "RETRIEVER"]
-    assert [bool(span and span.error) for span in spans] == [False, True, False, True]
-    assert spans[1] is not None
-    assert spans[1].attributes["llm.model_name"] == "model of proxy"
-    assert spans[1].attributes["llm.token_count.total"] == 5
-    assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]
-
-
 def test_a_prompt_that_the_trace_holds_is_sent_as_messages() -> None:
     sent = SimpleNamespace(messages=(("system", "Answer."), ("user", "Why?")), replies=("{", "a"))
     event: Any = SimpleNamespace(sent=sent)
@@ -303,10 +285,19 @@ def test_a_collector_that_is_away_is_one_sentence_and_holds_up_no_end(
     assert "secret" not in err
 
 
-def test_at_the_end_a_first_problem_ends_the_retries() -> None:
-    exporter = Exporter()
-    exporter.problems = problems = provider.SdkWarnings(exporter, speaks=False)
-    problems.end()
-    assert exporter.ended == 0
-    problems.emit(warning("refused"))
-    assert exporter.ended == 1
+def test_the_events_of_a_trace_say_what_they_are() -> None:
+    hit = Hit(Passage("p#1", "", "text"), 0.5)
+    events = (
+        Call("answer", "main", {"question": "q"}, {"answer": "a"}, repaired=True),
+        UnreadableReply("answer", "unreadable: no", role="proxy", prompt_tokens=3, completion_tokens=2),
+        Search("local", "q", 3, (hit,)),
+        Note("search web", "failed: no answer"),
+    )
+    spans = [span_of(event, lambda role: f"model of {role}", 1, 2) for event in events]
+    kinds = [span.attributes["openinference.span.kind"] for span in spans if span]
+    assert kinds == ["LLM", "LLM", "RETRIEVER", "RETRIEVER"]
+    assert [bool(span and span.error) for span in spans] == [False, True, False, True]
+    assert spans[1] is not None
+    assert spans[1].attributes["llm.model_name"] == "model of proxy"
+    assert spans[1].attributes["llm.token_count.total"] == 5
+    assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]

@@ -16,8 +16,8 @@ import ragc
 from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.core.digest import digest
-from ragc.core.files import Foreign, cache_home, put_file
-from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
+from ragc.core.files import Foreign, cache_home
+from ragc.errors import BudgetExhausted, UnknownName, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.task import base as tasks
@@ -222,29 +222,6 @@ def test_files_that_were_changed_since_are_not_replaced(folder: Path, make: Make
     assert (folder / name).read_text() == "a line of mine\n" + text
 
 
-@pytest.mark.parametrize("writes", [1, 2])
-def test_files_of_a_process_killed_while_it_wrote_are_its_own(
-    folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
-    make(models_of("slimplm-labels"))
-    put, n = put_file, 0
-
-    def dies(out: Path, content: bytes) -> None:
-        nonlocal n
-        n += out.parent == folder
-        if n > writes:
-            raise Killed
-        put(out, content)
-
-    every = ("training_data.balance=false",)
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "put_file", dies)
-        patch.setattr("ragc.training.data.files.put_file", dies)
-        with pytest.raises(Killed):
-            make(models_of("slimplm-labels"), sets=every)
-    assert len(make(models_of("slimplm-labels"), sets=every).rows) == 8
-
-
 def test_two_processes_do_not_write_one_file(folder: Path, make: Make) -> None:
     make(models_of("slimplm-labels"))
     with FileLock(f"{state_of(folder)}.lock"), pytest.raises(UsageError, match="Another process is writing"):
@@ -261,33 +238,6 @@ def test_gold_answers_are_needed_before_anything_is_sent(folder: Path, make: Mak
     with pytest.raises(UsageError, match="answers"):
         make(models)
     assert n_sent(models) == 0
-
-
-def test_blank_gold_answers_are_none(folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ())
-    task = tasks.prepare(recipe, store=CallStore(None), targets=models_of("slimplm-labels"))
-    bare = tuple(replace(question, answers=()) for question in task.train)
-    with pytest.raises(
-        UsageError, match=r"needs gold answers, and 8 train questions of 8 have none, such as 'q"
-    ):
-        build.collector_of("slimplm-labels", replace(task, splits={**task.splits, "train": bare}))
-
-
-def test_a_target_that_fails_ends_the_run_and_loses_nothing(folder: Path, make: Make) -> None:
-    sent = 0
-
-    def fails(request: ChatRequest) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent == 4:
-            raise TargetError("the proxy is gone")
-        return test_slimplm.proxy(request)
-
-    with pytest.raises(TargetError, match="the proxy is gone"):
-        make(targets(main=fails, proxy=fails), sets=("concurrency=1",))
-    again = models_of("slimplm-labels")
-    make(again)
-    assert n_sent(again) <= 5
 
 
 def test_pairs_for_llamafactory_hold_one_message_each(tmp_path: Path) -> None:
@@ -344,33 +294,9 @@ def test_no_question_takes_more_calls_than_planned(tmp_path: Path, kind: str) ->
     assert n_sent(models) <= planned["lm_calls_about"]
 
 
-def test_the_command_reports_errors_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = str(folder / "recipe.toml")
-    (folder / "mine.jsonl").write_text("{}\n")
-    assert main(["data", "slimplm-labels", recipe, "--out", str(folder / "mine.jsonl")]) == 2
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
-    assert main(["data", "rqrag-sft", recipe, "--out", str(folder / "x.jsonl"), "--dry-run"]) == 2
-    assert "set program" in capsys.readouterr().err
-
-
 def test_options_of_demonstrations_are_refused_elsewhere(folder: Path) -> None:
     command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
     assert main([*command, "--trust-code"]) == main([*command, "--base", "."]) == 2
-
-
-def test_the_command_prints_counts(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "_build_targets", lambda recipe: models_of("slimplm-labels"))
-    monkeypatch.setattr(tasks, "require", lambda *args, **kwargs: None)
-    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
-    assert main([*command, "--json", "--set", "training_data.balance=false"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["rows"], printed["classes"]) == (8, {"known": 4, "unknown": 4})
-    assert printed["counters"]["sent"] == 8
-    assert main(command) == 0
-    assert "rows in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -390,3 +316,17 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
     make(models_of(kind), "plain/rows.jsonl", store=CallStore(folder / "store of the plain"))
     make(targets(**{role: thinks(answer) for role, answer in KINDS[kind][1].items()}))
     assert (folder / "rows.jsonl").read_bytes() == (folder / "plain/rows.jsonl").read_bytes()
+
+
+def test_the_command_prints_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_build_targets", lambda recipe: models_of("slimplm-labels"))
+    monkeypatch.setattr(tasks, "require", lambda *args, **kwargs: None)
+    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
+    assert main([*command, "--json", "--set", "training_data.balance=false"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["rows"], printed["classes"]) == (8, {"known": 4, "unknown": 4})
+    assert printed["counters"]["sent"] == 8
+    assert main(command) == 0
+    assert "rows in" in capsys.readouterr().out

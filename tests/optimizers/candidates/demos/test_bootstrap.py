@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,35 +53,6 @@ def test_a_model_that_answers_earns_its_demonstrations_and_needs_no_others() -> 
     pool, target = gathered(lambda request: {"answer": "red"})
     assert (len(pool.scores), pool.labelled, pool.n_answered) == (8, 0, 16)
     assert len(target.requests) == 16
-
-
-def test_programs_bootstrapped_side_by_side_leave_the_streams_of_the_process(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    streams = sys.stdout, sys.stderr
-    program = method("vanilla").build(
-        Runtime(
-            {"main": ScriptedTarget(lambda request: {"answer": "red"})},
-            {"local": ListSource([FOUND])},
-            store=CallStore(None),
-        ),
-        {},
-    )
-
-    async def side_by_side() -> None:
-        await asyncio.gather(
-            *(
-                collect(
-                    program, TRAIN[first : first + 16], Scorer.of(metrics.get("em")), n_demos=count, filled=8,
-                    threshold=0.75, limit=asyncio.Semaphore(4),
-                )
-                for first, count in ((0, 1), (16, 8))
-            )
-        )  # fmt: skip
-
-    event_loop.run(side_by_side())
-    assert (sys.stdout, sys.stderr) == streams
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_model_that_never_does_is_asked_one_block_and_gold_answers_fill_up_at_no_request() -> None:

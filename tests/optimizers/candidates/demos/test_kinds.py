@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dspy
-import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,8 +24,7 @@ from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.demos.pool import Demonstration, DemoPool, balance_labels
-from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.search.parameters import suggest, to_parameters
+from ragc.optimizers.candidates.space import ProgramSpace
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
@@ -236,18 +234,6 @@ def test_another_domain_shares_no_question_with_this_one(folder: Path) -> None:
 def test_what_cannot_be_searched_is_told_by_its_line(folder: Path, setting: str, says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         recipes.load(folder / "recipe.toml", (setting,))
-
-
-@settings(max_examples=examples(25))
-@given(st.integers(0, 10_000))
-def test_kinds_are_suggested_again_as_they_were(seed: int) -> None:
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    first = suggest(SearchSpace((SPACE,)), study.ask())
-    study.enqueue_trial(to_parameters(SearchSpace((SPACE,)), first))
-    assert suggest(SearchSpace((SPACE,)), study.ask()) == first
-    assert Candidate.of(json.loads(json.dumps(first.to_json()))) == first
-    assert first.demo_kind != "nearest" or first.demo_set == 0
-    assert first.demos or first.demo_kind == "filled"
 
 
 def test_every_kind_is_tried_first_and_one_alone_adds_no_dimension() -> None:

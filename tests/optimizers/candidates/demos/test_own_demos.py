@@ -9,25 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.search.parameters import suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
 from ragc.programs import method
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
-from tests.examples import examples
-from tests.optimizers.colours import Run, colour_of, needs_demos
+from tests.optimizers.colours import Run, needs_demos
 
 KIND = method("self_eval").knobs
 SPACE = ProgramSpace((), KIND, demos=3, demo_sets=4, predictors=("answer", "closed", "gate"))
@@ -52,16 +48,6 @@ def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -
     return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
 
 
-@settings(max_examples=examples(25))
-@given(st.integers(0, 10_000))
-def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
-    first = drawn(seed)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed + 1))
-    study.enqueue_trial(to_parameters(SearchSpace((SPACE,)), first))
-    assert suggest(SearchSpace((SPACE,)), study.ask()) == first
-    assert Candidate.of(json.loads(json.dumps(first.to_json()))) == first
-
-
 def test_most_candidates_share_one_set_and_each_predictor_may_show_its_own() -> None:
     seen = [drawn(seed) for seed in range(120)]
     shared = [c for c in seen if c.demos and not c.own_demos]
@@ -71,16 +57,6 @@ def test_most_candidates_share_one_set_and_each_predictor_may_show_its_own() -> 
     assert {one[name] for one in own for name in one} >= {(0, 0), (1, 3), (3, 2)}
     assert all(shown != (c.demos, c.demo_set) for c in seen for shown in c.own_demos.values())
     assert not any(c.own_demos for c in seen if not c.demos)
-
-
-def test_a_candidate_without_sets_of_its_own_is_written_as_before() -> None:
-    plain = Candidate({"top_k": 1}, 2, 1)
-    assert plain.to_json() == {"knobs": {"top_k": 1}, "demos": 2, "demo_set": 1}
-    assert plain.with_own_demos("answer", 2, 1) == plain
-    assert plain.with_own_demos("answer", 1, 0).with_demos(1, 0) == replace(plain, demos=1, demo_set=0)
-    alone = replace(SPACE, predictors=())
-    assert not any(drawn(seed, alone).own_demos for seed in range(30))
-    assert alone.next_own_demo_set(replace(alone.baseline(), demos=2), set()) is None
 
 
 def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
@@ -107,27 +83,6 @@ def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
     assert shown["answer"][1][0] not in shown["answer"][0][:1]
     assert [len(demos) for demos in shown["gate"]] == [2, 0]
     assert shown["closed"][0] == shown["closed"][1]
-
-
-def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
-    def sometimes(request: ChatRequest) -> dict[str, Any]:
-        reply = gated(request)
-        if "answer" in reply:
-            reply["answer"] = colour_of(request) if "number1" in request.messages[-1].content else "no idea"
-        return reply
-
-    builder = builder_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
-    event_loop.run(builder.program(replace(builder.space.baseline(), demos=2)))
-    (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
-    text = json.dumps(builder._attributes.get(name))
-    pool = DemoPool.of(json.loads(text))
-    assert json.dumps(pool.to_json()) == text
-    scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}
-    n = len(pool.scores)
-    assert 0 < n < len(scores["answer"])
-    assert scores["answer"] == [*pool.scores, *[None] * pool.labelled]
-    assert scores["gate"] == [1.0] * n
-    assert all("number1" in demo["question"] for demo in pool.demos["gate"])
 
 
 def test_a_compiled_program_says_what_each_demonstration_earned(run: Run, folder: Path) -> None:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 
 from ragc import recipe as recipes
 from ragc.cli.main import main
-from ragc.core import event_loop
-from ragc.core.progress import Silent
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.instructions.base import Round, round_name
 from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
-from ragc.optimizers.candidates.instructions.rounds import ANSWERS_PER_REFLECTION, STEPS, combine
+from ragc.optimizers.candidates.instructions.rounds import combine
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.compile import Compiled
-from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.storage import StudyAttributes, study_directory
+from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Run, colour_of, identical
@@ -140,13 +132,6 @@ def test_a_round_leaves_enough_of_the_budget_to_race_its_texts(run: Run, calls: 
     assert identical(compiled.path, again.path)
 
 
-@pytest.mark.parametrize("batch", [2, 64])
-def test_a_batch_that_the_trials_do_not_fill_takes_nothing_from_the_rounds(run: Run, batch: int) -> None:
-    sets = (*SMALL, "search.trials=2", f"search.batch={batch}", "budget.lm_calls=84")
-    compiled = run(sets=sets, target=ScriptedTarget(evolving))
-    assert any(trial["candidate"].get("instructions") for trial in attributes(compiled))
-
-
 HOSTILE = {
     "braces": "Write {{ question }} {% for x in y %} {answer} {0} {# c #} ${x} <% x %> \"\"\" ''' ## system",
     "surrogates": "\ud800 half \udfff",
@@ -175,27 +160,6 @@ def test_what_a_hostile_teacher_writes_is_a_bounded_text_or_nothing(
     assert exported == 0, capsys.readouterr().err  # an export proves that its prompts are the program's
 
 
-@pytest.mark.parametrize(("trials", "rounds"), [(1, 3), (2, 8)])
-def test_fewer_trials_than_rounds_begin_with_a_child_and_repeat_what_was_tried(
-    run: Run, trials: int, rounds: int
-) -> None:
-    more = (f"search.trials={trials}", f"search.instruction_rounds={rounds}")
-    compiled = run(sets=(*SMALL, *more), target=ScriptedTarget(evolving))
-    candidates = [trial["candidate"] for trial in attributes(compiled)]
-    assert len(candidates) == 1 + trials
-    assert candidates[1]["instructions"]
-    assert all(one in candidates[:2] for one in candidates[2:])  # the teacher wrote nothing new
-
-
-def test_the_dry_run_bounds_the_rounds(run: Run, folder: Path) -> None:
-    target = ScriptedTarget(evolving)
-    run(sets=ROUNDS, target=target)
-    plan = estimate(recipes.load(folder / "recipe.toml", ROUNDS))
-    assert plan["bounded"]
-    assert plan["phases"]["instructions"]["questions"] == 2 * 3 * STEPS * ANSWERS_PER_REFLECTION
-    assert len(target.requests) <= plan["lm_calls"]
-
-
 def test_a_teacher_that_cannot_be_read_leaves_the_present_instruction(run: Run) -> None:
     def mute(request: ChatRequest) -> Any:
         return Reply("") if is_reflection(request) else evolving(request)
@@ -220,31 +184,6 @@ def test_rounds_without_instructions_and_without_train_questions_are_refused(run
         run(sets=("search.instruction_rounds=3",), target=ScriptedTarget([]))
     with pytest.raises(UsageError, match="needs train questions, found none"):
         run(sets=(*ROUNDS, "data.train=0"), target=ScriptedTarget([]))
-
-
-def test_another_process_builds_the_programs_of_later_rounds(folder: Path) -> None:
-    """Its builder is made once, and builds candidates of every round."""
-    recipe = recipes.load(folder / "recipe.toml", ROUNDS)
-    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget(evolving)})
-    study = optuna.create_study()
-    ours, theirs = (
-        ProgramBuilder(task, StudyAttributes(study), asyncio.Semaphore(4), Silent()) for _ in range(2)
-    )
-
-    async def instruction(number: int) -> str:
-        built = await theirs.program(Candidate(task.baseline_knobs, instructions={"answer": number}))
-        return str(built.answer.signature.instructions)
-
-    async def go() -> list[str]:
-        await ours.proposals("")
-        texts = []
-        for number in (1, 2):
-            result = Round(number, {"": {"answer": [f"The text of round {number}."]}}, ())
-            ours.put_round(round_name(number), result)
-            texts.append(await instruction(number))
-        return texts
-
-    assert event_loop.run(go()) == ["The text of round 1.", "The text of round 2."]
 
 
 def lead(number: int, **instructions: int) -> TrialResult:

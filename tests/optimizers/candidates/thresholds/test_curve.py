@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ragc.optimizers.candidates.thresholds.curve import (
     Curve,
-    Fit,
     GateOutcome,
     deal_folds,
     exact_curve,
@@ -123,16 +122,6 @@ def test_ends_that_do_not_explain_the_present_outcomes_are_no_exact_curve() -> N
     assert is_single_gate([GateOutcome("e", 0.5, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
 
 
-def test_a_range_of_one_value_has_a_curve_of_one_point() -> None:
-    result = fit(exact_curve([GateOutcome("a", 0.5, 1, 1, 1)], 0.5, 0.5, present=0.5), reached=1)
-    assert (result.points, result.means, result.threshold) == ((0.5,), (1.0,), 0.5)
-
-
-def test_a_curve_without_questions_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one question"):
-        exact_curve([], 0.0, 1.0, present=0.5)
-
-
 OUTCOMES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 SCORES = st.one_of(st.none(), st.integers(0, 20).map(lambda n: n / 20))
 PRESENT = st.integers(0, 40).map(lambda n: n / 40)
@@ -208,9 +197,3 @@ def test_folds_share_out_all_questions_evenly_by_id(ids: set[str], parts: int) -
     assert sorted(id for part in folds for id in part) == sorted(ids)
     assert max(map(len, folds)) - min(map(len, folds)) <= 1
     assert folds == deal_folds(sorted(ids, reverse=True), parts)
-
-
-@given(gates())
-def test_a_fit_comes_back_from_json(drawn: tuple[list[GateOutcome], float]) -> None:
-    result = fit(exact_curve(drawn[0], 0.0, 1.0, drawn[1]), reached=2)
-    assert Fit.of(result.to_json()) == result

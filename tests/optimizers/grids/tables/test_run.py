@@ -15,7 +15,6 @@ from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.optimizers.grids.tables.result import TOO_FEW, _relation
 from ragc.optimizers.grids.tables.run import estimate
 from ragc.optimizers.grids.tables.table import load
-from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.grids.tables.common import Run, answer
@@ -234,22 +233,9 @@ def test_prompts_of_the_user_are_refused_and_not_left_out_in_silence(run: Run, f
     assert not target.requests
 
 
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_limit_below_one_is_refused(run: Run, limit: int) -> None:
-    with pytest.raises(UsageError, match="from 1"):
-        run("prefrag-main", limit=limit, **MAIN)
-
-
 def test_an_unknown_model_names_the_nearest(run: Run) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'GPT-4o-mini'"):
         run("prefrag-main", beside="GPT-4o-min", **MAIN)
-
-
-def test_the_store_replays_what_another_folder_was_asked(run: Run, tmp_path: Path) -> None:
-    store = CallStore(None)
-    run("prefrag-main", store=store, **MAIN)
-    again = run("prefrag-main", store=store, out=tmp_path / "other", target=ScriptedTarget([]), **MAIN)
-    assert (again.counters["sent"], again.counters["replayed"]) == (0, 10)
 
 
 def test_a_dry_run_bounds_what_is_missing_and_sends_nothing(run: Run, tmp_path: Path) -> None:
@@ -265,20 +251,6 @@ def test_a_dry_run_bounds_what_is_missing_and_sends_nothing(run: Run, tmp_path: 
     sent = ScriptedTarget(answer)
     run("prefrag-main", rows=["prefrag"], data_sets=["hotpotqa"], target=sent)
     assert len(sent.requests) <= prefrag["lm_calls"]
-
-
-def test_a_dry_run_changes_no_rows_that_another_run_may_be_writing(run: Run, tmp_path: Path) -> None:
-    run("prefrag-main", limit=4, **MAIN)
-    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
-    whole = path.read_bytes()
-    path.write_bytes(whole + b'{"id": "half')
-    how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "out"}
-    planned = estimate("prefrag-main", targets={"main": ScriptedTarget([])}, **how, **MAIN)
-    assert planned["answered"] == 4
-    assert path.read_bytes() == whole + b'{"id": "half'
-    run("prefrag-main", limit=5, **MAIN)
-    assert path.read_bytes().startswith(whole[: whole.index(b"\n")])
-    assert len(read_rows(path)) == 5
 
 
 def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from ragc import metrics
-from ragc.errors import ArtefactError, UnknownName
 from ragc.optimizers.grids.tables.data_files import entries
-from ragc.optimizers.grids.tables.data_files import parse as parse_data
 from ragc.optimizers.grids.tables.recipes import knob_names
 from ragc.optimizers.grids.tables.table import Table, load, parse, tables
 from ragc.programs import method
@@ -68,14 +66,6 @@ def test_knobs_of_a_model_are_of_a_model_and_a_program_of_the_table(table: Table
         for model, knobs in use.model_knobs.items():
             assert set(knobs) <= known
             assert table.with_model(model).use(use.id).knobs == {**use.knobs, **knobs}
-
-
-def test_beside_the_larger_model_slimplm_answers_what_is_known_by_chain_of_thought_except_on_nq() -> None:
-    table = load("slimplm-main").with_model("Qwen-72B-Chat")
-    assert [use.id for use in table.data if not use.knobs.get("known_cot")] == ["nq"]
-    assert not any(
-        "known_cot" in use.knobs for use in load("slimplm-main").with_model("Llama2-70B-Chat").data
-    )
 
 
 @each_table
@@ -163,15 +153,6 @@ def test_a_row_without_figures_of_the_tables_model_has_those_of_another() -> Non
     }
 
 
-def test_an_unknown_table_row_or_data_set_names_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'prefrag-main'"):
-        load("prefrag-mian")
-    with pytest.raises(UnknownName, match="Did you mean 'react_concat'"):
-        load("prefrag-main").row("react_conct")
-    with pytest.raises(UnknownName, match="Did you mean 'hotpotqa'"):
-        load("prefrag-main").use("hotpot")
-
-
 WHOLE: dict[str, Any] = {
     "paper": "A, Table 1",
     "about": "a",
@@ -184,33 +165,6 @@ WHOLE: dict[str, Any] = {
 def test_a_figure_that_the_paper_does_not_print_is_nan() -> None:
     table = parse(WHOLE, "x-main.toml")
     assert table.expected(table.rows[0]) == {"hotpotqa": {"f1": 1.0}}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"rows": []}, "needs data, and rows"),
-        (
-            {"rows": [{"id": "a", "program": "vanilla", "figures": {"M": [1.0]}}]},
-            "M has 1 figures in a row, 2",
-        ),
-        ({"rows": [{"id": "a", "program": "vanilla", "knob": {}}]}, "unknown key 'knob'"),
-        ({"data": {"hotpotqa": {"metric": ["f1"]}}}, "unknown key 'metric'"),
-        ({"extra": 1}, "unknown key 'extra'"),
-        ({"rows": 3}, "."),
-    ],
-)
-def test_a_damaged_table_is_one_sentence(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(ArtefactError, match=says) as error:
-        parse({**WHOLE, **change}, "x-main.toml")
-    assert str(error.value).startswith("x-main.toml does not hold a table of a paper: ")
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("values", [{}, {"forms": [{}]}, {"forms": 3}, {"card": "nothing", "forms": []}])
-def test_a_damaged_data_set_is_one_sentence(values: dict[str, Any]) -> None:
-    with pytest.raises((ArtefactError, UnknownName)):
-        parse_data(values, "hotpotqa.toml")
 
 
 @pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.id)
