@@ -329,3 +329,29 @@ def test_a_prompt_that_does_not_fit_loses_its_middle() -> None:
     assert CUT in prompt
     assert len(prompt.split()) + target.requests[0].sampling.max_tokens <= 100
     assert spent.trimmed == 1
+
+
+def test_a_search_that_is_cancelled_sends_nothing_more(make: Make) -> None:
+    target = ScriptedTarget(Teacher())
+    begun = threading.Event()
+
+    def answering(request: ChatRequest) -> Reply:
+        if len(target.requests) > 15:
+            begun.set()
+        return Teacher()(request)
+
+    target._function = answering
+    task = make(target, "search.trials=40")
+
+    async def cut() -> None:
+        work = asyncio.ensure_future(optimize("random", task, limit=asyncio.Semaphore(8), progress=Silent()))
+        await asyncio.to_thread(begun.wait)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    event_loop.run(cut())
+    event_loop.run(asyncio.sleep(0.3))
+    sent = len(target.requests)
+    event_loop.run(asyncio.sleep(0.3))
+    assert len(target.requests) == sent

@@ -335,3 +335,24 @@ def test_a_reasoned_answer_in_tags_streams_its_reasoning() -> None:
     items = collect(streamed)
     assert items[-1].answer == "forty-two"
     assert "".join(chunk.chunk for chunk in chunks_of(items, "reasoning")) == "It says so."
+
+
+def test_a_slow_reader_gets_every_part_in_order_and_the_prediction_last() -> None:
+    answer = " ".join(f"word{n}" for n in range(120))
+    engine = StreamingEngine([laid_out("minimal", answer=answer)], 2)
+    streamed = dspy.streamify(build(engine), stream_listeners=[StreamListener("answer")])
+
+    async def read() -> tuple[list[str], list[str]]:
+        parts, kinds = [], []
+        async for item in streamed(question=QUESTION):
+            await asyncio.sleep(0.001)
+            kinds.append(type(item).__name__)
+            if kinds[-1] == "StreamResponse":
+                parts.append(item.chunk)
+        return parts, kinds
+
+    parts, kinds = asyncio.run(asyncio.wait_for(read(), 60))
+    assert "".join(parts) == answer
+    assert len(parts) > 100
+    assert kinds[-1] == "Prediction"
+    assert "Prediction" not in kinds[:-1]

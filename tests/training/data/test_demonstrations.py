@@ -85,3 +85,17 @@ def test_files_of_others_stay_and_a_dry_run_has_nothing_to_plan(compiled: Path, 
     assert (
         main(["data", "demonstrations", str(compiled), "--out", str(tmp_path / "d.jsonl"), "--dry-run"]) == 2
     )
+
+
+def test_a_demonstration_that_lacks_a_field_is_counted(compiled: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in compiled.glob("*.*"):
+        (damaged / path.name).write_bytes(path.read_bytes())
+    state = json.loads((damaged / "program.json").read_text())
+    (predictor,) = state["predictors"].values()
+    predictor["demos"].append({"question": "What colour is it?", "answer": "red"})
+    (damaged / "program.json").write_text(json.dumps(state))
+    data = ragc.training_data("demonstrations", damaged, out=tmp_path / "demos.jsonl")
+    assert data.drops == {"a demonstration without all fields of its call": 1}
+    assert len(data.rows) == len(predictor["demos"]) - 1

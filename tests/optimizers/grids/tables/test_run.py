@@ -279,3 +279,17 @@ def test_official_files_are_read_as_they_are(run: Run, tmp_path: Path) -> None:
     assert result.cells[0].questions == "hotpot_dev_distractor_v1.json"
     assert result.cells[0].passages == 2
     assert result.cells[0].means["em"].mean == 1.0
+
+
+def test_a_dry_run_changes_no_rows_that_another_run_may_be_writing(run: Run, tmp_path: Path) -> None:
+    run("prefrag-main", limit=4, **MAIN)
+    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"id": "half')
+    how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "out"}
+    planned = estimate("prefrag-main", targets={"main": ScriptedTarget([])}, **how, **MAIN)
+    assert planned["answered"] == 4
+    assert path.read_bytes() == whole + b'{"id": "half'
+    run("prefrag-main", limit=5, **MAIN)
+    assert path.read_bytes().startswith(whole[: whole.index(b"\n")])
+    assert len(read_rows(path)) == 5
