@@ -606,7 +606,7 @@ def reviewed(model: type[Table]) -> set[str]:
     return {name for name, mark in marks.items() if mark is not HARMLESS}
 
 
-@pytest.mark.parametrize("kind", TARGET_KINDS)
+@pytest.mark.parametrize("kind", [*TARGET_KINDS])
 def test_every_option_of_a_target_is_classified(kind: str) -> None:
     assert reviewed(TARGET_KINDS.get(kind).options) == REVIEWED_TARGET_OPTIONS[kind]
 
