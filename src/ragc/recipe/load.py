@@ -94,8 +94,13 @@ def _parsed(
     found = list(find_secrets(written.values))
     for problem in reversed(found):  # no later sentence repeats it
         repair(written.values, problem.keys)
-    accepted = (CALLERS_METRIC,) if stored else ()
-    recipe, found = read(Recipe, written.values, code=code, accepted=accepted, known=found)
+    recipe, found = read(
+        Recipe,
+        written.values,
+        code=code,
+        accepted=(CALLERS_METRIC,) if stored else (),  # a metric that only the caller's Python had
+        known=found,
+    )
     recipe, found = resolved(recipe.at(base), found, files=files, code=code, stored=stored)
     return recipe, written.sentences(found)
 
