@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from ragc.core.progress import SILENT, listening
+from ragc.core.digest import digest
+from ragc.core.progress import SILENT, listening, notify
 from ragc.corpora.sources.base import Source
-from ragc.errors import CapabilityMissing, UsageError
+from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.gateway import Budget, Gateway, check_contexts, fallback_chains
@@ -97,14 +99,31 @@ class Runtime:
     async def open(self, watch: Watch | None = None) -> None:
         """Opens every target, fallbacks too; `watch` is told of downloads.
 
-        Raises TargetUnavailable, and UsageError if a fallback has a smaller context than the target it
-        replaces, or reasoning takes the whole context.
+        A server that is down and was open before is taken as it was then, so that stored replies need no
+        server; its fallbacks need none either. Raises TargetUnavailable, and UsageError if a fallback has a
+        smaller context than the target it replaces, or reasoning takes the whole context.
         """
         for target in self.targets.values():
-            await target.open(watch)
+            await self._open_one(target, watch)
         check_reasoning(self.targets.values())
         check_contexts(self.gateway.fallbacks)
         self._is_open = True
+
+    async def _open_one(self, target: Target, watch: Watch | None) -> None:
+        store, server = self.gateway.store, cast(Any, target)
+        key = digest(["card", server.plain_identity]) if hasattr(target, "use_card") else ""
+        stored = await store.read(key) if key else None
+        try:
+            await target.open(watch)
+        except TargetUnavailable as error:
+            if isinstance(error, TargetStopped) or not (stored or self.gateway.fallbacks.get(target)):
+                raise
+            notify(f"{error} Until then stored replies and fallbacks answer.")
+            if stored:
+                server.use_card(json.loads(stored))
+        else:
+            if key and (card := json.dumps(server.card)) != stored:
+                await store.write(key, card)
 
     async def aclose(self) -> None:
         """Frees targets and sources; a later question opens them again."""

@@ -33,7 +33,7 @@ from ragc.targets.base import Reply, Sampling, Target
 from ragc.targets.gateway import GatewayReply
 
 _ENTRIES = 10_000
-_PROBE = "Straightforward tokenization, counted: 1234567 words.\n"
+_PROBE = "Tokens are counted: 1234567 คำ.\n"
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _SIMPLE = frozenset({str, int, bool, type(None)})
 

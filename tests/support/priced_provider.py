@@ -124,6 +124,8 @@ class PricedProvider:
         self.port = runner.addresses[0][1]
 
     async def _models(self, request: web.Request) -> web.Response:
+        if self.accounts[request.match_info["name"]].down:
+            return _break_off(request)
         card = {"id": MODEL, "object": "model", "max_model_len": 32768}
         return web.json_response({"object": "list", "data": [card]})
 

@@ -241,6 +241,21 @@ def test_authorities_of_the_environment_are_trusted(monkeypatch: pytest.MonkeyPa
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("owner", ["vllm", "llamacpp"])
+def test_tokens_of_other_scripts_are_counted_by_the_server_once_a_text(owner: str) -> None:
+    with serving(in_order(LIMA)) as server:
+        server.pages["/v1/models"] = models({"id": MODEL, "owned_by": owner})
+        body = {"count": 7} if owner == "vllm" else {"tokens": [1] * 7}
+        server.pages["/tokenize"] = Answer(json.dumps(body).encode())
+        target = target_of("vllm", server.url, Waits())
+        finished(target, target.open())
+        assert [target.count_tokens(text) for text in ("ลิมา", "ลิมา", "Lima", "")] == [7, 7, 2, 0]
+        assert server.paths.count("/tokenize") == 1
+        server.pages["/tokenize"] = Answer(b"Not Found", 404)
+        assert [target.count_tokens("เปรู"), target.count_tokens("และ")] == [12, 9]
+        assert server.paths.count("/tokenize") == 2
+
+
 TEXTS = {
     "English": ("The quick brown fox jumps over the lazy dog.", 10),
     "Chinese": ("\u79d8\u9c81\u7684\u9996\u90fd\u662f\u5229\u9a6c\u3002", 11),

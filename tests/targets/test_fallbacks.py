@@ -15,9 +15,10 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.calls import CallStore
+from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.gateway import request_key
-from ragc.targets.options import VllmOptions
+from ragc.targets.options import TargetSpec, VllmOptions
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, vllm
 
@@ -66,6 +67,17 @@ def test_the_next_answers_is_stored_under_its_own_name_and_counted(caplog: pytes
     assert [r.getMessage() for r in caplog.records] == [f"third answers in the place of main: {DOWN}"]
     main.error = None
     assert ask(runtime)[0] == '{"answer": "main"}'
+
+
+def test_a_server_that_is_down_from_the_start_is_replaced_too() -> None:
+    down = build(
+        TargetSpec(
+            kind="vllm", model="m", base_url="http://127.0.0.1:9/v1", options={"fallbacks": ["second"]}
+        )
+    )
+    runtime = Runtime({"main": down, "second": Faulty("second")})
+    event_loop.run(runtime.open())
+    assert ask(runtime)[0] == '{"answer": "second"}'
 
 
 def test_when_none_is_available_each_says_why() -> None:
