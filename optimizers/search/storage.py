@@ -114,7 +114,8 @@ def _server(address: str) -> optuna.storages.RDBStorage:
 def _translate_errors(directory: Path | None, address: str = "") -> Iterator[None]:
     """Raises errors of Optuna and the database as one sentence, without the secrets in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    where = "on its server" if address else f"at {directory}"
+    place = directory if not address else address.partition("?")[0]
+    where = "on its server" if "@" in address else f"at {place}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -55,7 +55,7 @@ def test_nan_in_a_demonstration_is_one_sentence(number: str, compiled: Path, tmp
         load(held)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, 1e300])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])
 def test_an_option_of_a_target_takes_no_endless_number(value: object) -> None:
     for name in ("timeout_s", "total_s"):
         options = {name: value}

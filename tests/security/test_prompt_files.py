@@ -99,7 +99,11 @@ def test_a_folder_a_pipe_and_a_device_are_no_prompts(
     (folder / "folder.json").mkdir()
     os.mkfifo(folder / "pipe.json")
     (folder / "device.json").symlink_to("/dev/zero")
-    for name, kind in (("folder.json", "a folder"), ("pipe.json", "a FIFO"), ("device.json", "a device")):
+    for name, kind in (
+        ("folder.json", "a folder"),
+        ("pipe.json", "no regular file"),
+        ("device.json", "no regular file"),
+    ):
         assert f"it is {kind}" in said_of(folder, name, capsys)
 
 

@@ -21,7 +21,7 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
-_BARE = "; texts are put in quotes, and true and false are lowercase"
+_TOML = "texts are put in quotes, true and false are lowercase, and a key is written once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,12 @@ def parse(
     Without `code` no module of the recipe's author is imported; a program of their own that was not imported
     before is only named. A recipe that ragc `stored` beside a program may lack what only Python had.
     """
-    recipe, problems = _parsed(read_tables(text, sets, where), base, files=files, code=code, stored=stored)
+    try:
+        recipe, problems = _parsed(
+            read_tables(text, sets, where), base, files=files, code=code, stored=stored
+        )
+    except RecursionError:
+        raise RecipeError(where, ["its tables are nested too deep; no key has more than six parts"]) from None
     if problems:
         raise RecipeError(where, problems)
     return recipe
@@ -154,8 +159,7 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     try:
         written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        hint = _BARE if str(error).startswith("Invalid value") else ""
-        raise RecipeError(where, [f"this is not TOML: {error}{hint}"]) from None
+        raise RecipeError(where, [f"this is not TOML: {error}; {_TOML}"]) from None
     for expression in sets:
         written.sets.append(_override(written.values, expression, where))
     return written

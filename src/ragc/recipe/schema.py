@@ -42,10 +42,11 @@ def json_schema() -> dict[str, Any]:
             for kind, table in union["discriminator"]["mapping"].items()
         ]
     listed = {one.id: one.higher_is_better for one in metrics.METRICS if not one.id.endswith("@k")}
-    signed = (name if better else f"-{name}" for name, better in listed.items())
     tables = schema["$defs"]
     tables["MetricsTable"]["properties"]["report"]["items"] = one_of(listed, _OTHERS).json_schema
-    tables["Search"]["properties"]["objectives"]["items"] = one_of(signed, _OTHERS).json_schema
+    tables["Search"]["properties"]["objectives"]["items"] = one_of(
+        (name if better else f"-{name}" for name, better in listed.items()), _OTHERS
+    ).json_schema
     return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "ragc recipe"}
 
 
@@ -62,7 +63,10 @@ def _tables(key: str, registry: Registry[Any], shared: type[Table]) -> Any:
             "kind": (Literal[name], Field(description="Kind, which says what options there are.")),
             "options": (options, Field(description="What only this kind understands.", **default)),
         }
-        sentence = f"{about[:1].upper()}{about[1:]}."
-        models.append(create_model(f"{name.title()}Table", __base__=shared, __doc__=sentence, **fields))
+        models.append(
+            create_model(
+                f"{name.title()}Table", __base__=shared, __doc__=f"{about[:1].upper()}{about[1:]}.", **fields
+            )
+        )
     kinds: Any = Annotated[reduce(or_, models), Field(discriminator="kind")]
     return dict[str, kinds], Field(default_factory=dict, description=Recipe.model_fields[key].description)
