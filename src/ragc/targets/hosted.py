@@ -224,11 +224,11 @@ class HostedTarget(ServerTarget):
             said = f"{type(error).__name__}: {shorten(text, 120)}"
             unsent = "Connect" in text and "refused" in text
             return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
-        places = (getattr(place, "body", None) for place in (error, error.__context__))
-        body = next((body for body in places if isinstance(body, dict)), {})
-        content = {**body, "message": text, "code": _CODES.get(type(error).__name__) or body.get("code")}
+        body = getattr(error.__context__, "body", None)  # the server's, as OpenAI's client keeps it
+        fields = body if isinstance(body, dict) else {}
+        code = _CODES.get(type(error).__name__) or fields.get("code")
         headers = getattr(error, "litellm_response_headers", None) or {}
-        return failure(int(status), {"error": content}, headers, where)
+        return failure(int(status), {"error": {**fields, "message": text, "code": code}}, headers, where)
 
     def table_usd(self, used: Usage) -> float:
         """Returns the dollars of a reply by LiteLLM's table; 0, which is logged once, without a price."""
