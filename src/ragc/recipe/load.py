@@ -54,8 +54,9 @@ def load(
     content.
     """
     path = Path(path)
-    text = read_text(path, "recipe")
-    return parse(text, sets, where=str(path), base=base or path.parent, files=files, code=True)
+    return parse(
+        read_text(path, "recipe"), sets, where=str(path), base=base or path.parent, files=files, code=True
+    )
 
 
 def parse(
@@ -133,8 +134,10 @@ def read_text(path: Path, noun: str) -> str:
     except UnicodeDecodeError:
         raise RecipeError(str(path), ["this is not UTF-8 text; save it as UTF-8"]) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {reason}; name the TOML file.") from None
+        raise UsageError(
+            f"The {noun} {str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}; name the "
+            "TOML file."
+        ) from None
 
 
 def read_tables(text: str, sets: Sequence[str], where: str) -> Written:

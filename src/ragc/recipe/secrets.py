@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from ragc.core.redact import holds_key, is_secret_name, mask_addresses
 from ragc.core.tables import Keys, Problem, dotted
 
+_PASSWORD = "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
+
 
 def find_secrets(value: object, keys: Keys = ()) -> Iterator[Problem]:
     """Yields every secret in the `value` at `keys` of a recipe: the text of a key with the name of one, a key
@@ -26,8 +28,7 @@ def _found(text: str, keys: Keys) -> str:
     if keys == ("study", "storage"):
         server = text.rpartition("@")[2]
         has_password = re.search(r":(?!//).*@", text) or mask_addresses(server) != server
-        message = "must not hold a password: recipes are passed on; put the address into RAGC_STORAGE"
-        return message if has_password else ""
+        return _PASSWORD if has_password else ""
     if family not in ("sources", "targets") or options[:1] in (["headers"], ["query"]):  # checked as options
         return ""
     if "api_key_env" in options:

@@ -163,8 +163,9 @@ class BudgetFile:
         for what, amount in amounts.items():
             limit = getattr(self.limits, what)
             if limit is not None and amount > limit:
+                kept = f", but for {self.held.calls} LM calls held back for later" if self.held.calls else ""
                 return BudgetExhausted(
-                    f"The budget of {limit:.12g} {_WORDS[what]} is spent; raise budget.{what} to go on."
+                    f"The budget of {limit:.12g} {_WORDS[what]} is spent{kept}; raise budget.{what} to go on."
                 )
         return None
 

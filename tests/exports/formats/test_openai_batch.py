@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.write import export, format_of
@@ -32,24 +31,10 @@ def batch(program: RagProgram, *cases: Case) -> list[dict[str, Any]]:
 
 def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The body that an OpenAI-compatible server gets from our target for a call."""
-    bodies: list[dict[str, Any]] = []
-
-    class Recording(ChatTarget):
-        async def _send(self, method: str, url: str, content: bytes | None = None) -> Any:
-            bodies.append(json.loads(content or b""))
-            token = {"token": "a", "logprob": -1.0}
-            choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
-            return {"choices": [choice]}
-
-    call = dict(program.named_predictors())[name]
-    target = Recording("http://127.0.0.1:9/v1", "model")
-    event_loop.run(_complete(target, call.request(**inputs)))
-    return bodies[0]
-
-
-async def _complete(target: ChatTarget, request: Any) -> None:
-    await target.complete(request)
-    await target.aclose()
+    target = ChatTarget("http://127.0.0.1:9/v1", "model")
+    request = dict(program.named_predictors())[name].request(**inputs)
+    body: dict[str, Any] = json.loads(target.prepare(request, stream=False))
+    return body
 
 
 def test_openai_takes_every_line() -> None:

@@ -360,7 +360,7 @@ def test_a_recipe_without_a_grid_says_what_to_add(record: Record) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("settings = [{ top_q = 1 }]", "grid.settings.0: No knob of vanilla is named 'top_q'"),
+        ("settings = [{ top_q = 1 }]", "grid.settings.0: No knob of this program is named 'top_q'"),
         ("settings = [{ top_k = 99 }]", "grid.settings.0: knob top_k must be between 1 and 20, found 99"),
         ("settings = [{}, { demos = 3 }]", "grid.settings.1: demos must be"),
         ("settings = [{ demos = true }]", "grid.settings.0: demos must be an integer of at least 0"),
