@@ -76,7 +76,7 @@ class _EmbedderMark(Mark):
         else:
             known = value in (DEFAULT, *ALIASES, *ALIASES.values())
             yield RequestedAccess(
-                "reads", keys, value, "a model", path=str(value), model="onnx", published=known
+                "reads", keys, value, "a model", path=str(value), model="onnx", own_weights=known
             )
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:

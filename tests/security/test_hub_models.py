@@ -140,5 +140,5 @@ def test_a_recipe_names_a_file_of_the_hub_where_it_names_a_path(tmp_path: Path) 
     recipe = recipes.load(tmp_path / "recipe.toml")
     assert recipe.target_specs()["main"].model == "own/small:small-q4.gguf"
     (access,) = (access for access in trust.list_accesses(recipe) if access.keys[-1] == "model")
-    assert (access.kind, access.published) == ("speaks", False)
+    assert (access.kind, access.own_weights) == ("speaks", False)
     assert "Hugging Face Hub" in access.about

@@ -16,8 +16,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled import trust, trust_record
 from ragc.compiled.base import load
-from ragc.compiled.opened import open_compiled, open_program
-from ragc.compiled.resolve import Opening
+from ragc.compiled.opened import open_program
 from ragc.core.marks import HARMLESS, marked
 from ragc.core.tables import Table
 from ragc.corpora import SOURCES
@@ -111,17 +110,9 @@ TARGETS: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": "hosted", "model": "deepseek/chat", "api_key_env": KEY},
         "targets.main.options.api_key_env",
     ),
-    "a redirection in the body": (
-        {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"custom_llm_provider": "openai_like"}},
-        "targets.main.options.body.custom_llm_provider",
-    ),
     "a router in the body": (
         {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"fallbacks": [{"api_base": "{url}"}]}},
-        "targets.main.options.body.fallbacks",
-    ),
-    "tables in the body": (
-        {"kind": "hosted", "model": "openai/gpt-4o-mini", "body": {"stop": [{"api_base": "{url}"}]}},
-        "targets.main.options.body.stop",
+        "targets.main.options.body",
     ),
     "another's replies": (
         {"kind": "hosted", "model": "openai/gpt-4o-mini", "identity": "gpt-5"},
@@ -129,19 +120,7 @@ TARGETS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     **{
         model: ({"kind": "hosted", "model": model}, "targets.main.model")
-        for model in (
-            "openai_like/m",
-            "ollama/m",
-            "custom/m",
-            "litellm_proxy/m",
-            "vllm/m",
-            "huggingface/https://example.com/m",
-            "baseten/example.com/#",
-            "openai/../m",
-            "bedrock/m",
-            "azure/m",
-            "unknown-model",
-        )
+        for model in ("openai/gpt-4o-mini", "ollama/m", "vllm/m", "huggingface/https://example.com/m")
     },
     "weights elsewhere": ({"kind": "embedded", "model": "{elsewhere}"}, "targets.main.model"),
     "weights of a home": ({"kind": "embedded", "model": "~/model.gguf"}, "targets.main.model"),
@@ -234,6 +213,10 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
     "an address of an API": (
         lambda t: t + '[sources.kg]\nkind = "api"\noptions.base_url = "http://127.0.0.1:9"\n',
         "sources.kg.options.base_url",
+    ),
+    "a search of the web": (
+        lambda t: t.replace('"bm25"\ncorpus = "corpus.jsonl"', '"web"'),
+        "sources.local.kind",
     ),
     "a storage": (lambda t: t + '[study]\nstorage = "postgresql://127.0.0.1/x"\n', "study.storage"),
 }
@@ -367,7 +350,10 @@ def test_what_the_user_sets_is_the_users_word(tmp_path: Path, server: Recorded) 
 
 def test_a_proxy_of_the_users_may_get_the_key_that_the_user_names(tmp_path: Path, server: Recorded) -> None:
     directory = foreign_directory(tmp_path, target=target_table(kind="hosted", model="openai/echo"))
-    sets = (f"targets.main.base_url={server.url}", f"targets.main.options.api_key_env={KEY}")
+    sets = [f"targets.main.base_url={server.url}", f"targets.main.options.api_key_env={KEY}"]
+    with pytest.raises(Untrusted, match=r"targets\.main\.model"):
+        ragc.ask(directory, QUESTION, sets=sets)
+    sets.append("targets.main.model=openai/echo")
     assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
     assert SECRET + "-of-openai" in str(server.seen)
 
@@ -409,32 +395,13 @@ def test_each_flag_allows_its_own_part_only(
     options: dict[str, Any] = {"serve": True} if shape == "serve" else {"base_url": server.url}
     directory = foreign_directory(tmp_path, target=target_table(kind="vllm", model="echo", **options))
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, shape)
-    table = target_table(kind="hosted", model="vllm/m", body={"custom_llm_provider": "vllm"})
+    table = target_table(kind="hosted", model="vllm/m", body={"top_k": 5})
     directory = foreign_directory(tmp_path / "library", target=table)
     assert_refused(run(capsys, "ask", directory, QUESTION, flag), directory, "targets.main")
     directory = foreign_directory(tmp_path / "files", RECIPE.replace('corpus = "corpus', 'corpus = "/corpus'))
     result = run(capsys, "ask", directory, QUESTION, "--trust-targets", "--trust-code")
     assert_refused(result, directory, "sources.local.corpus")
     assert server.seen == []
-
-
-def test_a_program_that_asks_a_published_address_and_its_own_passages_needs_no_trust(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for provider in ("OPENAI", "OPENROUTER", "ANTHROPIC"):
-        monkeypatch.setenv(f"{provider}_API_KEY", "nobody's")
-    body = {"temperature": 0.2, "stop": ["\n"], "chat_template_kwargs": {"enable_thinking": False}}
-    programs: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("openai/gpt-4o-mini", {"api_key_env": KEY, "fallbacks": [], "tries": 2}),
-        ("gpt-4o-mini", {"body": body}),
-        ("openrouter/meta-llama/llama-3.3-70b-instruct:free", {}),
-        ("anthropic/claude-sonnet-4-5", {}),
-    )
-    for model, options in programs:
-        table = target_table(kind="hosted", model=model, **options)
-        directory = foreign_directory(tmp_path / model.replace("/", "-"), target=table)
-        opened = open_compiled(load(directory), Opening(), questions=False)
-        assert opened.task.runtime.target("main").model == model
 
 
 def test_an_edited_directory_is_one_from_elsewhere(

@@ -54,11 +54,10 @@ def test_it_shows_what_the_directory_runs_reads_and_speaks_to_before_it_records(
         for text in (
             "targets.main.options.serve = True",
             "enforce-eager",
-            "targets.main.options.fallbacks = ['judge']",
             f"data.questions = '/elsewhere/questions.jsonl': questions, OUTSIDE of {directory}",
             "sources.local.corpus = 'corpus.jsonl': passages, inside",
             f"targets.main.options.api_key_env = '{VARIABLE}'",
-            "targets.judge.model = 'openai/gpt-4o-mini': asks this model at its published address",
+            "targets.judge.model = 'openai/gpt-4o-mini': asks this model by LiteLLM, with the key",
             load(directory).digest,
         ):
             assert text in out

@@ -14,7 +14,7 @@ import pytest
 from ragc.errors import UsageError
 from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message, Sampling
-from ragc.targets.hosted import HostedTarget, accepted
+from ragc.targets.hosted import HostedTarget, accepted, warn_once
 from ragc.targets.options import HostedOptions, TargetSpec
 from tests.support.server import (
     Answer,
@@ -80,6 +80,8 @@ def test_structured_output_follows_the_models_capability() -> None:
 
 
 def test_unknown_prices_count_nothing_and_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+
     async def twice(target: HostedTarget) -> None:
         await target.complete(ASK)
         assert (await target.complete(ASK)).usd == 0.0
@@ -90,11 +92,12 @@ def test_unknown_prices_count_nothing_and_are_said_once(caplog: pytest.LogCaptur
 
 
 def test_parameters_the_model_does_not_take_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
     with serving(in_order(LIMA)) as server:
         request = ChatRequest(ASK.messages, sampling=Sampling(stop=("END",)))
         ask(server, request, "openai/gpt-5-mini")
         assert set(server.bodies[0]) == {"model", "messages", "max_completion_tokens"}
-    assert "does not take stop=['END']" in caplog.text
+    assert "does not take stop" in caplog.text
 
 
 def test_a_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

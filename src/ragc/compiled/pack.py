@@ -198,7 +198,7 @@ def _reads(recipe: Recipe) -> Iterator[RequestedAccess]:
     """Yields the files that opening the program of `recipe` reads."""
     for want in trust.list_accesses(recipe):
         only_compiling = want.keys[0] == "prompts" or str(want.keys[-1]).startswith("cross_domain")
-        if want.kind == "reads" and want.path and not want.published and not only_compiling:
+        if want.kind == "reads" and want.path and not want.own_weights and not only_compiling:
             yield want
 
 

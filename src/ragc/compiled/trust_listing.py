@@ -127,7 +127,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
 
 def _line(want: RequestedAccess, root: Path) -> str:
     location = ""
-    if want.path and not want.published:
+    if want.path and not want.own_weights:
         location = ", inside" if is_inside(root, want) else f", OUTSIDE of {_one_line(str(root))}"
     # In full: nothing may hide behind a cut, nor a letter of an address look like another.
     shown = repr(want.value) if want.kind == "reads" else ascii(want.value)

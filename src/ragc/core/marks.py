@@ -27,18 +27,18 @@ Resolve = Callable[[str], Path]
 class RequestedAccess:
     """One access that a recipe requests; `keys` are its place in the recipe, `about` what it is.
 
-    `published` marks access that is always allowed: it is listed, never refused. For a file that is read,
-    `path` is its path as written; `model` is "onnx" or "any" if it is the folder of a model.
+    `own_weights` marks a model that ragc itself names and knows by its checksum: it is listed, never refused.
+    For a file that is read, `path` is its path as written; `model` is "onnx" or "any" if it is the folder of
+    a model.
     """
 
     kind: Literal["runs", "reads", "speaks", "unknown"]
     keys: Keys
     value: object
     about: str
-    published: bool = False
+    own_weights: bool = False
     path: str = ""
     model: Literal["", "onnx", "any"] = ""
-    by: Keys = ()
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ every kind of target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 from annotated_types import Ge, Le
 
 if TYPE_CHECKING:
-    from ragc.core.marks import Keys, RequestedAccess
+    from ragc.core.marks import Mark
     from ragc.targets.options import TargetOptions, TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]
@@ -233,22 +233,21 @@ class TargetKind:
     """The record of a kind of target, which validation, building, trust and requirements read.
 
     `options` checks the table `options` and marks what each option does. `build` makes the target of a spec,
-    loading and sending nothing. `accesses` yields what a spec at given keys would run, read or speak to
-    beside its address and its options; `published` names the options of a spec that everybody may set.
-    `lacking` gives a sentence for each thing that this machine lacks for a spec, which it calls by its first
-    argument, beside `modules`, which must be installed. `model_file` is set where `model` is a file of
-    weights. `default_weights` says which weights of ragc's are used where no model is named, "" for none.
+    loading and sending nothing. `model_does` says what the model of a spec has ragc do, where that is more
+    than to ask its `base_url` or to read its file. `lacking` gives a sentence for each thing that this
+    machine lacks for a spec, which it calls by its first argument, beside `modules`, which must be installed.
+    `model_file` is set where `model` is a file of weights. `default_weights` says which weights of ragc's are
+    used where no model is named, "" for none.
     """
 
     id: str
     options: type[TargetOptions]
     build: Callable[[TargetSpec], Target]
-    accesses: Callable[[Keys, TargetSpec], Iterable[RequestedAccess]] | None = None
+    model_does: Callable[[TargetSpec], Mark] | None = None
     lacking: Callable[[str, TargetSpec], Iterable[str]] | None = None
     modules: Sequence[str] = ()
     model_file: bool = False
     default_weights: str = ""
-    published: Callable[[TargetSpec], Collection[str]] = lambda spec: ()
 
     def weights_of(self, spec: TargetSpec) -> str:
         """Returns which of ragc's weights `spec` uses; "" for none."""

@@ -70,6 +70,9 @@ class ServerTarget(Reasons):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint!r}, {self.model!r})"
+
     @property
     def where(self) -> Where:
         """Where requests go, for messages."""
@@ -143,9 +146,6 @@ class ChatTarget(ServerTarget):
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._keep: Callable[[], object] = lambda: None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.endpoint!r}, {self.model!r})"
 
     async def open(self, progress: Watch | None = None) -> None:
         """Asks the server for its models, at `base_url` and under its /v1. Sends no completion.

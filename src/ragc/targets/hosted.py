@@ -62,6 +62,12 @@ def load() -> Any:
     return litellm
 
 
+@cache
+def warn_once(text: str) -> None:
+    """Logs `text`, once a process."""
+    log.warning("%s", text)
+
+
 class HostedTarget(ServerTarget):
     """Sends requests to the model with the LiteLLM id `model`, through `base_url` if given.
 
@@ -85,10 +91,6 @@ class HostedTarget(ServerTarget):
                 f"base_url {self.endpoint!r} would send the key unencrypted to {parts.hostname}: use https."
             )
         super().__init__(model, options)
-        self._told: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
     @property
     def where(self) -> Where:
@@ -194,9 +196,9 @@ class HostedTarget(ServerTarget):
         is_strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
         more = set() if is_strict else {"top_k", "min_p"}
         taken = {"model", "messages", "response_format", *params, *more} - fixed
-        for name in [name for name in body if name not in taken]:
-            value = body.pop(name)
-            self._warn_once(name, f"{self.model} does not take {name}={value!r}; it is left out.")
+        for name in body.keys() - taken:
+            del body[name]
+            warn_once(f"{self.model} does not take {name}; it is left out.")
         headers = headers_of(options)
         key = headers.pop("authorization", "").removeprefix("Bearer ")
         key = key or ("none" if self.endpoint and missing_key(self.model) else "")
@@ -214,8 +216,6 @@ class HostedTarget(ServerTarget):
         # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
         text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
         text = text.partition("Traceback (most")[0]
-        places = (getattr(place, "body", None) for place in (error, error.__context__, error.__cause__))
-        body = next((body for body in places if isinstance(body, dict)), {})
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
         if isinstance(error, errors.Timeout):
@@ -224,11 +224,11 @@ class HostedTarget(ServerTarget):
             said = f"{type(error).__name__}: {shorten(text, 120)}"
             unsent = "Connect" in text and "refused" in text
             return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
-        code = _CODES.get(type(error).__name__) or body.get("code")
+        body = getattr(error.__context__, "body", None)  # the server's, as OpenAI's client keeps it
+        fields = body if isinstance(body, dict) else {}
+        code = _CODES.get(type(error).__name__) or fields.get("code")
         headers = getattr(error, "litellm_response_headers", None) or {}
-        fields = getattr(error, "provider_specific_fields", None)
-        held = {**body, "message": text, "code": code, "innererror": fields}
-        return failure(int(status), {"error": held}, headers, where)
+        return failure(int(status), {"error": {**fields, "message": text, "code": code}}, headers, where)
 
     def table_usd(self, used: Usage) -> float:
         """Returns the dollars of a reply by LiteLLM's table; 0, which is logged once, without a price."""
@@ -241,24 +241,15 @@ class HostedTarget(ServerTarget):
             )
             return max(0.0, float(sum(amounts)))
         except Exception:  # of many kinds, for an unknown model
-            self._warn_once("price", f"LiteLLM has no price for {self.model}: its replies count 0 usd.")
+            warn_once(f"LiteLLM has no price for {self.model}: its replies count 0 usd.")
             return 0.0
-
-    def _warn_once(self, subject: str, text: str) -> None:
-        if subject not in self._told:
-            self._told.add(subject)
-            log.warning("%s", text)
 
     def table_price(self) -> Price | None:
         """Returns the highest price of the model's tiers in LiteLLM's table; None without one."""
 
         def dearest(*beginnings: str) -> float | None:
-            found = [
-                MILLION * amount
-                for name, amount in self.info.items()
-                if name.startswith(beginnings) and isinstance(amount, int | float)
-            ]
-            return max(found, default=None)
+            prices = (price for name, price in self.info.items() if name.startswith(beginnings))
+            return max((MILLION * price for price in prices if price is not None), default=None)
 
         read, cached = dearest("input_cost_per_token"), dearest("cache_read_input_token_cost")
         written = dearest("output_cost_per_token", "output_cost_per_reasoning_token")
@@ -286,24 +277,20 @@ def missing_key(model: str) -> str:
     )
 
 
-def accepted(schema: Any, *, named: bool = False) -> Any:
+def accepted(schema: Any) -> Any:
     """Returns `schema` without keywords that some provider refuses; a tuple becomes a list of its types."""
     if isinstance(schema, list):
         return [accepted(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    if named:
-        return {name: accepted(part) for name, part in schema.items()}
     kept: dict[str, Any] = {}
     for name, value in schema.items():
-        if name in ("enum", "required"):
-            kept[name] = value
+        if name in ("properties", "$defs"):
+            kept[name] = {key: accepted(part) for key, part in value.items()}
         elif name == "const":
             kept["enum"] = [value]
         elif name == "prefixItems":
-            kept["items"] = {"anyOf": [accepted(part) for part in value]}
+            kept["items"] = {"anyOf": accepted(value)}
         elif name not in _REFUSED:
-            kept["anyOf" if name == "oneOf" else name] = accepted(
-                value, named=name in ("properties", "$defs")
-            )
+            kept["anyOf" if name == "oneOf" else name] = accepted(value)
     return kept

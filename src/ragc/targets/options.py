@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ragc.core import tables
-from ragc.core.marks import HARMLESS, Does, Keys, Mark, RequestedAccess
+from ragc.core.marks import HARMLESS, Does
 from ragc.core.redact import holds_key, is_secret_name, remember
 from ragc.core.tables import Choice, Flag, Json, PlacedTable, Table, Words
 from ragc.errors import UsageError
 from ragc.targets.base import Capability
 from ragc.targets.prices import price_problem
 
-_OWNED = frozenset(
-    {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
-)
+_OWNED = frozenset({
+    "api_key", "api_base", "base_url", "custom_llm_provider", "headers", "extra_headers", "messages", "model",
+    "n", "stream",
+})  # fmt: skip
 _SERVED = frozenset(
     {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
@@ -41,16 +42,6 @@ OMITTED = (
 )  # fmt: skip
 """The fields of a request that the option `omit` may leave out."""
 
-IN_PROCESS = frozenset({"vllm", "petals"})
-"""LiteLLM's names of libraries that it loads into this process, with the model."""
-BODY_PLAIN = frozenset({
-    "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty", "logit_bias", "top_k",
-    "top_p", "min_p", "temperature", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens",
-    "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "thinking",
-    "chat_template_kwargs", "skip_special_tokens", "cache_prompt",
-})  # fmt: skip
-"""Fields of a request that shape the reply and lead nowhere else."""
-
 
 class TargetSpec(PlacedTable):
     """A table `[targets.NAME]`: what every kind has. `options` are as they were written."""
@@ -63,19 +54,6 @@ class TargetSpec(PlacedTable):
     )
     base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
     options: Json = Field(default_factory=dict, description="What only this kind understands.")
-
-
-class BodyMark(Mark):
-    """For a table of fields that are added to every request."""
-
-    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
-        """Yields the fields that may lead elsewhere, or run something."""
-        for name, field in value.items():
-            inner = field.values() if isinstance(field, Mapping) else field if isinstance(field, list) else ()
-            if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
-                runs = isinstance(field, str) and field in IN_PROCESS
-                about = "adds this to every request"
-                yield RequestedAccess("runs" if runs else "speaks", (*keys, name), field, about)
 
 
 def _check_body(body: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +183,7 @@ class ServerOptions(TargetOptions):
     lacks: Capabilities = Field(
         default=(), description="Capabilities to take away from those that were detected."
     )
-    body: Annotated[Json, AfterValidator(_check_body), BodyMark()] = Field(
+    body: Annotated[Json, AfterValidator(_check_body), Does("speaks", "adds these to every request")] = Field(
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
     )
@@ -227,10 +205,8 @@ class ServerOptions(TargetOptions):
 
     @model_validator(mode="after")
     def _check_twice(self) -> Self:
-        for name in (name for name in _BODY_OPTIONS if getattr(self, name) and name in self.body):
-            raise ValueError(f"has {name} as an option and in body; leave one of them out")
-        if both := sorted({*self.omit} & self.body.keys()):
-            raise ValueError(f"has {both[0]} in body and in omit; leave one of them out")
+        if twice := [name for name in _BODY_OPTIONS if getattr(self, name) and name in self.body]:
+            raise ValueError(f"has {twice[0]} as an option and in body; leave one of them out")
         return self
 
     @property

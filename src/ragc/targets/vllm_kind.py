@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ragc.core import extras
-from ragc.core.marks import Keys, RequestedAccess
+from ragc.core.marks import HARMLESS, Does, Mark
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.options import TargetSpec, VllmOptions
@@ -25,9 +23,8 @@ def _build(spec: TargetSpec) -> Target:
     return ServedTarget(str(folder) if spec.model and folder.is_dir() else spec.model, options)
 
 
-def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
-    if spec.options.get("serve"):  # the model may then be a folder
-        yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model")
+def _model_does(spec: TargetSpec) -> Mark:
+    return Does("runs", "loads this model") if spec.options.get("serve") else HARMLESS
 
 
 def _lacking(who: str, spec: TargetSpec) -> list[str]:
@@ -36,4 +33,4 @@ def _lacking(who: str, spec: TargetSpec) -> list[str]:
     return extras.lacking(f"{who}, which runs vLLM here,", extras.EXTRAS["vllm"])
 
 
-KIND = TargetKind("vllm", VllmOptions, _build, _accesses, _lacking)
+KIND = TargetKind("vllm", VllmOptions, _build, _model_does, _lacking)
