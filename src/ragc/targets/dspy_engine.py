@@ -148,7 +148,6 @@ class RagEngine:
             raise kind(str(error)) from error
         except BudgetExhausted as error:
             raise lm15.BillingError(str(error)) from error
-        scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
         usage = reply.usage
         return lm15.Response(
             id=None,
@@ -158,7 +157,7 @@ class RagEngine:
             usage=lm15.Usage(
                 input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
             ),
-            logprobs=scored if chat.logprobs else None,
+            logprobs=tuple(lm15.TokenLogprob(*token) for token in reply.logprobs) if chat.logprobs else None,
             provider_data={"usd": reply.usd},
         )
 
@@ -193,11 +192,7 @@ class AsyncRagEngine:
     """The asynchronous counterpart of a RagEngine."""
 
     def __init__(self, sync: RagEngine) -> None:
-        self._sync = sync
-
-    async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Returns the response to one request."""
-        return await self._sync.respond(request)
+        self.complete = sync.respond
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
         """Yields the whole response as one batch of events."""
