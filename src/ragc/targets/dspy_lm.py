@@ -29,9 +29,6 @@ from ragc.targets.prices import Price
 from ragc.targets.retry import Again, with_tries
 from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response_format, tokens_in
 
-CONTEXT_TOKENS = 32_768
-"""Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
-
 _UNNAMED = frozenset({
     "api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n", "top_p", "stop",
     "seed",
@@ -49,16 +46,16 @@ class DspyTarget:
 
     Replies are stored under the model, the address and the other settings of `lm`, never its key. An `lm`
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
-    another process. `price` is the price of its tokens, as in `ragc.targets.prices.Price`; else the
-    attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
-    for what is no language model.
+    another process. `context_tokens` is what the model reads, of which DSPy says nothing. `price` is the
+    price of its tokens, as in `ragc.targets.prices.Price`; else the attribute `price` of `lm`, else LiteLLM's
+    table, for one without an engine of its own. Raises UsageError for what is no language model.
     """
 
     def __init__(
         self,
         lm: Any,
         *,
-        context_tokens: int = CONTEXT_TOKENS,
+        context_tokens: int = 32_768,
         concurrency: int = 8,
         price: Mapping[str, float] | None = None,
     ) -> None:
@@ -170,19 +167,8 @@ class DspyTarget:
 
     async def _completion(self, request: ChatRequest) -> dict[str, Any]:
         """Returns the reply in the form of a chat completion, which every kind of target reads alike."""
-        lm, (listed, settings, encode) = self.lm, self._call(request)
-        engine, messages = _engine(lm), list(map(dict, listed))
-        if engine is not None:
-            lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
-        if type(lm).__call__ is not dspy.BaseLM.__call__:
-            ask = partial(lm, messages=messages, **settings)
-            result = CallResult(outputs=await anyio.to_thread.run_sync(ask))
-        elif isinstance(engine, str):
-            call = execution.prepare(lm, None, messages, settings, asynchronous=True)
-            result = await execution.aexecute(lm, call)
-        else:
-            call = execution.prepare(lm, None, messages, settings)
-            result = await anyio.to_thread.run_sync(execution.execute, lm, call)
+        messages, settings, encode = self._call(request)
+        result = await _result(self.lm, list(map(dict, messages)), settings)
         output = result.outputs[0] if result.outputs else None
         more = output if isinstance(output, dict) else {}
         message = {name: more.get(name) for name in ("reasoning_content", "tool_calls")}
@@ -226,15 +212,31 @@ def settings_of(sampling: Sampling) -> dict[str, Any]:
 
 def _text_of(output: Any) -> str:
     text = output.get("text") if isinstance(output, dict) else output
-    if not isinstance(text, str | None):
-        raise TypeError(f"it gave {type(output).__name__} in the place of a text")
-    return text or ""
+    return "" if text is None else str(text)
 
 
 def _engine(lm: Any) -> Any:
     """Returns the engine through which DSPy itself drives `lm`; None for a class with its own `forward`."""
     is_driven = isinstance(lm, dspy.LM) and type(lm).forward is dspy.LM.forward and "forward" not in vars(lm)
     return lm.engine if is_driven else None
+
+
+async def _result(lm: Any, messages: list[Any], settings: Mapping[str, Any]) -> CallResult:
+    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited."""
+    if (engine := _engine(lm)) is not None:
+        lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
+    if type(lm).__call__ is not dspy.BaseLM.__call__:
+        ask = partial(lm, messages=messages, **settings)
+        return CallResult(outputs=await anyio.to_thread.run_sync(ask))
+    if engine is not None:
+        try:
+            call = execution.prepare(lm, None, messages, settings, asynchronous=True)
+            return await execution.aexecute(lm, call)
+        except dspy.LMUnsupportedFeatureError:
+            if isinstance(engine, str):
+                raise
+    call = execution.prepare(lm, None, messages, settings)
+    return await anyio.to_thread.run_sync(execution.execute, lm, call)
 
 
 def _is_plain(lm: Any) -> bool:
