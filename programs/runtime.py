@@ -84,15 +84,11 @@ class Runtime:
         With `judge` only those of the judge, else all others: a judge that is not repeated judges equal
         answers equally.
         """
-        from ragc.targets.repeated import repeated
-
         other = copy.copy(self)
-        other.targets = {
-            role: repeated(target, number) if (role == "judge") == judge else target
-            for role, target in self.targets.items()
-        }
         other.gateway = copy.copy(self.gateway)
-        other.gateway.fallbacks = fallback_chains(other.targets)
+        other.gateway.repeats = {
+            target: number for role, target in self.targets.items() if (role == "judge") == judge
+        }
         other.gateway.sent, other.gateway.cached, other.gateway.used = 0, 0, {}
         return other
 

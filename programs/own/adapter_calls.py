@@ -21,6 +21,7 @@ from dspy.utils.exceptions import AdapterParseError
 from ragc.core import event_loop
 from ragc.core.digest import canonical
 from ragc.core.text import escape_markers
+from ragc.targets import dspy_lm
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
 from ragc.targets.dspy_engine import as_lm, cause
 from ragc.targets.dspy_lm import AdapterTarget, DspyTarget
@@ -43,17 +44,10 @@ def settings_of(target: Target, sampling: Sampling, config: Mapping[str, Any]) -
     and limit.
     """
     other = {name: value for name, value in config.items() if name not in _SAMPLING | _UNSENT}
-    if isinstance(target, DspyTarget) and "max_completion_tokens" in target.lm.kwargs:
+    if isinstance(target, DspyTarget) and target.longest_reply:
         return other
-    drawn: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
-    if sampling.top_p < 1:
-        drawn["top_p"] = sampling.top_p
-    for name in ("top_k", "min_p", "seed"):
-        if (value := getattr(sampling, name)) is not None:
-            drawn[name] = value
-    if sampling.stop:
-        drawn["stop"] = list(sampling.stop)
-    return other | drawn
+    drawn = dspy_lm.settings_of(sampling)
+    return other | {name: value for name, value in drawn.items() if value is not None}
 
 
 class AdapterLM(dspy.BaseLM):
@@ -104,7 +98,7 @@ class AdapterLM(dspy.BaseLM):
 
     async def _outputs(self, prompt: Any, messages: Any, settings: Mapping[str, Any]) -> list[Any]:
         sent = messages or [{"role": "user", "content": prompt}]
-        target = AdapterTarget(self.target, sent, settings, self._encode)
+        target = AdapterTarget(self.target, (sent, settings, self._encode))
         reply: Reply = (await self._ask(target, self._request(sent, settings))).reply
         return [_decode(reply.text)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -14,9 +15,8 @@ from ragc.core.redact import remember
 from ragc.errors import RequestRefused, TargetError, TargetStopped, TargetUnavailable
 from ragc.recipe import Budget
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest, Message, Reply, Usage
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.gateway import Gateway
-from ragc.targets.repeated import repeated
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 
@@ -159,8 +159,10 @@ def test_a_request_that_nobody_waits_for_any_more_is_not_sent() -> None:
 
 def test_a_target_that_is_asked_again_is_stored_apart() -> None:
     target, gateway = Raising(None), Gateway(CallStore(None))
-    for asked in (target, repeated(target), repeated(target), repeated(target, 2)):
-        event_loop.run(gateway.complete(asked, ASK))
-    assert len(target.requests) == 3
-    assert repeated(target).name == target.name
-    assert repeated(target).capabilities == target.capabilities
+    drawn = replace(ASK, sampling=Sampling(temperature=1.0))
+    for number in (0, 1, 1, 2):
+        gateway.repeats = {target: number} if number else {}
+        for request in (ASK, drawn):
+            event_loop.run(gateway.complete(target, request))
+    assert len(target.requests) == 6
+    assert len({request.sample for request in target.requests if request.sampling.temperature}) == 3

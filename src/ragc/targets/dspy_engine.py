@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ import dspy
 from dspy import lm15
 
 from ragc.core import event_loop
-from ragc.errors import BudgetExhausted, RagcError, RequestRefused, TargetError, TargetUnavailable
+from ragc.errors import RagcError, RequestRefused
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
 
 Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
@@ -29,22 +28,11 @@ GREEDY = Sampling()
 _BITS = 10
 """Maximum number of samples per rollout, as a power of two."""
 
-_ROLES: Mapping[str, Any] = {"user": "user", "assistant": "assistant", "developer": "system"}
+_ROLES: Mapping[str, Any] = {"developer": "system"}
 _UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
 
-_ZERO: Iterator[int] = itertools.repeat(0)
-_numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers", default=_ZERO)
+_numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers")
 """The numbers of the next samples of the DSPy call in this context."""
-
-
-@contextmanager
-def number_samples(kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Numbers the samples of one call until exit: 0, 1, …, or from 1024 times the rollout id."""
-    token = _numbers.set(itertools.count((kwargs.get("rollout_id") or 0) << _BITS))
-    try:
-        yield
-    finally:
-        _numbers.reset(token)
 
 
 def as_lm(
@@ -74,10 +62,10 @@ def as_lm(
 
 def cause(error: BaseException) -> RagcError | None:
     """Returns the ragc error in the cause chain of a DSPy error, or None: DSPy wraps an engine's errors."""
-    at: BaseException | None = error
-    while at is not None and not isinstance(at, RagcError):
-        at = at.__cause__
-    return at
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, RagcError):
+        found = found.__cause__
+    return found
 
 
 class RagLM(dspy.LM):
@@ -90,13 +78,18 @@ class RagLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Calls the model as `dspy.LM` does, with numbered samples."""
-        with number_samples(self.kwargs | kwargs):
-            return super().__call__(prompt, messages=messages, **kwargs)
+        self._number_samples(kwargs)
+        return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Awaits what `__call__` returns."""
-        with number_samples(self.kwargs | kwargs):
-            return await super().acall(prompt, messages=messages, **kwargs)
+        self._number_samples(kwargs)
+        return await super().acall(prompt, messages=messages, **kwargs)
+
+    def _number_samples(self, kwargs: Mapping[str, Any]) -> None:
+        """Numbers the samples of one call: 0, 1, …, or from 1024 times the rollout id."""
+        rollout = (self.kwargs | kwargs).get("rollout_id") or 0
+        _numbers.set(itertools.count(rollout << _BITS))
 
 
 class OwnLM(RagLM):
@@ -136,19 +129,14 @@ class RagEngine:
         yield from lm15.response_to_events(self.complete(request))
 
     async def respond(self, request: lm15.Request) -> lm15.Response:
-        """Awaits the response to one request; `cause` finds ragc's error in what is raised."""
+        """Awaits the response to one request; `cause` finds ragc's error in what DSPy makes of it."""
         chat = self.to_chat(request)
         try:
             reply = await self._complete(chat)
-        except TargetUnavailable as error:
-            raise lm15.TransportError(str(error)) from error
-        except TargetError as error:
-            too_long = isinstance(error, RequestRefused) and error.kind == "too long"
-            kind = lm15.ContextLengthError if too_long else lm15.InvalidRequestError  # agents read the former
-            raise kind(str(error)) from error
-        except BudgetExhausted as error:
-            raise lm15.BillingError(str(error)) from error
-        scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
+        except RequestRefused as error:
+            if error.kind == "too long":  # agents shorten what they send
+                raise lm15.ContextLengthError(str(error)) from error
+            raise
         usage = reply.usage
         return lm15.Response(
             id=None,
@@ -158,7 +146,7 @@ class RagEngine:
             usage=lm15.Usage(
                 input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
             ),
-            logprobs=scored if chat.logprobs else None,
+            logprobs=tuple(lm15.TokenLogprob(*token) for token in reply.logprobs) if chat.logprobs else None,
             provider_data={"usd": reply.usd},
         )
 
@@ -175,10 +163,8 @@ class RagEngine:
         settings = {name: getattr(config, name) for name in names} | (config.extensions or {})
         sampling = replace(self.sampling, **{k: v for k, v in settings.items() if v is not None and v != ()})
         system = [] if request.system is None else [Message("system", _text(request.system))]
-        if unsent := sorted({message.role for message in request.messages} - _ROLES.keys()):
-            raise lm15.UnsupportedFeatureError(f"Messages of role {unsent[0]!r} cannot be sent.")
-        turns = [Message(_ROLES[message.role], _text(message.parts)) for message in request.messages]
-        form, number = config.response_format, next(_numbers.get())
+        turns = [Message(_ROLES.get(turn.role, turn.role), _text(turn.parts)) for turn in request.messages]
+        form, number = config.response_format, next(_numbers.get(itertools.repeat(0)))
         return ChatRequest(
             messages=(*system, *turns),
             # A format without a schema asks for any object.
@@ -193,11 +179,7 @@ class AsyncRagEngine:
     """The asynchronous counterpart of a RagEngine."""
 
     def __init__(self, sync: RagEngine) -> None:
-        self._sync = sync
-
-    async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Returns the response to one request."""
-        return await self._sync.respond(request)
+        self.complete = sync.respond
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
         """Yields the whole response as one batch of events."""

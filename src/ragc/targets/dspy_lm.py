@@ -6,37 +6,37 @@ its retries are made by ragc, one by one, because each is charged.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import anyio
 import dspy
 from dspy import is_retryable_lm_error, lm15
 from dspy.clients import execution
+from dspy.clients.call_result import CallResult
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
+from ragc.errors import CapabilityMissing, RequestRefused, UsageError
+from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, Watch, parts_taker
 from ragc.targets.dspy_engine import RagEngine, cause
+from ragc.targets.hosted import HostedTarget
 from ragc.targets.prices import Price
 from ragc.targets.retry import Again, with_tries
-from ragc.targets.wire import Where, bound_tokens, failure, read_reply, tokens_in
-
-CONTEXT_TOKENS = 32_768
-"""Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
+from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response_format, tokens_in
 
 _UNNAMED = frozenset({
     "api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n", "top_p", "stop",
     "seed",
 })  # fmt: skip
 """Settings of a language model that each request sets, or that say nothing of what answers."""
+
+Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str]]
+"""Messages and settings of one call, and what converts its output, a text or a dictionary, to a text."""
 
 _MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
@@ -46,16 +46,16 @@ class DspyTarget:
 
     Replies are stored under the model, the address and the other settings of `lm`, never its key. An `lm`
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
-    another process. `price` is the price of its tokens, as in `ragc.targets.prices.Price`; else the
-    attribute `price` of `lm`, else LiteLLM's table, for one without an engine of its own. Raises UsageError
-    for what is no language model.
+    another process. `context_tokens` is what the model reads, of which DSPy says nothing. `price` is the
+    price of its tokens, as in `ragc.targets.prices.Price`; else the attribute `price` of `lm`, else LiteLLM's
+    table, for one without an engine of its own. Raises UsageError for what is no language model.
     """
 
     def __init__(
         self,
         lm: Any,
         *,
-        context_tokens: int = CONTEXT_TOKENS,
+        context_tokens: int = 32_768,
         concurrency: int = 8,
         price: Mapping[str, float] | None = None,
     ) -> None:
@@ -64,14 +64,12 @@ class DspyTarget:
                 f"A language model of DSPy is needed, such as dspy.LM('openai/gpt-4o-mini'), found "
                 f"{type(lm).__name__}; pass lm=dspy.LM(...)."
             )
-        for name, size in (("context_tokens", context_tokens), ("concurrency", concurrency)):
-            if type(size) is not int or size < 1:
-                raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
         remember_environment()
         remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
         self._price = None if price is None else Price.of(price)
+        self._hosted = HostedTarget(self.model) if _is_plain(lm) else None  # for its price
 
     def __deepcopy__(self, memo: object) -> DspyTarget:
         return self
@@ -81,13 +79,9 @@ class DspyTarget:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The model's capabilities according to DSPy; none for a class that overrides `forward`."""
-        able: list[Capability] = []
-        if _engine(self.lm) and self.lm.supports_response_schema:
-            able.append("schema")
-        if _engine(self.lm) and "logprobs" in self.lm.supported_params:
-            able.append("logprobs")
-        return frozenset(able)
+        """The model's capabilities according to DSPy."""
+        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
+        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
 
     @property
     def identity(self) -> str:
@@ -108,15 +102,9 @@ class DspyTarget:
         """The price that the user gave; None for none."""
         return self._price or vars(self.lm).get("price")
 
-    @cached_property
-    def _hosted(self) -> Any:
-        from ragc.targets.hosted import HostedTarget
-
-        return HostedTarget(self.model)
-
     def table_price(self) -> Price | None:
         """Returns the price of the model in LiteLLM's table; None without one, and for a user's engine."""
-        return self._hosted.table_price() if _is_plain(self.lm) else None
+        return self._hosted.table_price() if self._hosted else None
 
     @property
     def longest_reply(self) -> int | None:
@@ -141,7 +129,7 @@ class DspyTarget:
                 tries=1 + int(getattr(self.lm, "num_retries", 0)) if engine else 1,
                 may_repeat=lambda: stream is None or not stream.has_sent,
             )
-        if self.price or not self.table_price():
+        if self._hosted is None or self.table_price() is None:
             return reply
         return replace(reply, usd=self._hosted.table_usd(reply.usage))
 
@@ -150,15 +138,15 @@ class DspyTarget:
         where = Where(self.name, self.model, "the key of the dspy.LM")
         try:
             return read_reply(await self._completion(request), request, self.count_tokens, where)
-        except (Again, RagcError):
+        except Again:
             raise
         except Exception as error:
             if (own := cause(error)) is not None:
-                raise own from error
+                raise own from None
             status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
             said = shorten(str(error), 500)
             if type(status) is int:
-                headers = {} if wait is None else {"retry-after": str(wait)}
+                headers = {"retry-after": str(wait)} if wait else {}
                 raise failure(status, {"error": {"message": said}}, headers, where) from error
             text = f"failed: {type(error).__name__}: {said}"
             if is_retryable_lm_error(error):
@@ -167,58 +155,30 @@ class DspyTarget:
                 f"{self.name} {text}.", "failed", endpoint=self.name, refused=False
             ) from error
 
+    def _call(self, request: ChatRequest) -> Call:
+        """Returns `request` as a call of DSPy."""
+        settings = {} if self.longest_reply else settings_of(request.sampling)
+        settings |= {"rollout_id": request.sample or None, "logprobs": request.logprobs or None}
+        if request.schema is not None and "schema" in self.capabilities:
+            settings["response_format"] = response_format(request.schema)
+        known = self.lm.kwargs  # whose values do not count
+        sent = {name: value for name, value in settings.items() if value is not None or name in known}
+        return [{"role": m.role, "content": m.content} for m in request.messages], sent, _text_of
+
     async def _completion(self, request: ChatRequest) -> dict[str, Any]:
         """Returns the reply in the form of a chat completion, which every kind of target reads alike."""
-        if not _engine(self.lm):
-            return await self._call(*_in_words_of_an_adapter(request))
-        sampling, longest = request.sampling, self.longest_reply
-        reasons = longest is not None  # such a model takes no temperature of ours
-        makers = {"user": lm15.Message.user, "assistant": lm15.Message.assistant}
-        schema = {"type": "json_schema", "name": "reply", "schema": request.schema, "strict": True}
-        is_enforced = request.schema is not None and "schema" in self.capabilities
-        sent = lm15.Request(
-            model=self.lm.model,
-            system="\n\n".join(m.content for m in request.messages if m.role == "system") or None,
-            messages=tuple(makers[m.role](m.content) for m in request.messages if m.role != "system"),
-            config=lm15.Config(
-                max_tokens=longest or sampling.max_tokens,
-                temperature=None if reasons else sampling.temperature,
-                top_p=None if reasons or sampling.top_p == 1 else sampling.top_p,
-                top_k=sampling.top_k,
-                stop=sampling.stop,
-                seed=sampling.seed,
-                response_format=schema if is_enforced else None,
-                logprobs=0 if request.logprobs else None,
-            ),
-        )
-        lm = self.lm.copy(num_retries=0)
-        settings = {"cache": False, **({"rollout_id": request.sample} if request.sample else {})}
-        return _body_of(await _awaited(lm, lambda: lm.acall(sent, **settings), lambda: lm(sent, **settings)))
-
-    async def _call(
-        self, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encode: Callable[[Any], str]
-    ) -> dict[str, Any]:
-        """Returns the reply to the call of an adapter, whose output `encode` converts to a text."""
-        lm, sent = self.lm, list(map(dict, messages))
-        if type(lm).__call__ is not dspy.BaseLM.__call__:
-            outputs, used, finish = await asyncio.to_thread(lm, messages=sent, **settings), {}, "stop"
-        else:
-            if _engine(lm):
-                lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
-
-            async def ask() -> Any:
-                call = await asyncio.to_thread(execution.prepare, lm, None, sent, settings, asynchronous=True)
-                return await execution.aexecute(lm, call)
-
-            result = await _awaited(
-                lm, ask, lambda: execution.execute(lm, execution.prepare(lm, None, sent, settings))
-            )
-            outputs, used = result.outputs, result.usage
-            finish = result.responses[0].finish_reason if result.responses else "stop"
-        output = outputs[0] if outputs else None
-        reasoning = output.get("reasoning_content") if isinstance(output, dict) else None
-        message = {"content": encode(output), "reasoning_content": reasoning}
-        return {"choices": [{"message": message, "finish_reason": finish}], "usage": dict(used or {})}
+        messages, settings, encode = self._call(request)
+        result = await _result(self.lm, list(map(dict, messages)), settings)
+        output = result.outputs[0] if result.outputs else None
+        more = output if isinstance(output, dict) else {}
+        message = {name: more.get(name) for name in ("reasoning_content", "tool_calls")}
+        message["content"] = encode(output)
+        parts = [part for response in result.responses for part in response.message.parts]
+        message["refusal"] = "".join(part.text for part in parts if isinstance(part, lm15.RefusalPart))
+        ends = result.responses or getattr(result.raw, "choices", ())  # of lm15, or of LiteLLM
+        finish = getattr(ends[0], "finish_reason", "stop") if ends else "stop"
+        choice = {"message": message, "finish_reason": finish, "logprobs": more.get("logprobs")}
+        return {"choices": [choice], "usage": result.usage}
 
     def count_tokens(self, text: str) -> int:
         """Returns a bound by the scripts of `text`."""
@@ -229,74 +189,30 @@ class DspyTarget:
 
 
 class AdapterTarget(DspyTarget):
-    """`target` for one request of a DSPy adapter, which made `messages` and `settings`; they are sent as is.
+    """`target` for one request of a DSPy adapter, which made the messages and settings of `call`.
 
-    So the language model gets the same as in plain DSPy, its own settings included. The store and the budget
-    use the ChatRequest that represents them. `encode` converts DSPy's form of a response, a text or a
-    dictionary, to the text of the reply.
+    They are sent as is, so the language model gets the same as in plain DSPy, its own settings included. The
+    store and the budget use the ChatRequest that represents them.
     """
 
-    def __init__(
-        self,
-        target: DspyTarget,
-        messages: Sequence[Mapping[str, Any]],
-        settings: Mapping[str, Any],
-        encode: Callable[[Any], str],
-    ) -> None:
+    def __init__(self, target: DspyTarget, call: Call) -> None:
         vars(self).update(vars(target))
-        self._arguments = messages, dict(settings), encode
+        self._sent = call
 
-    async def _completion(self, request: ChatRequest) -> dict[str, Any]:
-        return await self._call(*self._arguments)
-
-
-def _in_words_of_an_adapter(request: ChatRequest) -> tuple[Any, dict[str, Any], Callable[[Any], str]]:
-    """Returns `request` for a class with its own `forward`, which takes messages as dictionaries."""
-    sampling = request.sampling
-    messages = [{"role": m.role, "content": m.content} for m in request.messages]
-    settings: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
-    if sampling.top_p < 1:
-        settings["top_p"] = sampling.top_p
-    if request.sample:
-        settings["rollout_id"] = request.sample
-
-    def encode(output: Any) -> str:
-        text = output.get("text") if isinstance(output, dict) else output
-        if not isinstance(text, str):
-            raise TypeError(f"it gave {type(output).__name__} in the place of a text")
-        return text
-
-    return messages, settings, encode
+    def _call(self, request: ChatRequest) -> Call:
+        return self._sent
 
 
-def _body_of(response: lm15.Response) -> dict[str, Any]:
-    """Returns `response` in the form of a chat completion."""
+def settings_of(sampling: Sampling) -> dict[str, Any]:
+    """Returns `sampling` as the settings of a call of DSPy; None for those that are left to the model."""
+    settings = {name: getattr(sampling, name) for name in Sampling.__slots__}
+    top_p = None if sampling.top_p == 1 else sampling.top_p
+    return settings | {"top_p": top_p, "stop": list(sampling.stop) or None}
 
-    def joined(kind: type[Any], between: str = "\n\n") -> str:
-        return between.join(part.text for part in response.message.parts if isinstance(part, kind))
 
-    used = response.usage
-    calls = [
-        {"name": call.name, "arguments": json.dumps(call.input, default=str)} for call in response.tool_calls
-    ]
-    message = {
-        "content": joined(lm15.TextPart, ""),
-        "reasoning_content": joined(lm15.ThinkingPart),
-        "refusal": joined(lm15.RefusalPart),
-        "tool_calls": [{"function": call} for call in calls],
-    }
-    scored = [{"token": token.token, "logprob": token.logprob} for token in response.logprobs or ()]
-    return {
-        "choices": [
-            {"message": message, "finish_reason": response.finish_reason, "logprobs": {"content": scored}}
-        ],
-        "usage": {
-            "prompt_tokens": used.input_tokens,
-            "completion_tokens": used.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
-            "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
-        },
-    }
+def _text_of(output: Any) -> str:
+    text = output.get("text") if isinstance(output, dict) else output
+    return "" if text is None else str(text)
 
 
 def _engine(lm: Any) -> Any:
@@ -305,16 +221,22 @@ def _engine(lm: Any) -> Any:
     return lm.engine if is_driven else None
 
 
-async def _awaited(lm: Any, ask: Callable[[], Awaitable[Any]], wait: Callable[[], Any]) -> Any:
-    """Awaits `ask`, a call of `lm`, or calls `wait` in a thread where the engine cannot be awaited."""
-    engine = _engine(lm)
-    try:
-        if engine is not None:
-            return await ask()
-    except dspy.LMUnsupportedFeatureError:
-        if isinstance(engine, str):
-            raise
-    return await anyio.to_thread.run_sync(wait)
+async def _result(lm: Any, messages: list[Any], settings: Mapping[str, Any]) -> CallResult:
+    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited."""
+    if (engine := _engine(lm)) is not None:
+        lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
+    if type(lm).__call__ is not dspy.BaseLM.__call__:
+        ask = partial(lm, messages=messages, **settings)
+        return CallResult(outputs=await anyio.to_thread.run_sync(ask))
+    if engine is not None:
+        try:
+            call = execution.prepare(lm, None, messages, settings, asynchronous=True)
+            return await execution.aexecute(lm, call)
+        except dspy.LMUnsupportedFeatureError:
+            if isinstance(engine, str):
+                raise
+    call = execution.prepare(lm, None, messages, settings)
+    return await anyio.to_thread.run_sync(execution.execute, lm, call)
 
 
 def _is_plain(lm: Any) -> bool:

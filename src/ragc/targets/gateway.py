@@ -35,6 +35,9 @@ from ragc.targets.retry import meter
 
 log = logging.getLogger("ragc.targets")
 
+REPEAT_SHIFT = 1 << 20
+"""Added to the number of a sample for each repetition, so that a seeded target draws another reply."""
+
 
 class GatewayReply(NamedTuple):
     """A reply, the store's key of its request, and whether it was cached or came from a fallback."""
@@ -164,9 +167,10 @@ class Gateway:
 
     `salt` names the run whose replies alone count (`--no-cache`); what was stored before stays stored. `run`
     is the salt of targets whose replies count for one run alone (`forgets`), such as a
-    `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing twice. `sent` and
-    `cached` count answers, and `used` sums up their tokens by the identity of the target. `targets_used` has
-    the name of each target that was asked, and whether it forgets.
+    `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing twice. `repeats` numbers
+    the repetitions of targets, from 1: their replies are those of no other run, and sampled ones have another
+    seed. `sent` and `cached` count answers, and `used` sums up their tokens by the identity of the target.
+    `targets_used` has the name of each target that was asked, and whether it forgets.
     """
 
     def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
@@ -174,6 +178,7 @@ class Gateway:
         self.budget = budget
         self.memo = True
         self.salt, self.run = "", uuid4().hex[:16]
+        self.repeats: Mapping[Target, int] = {}
         self.sent = self.cached = 0
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
@@ -227,11 +232,14 @@ class Gateway:
 
     def salt_of(self, target: Target) -> str:
         """Returns what sets this run's replies of `target` apart; "" if all stored ones count."""
-        return self.run if self.forgets(target) else self.salt
+        salt = self.run if self.forgets(target) else self.salt
+        return f"{salt}, run {self.repeats[target] + 1}" if target in self.repeats else salt
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> GatewayReply:
         self.targets_used.add((target.name, self.forgets(target)))
         request = with_reasoning(target, request)
+        if target in self.repeats and request.sampling.temperature > 0:
+            request = replace(request, sample=request.sample + REPEAT_SHIFT * self.repeats[target])
         key, began = request_key(target, request, self.salt_of(target)), time.monotonic()
         self._callers[key] += 1
         try:
