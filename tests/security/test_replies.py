@@ -385,7 +385,7 @@ def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, me
 @given(content=st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
     with contextlib.suppress(Again, TargetError):
-        read_reply(read_json(content), ASK, len)
+        read_reply(read_json(content, "application/json"), ASK, len)
     assert isinstance(error_text(content)[0], str)
 
 

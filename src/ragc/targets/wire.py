@@ -62,19 +62,27 @@ _SPENT = re.compile(
 )
 _NO_ACCESS = re.compile(
     r"(?i)(?:api|access)[-_ ]?(?:key|token)[^.]{0,20}(?:invalid|not valid|expired|missing|incorrect)"
-    r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)|model_not_found"
-    r"|invalid[_ ]model|model not exist|not a valid model"
+    r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)"
+)
+_NO_MODEL = re.compile(
+    r"(?i)model_not_found|invalid[_ ]model|model not exist|not a valid model"
     r"|model \S{1,120} (?:does not exist|was not found|is not found|not found)|(?:unknown|no such) model"
 )
 _LATER = re.compile(r"(?i)(?:again|retry) ?(?:in|delay\W+) ?([\d.]+) ?s")
 _PARAMETER = re.compile(
     r"(?i)unsupported|not supported|unknown|unrecognized|unexpected|extra|deprecated|cannot both"
-    r"|does not support"
+    r"|does not support|unavailable"
 )
-_SENT = (
-    "temperature", "top_p", "max_tokens", "top_k", "min_p", "seed", "stop", "response_format", "logprobs",
-    "top_logprobs", "prompt_logprobs", "stream_options",
+_LEFT_OUT = (
+    "temperature", "top_p", "max_tokens", "top_k", "min_p", "seed", "stop", "logprobs", "top_logprobs",
+    "prompt_logprobs", "stream_options",
 )  # fmt: skip
+_ADVICE = {
+    "max_completion_tokens": "Write body = { max_completion_tokens = N } into its options.",
+    "response_format": 'Add lacks = ["schema"] to this target.',
+    **{name: f'Leave it out by omit = ["{name}"].' for name in _LEFT_OUT},
+}
+"""What to do about a parameter that a server refuses and names, or names in its place."""
 
 
 class Where(NamedTuple):
@@ -122,7 +130,7 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
 
 
-def read_json(content: bytes | str) -> Any:
+def read_json(content: bytes, content_type: str) -> Any:
     """Returns the JSON value of a body; lone surrogates are left for the reader to repair. Raises Again."""
     try:
         return orjson.loads(content)
@@ -131,7 +139,8 @@ def read_json(content: bytes | str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise Again("sent a body that is not JSON") from None
+        words = shorten(content[:MOST_BYTES].decode("utf-8", "replace"), 80)
+        raise Again(f"sent no JSON but {content_type}: {words or 'an empty body'}") from None
 
 
 _CUT = ("abort", "error", "insufficient_system_resource")
@@ -185,10 +194,8 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise Again(
-            f"sent a reply that is no chat completion ({type(error).__name__}: {shorten(str(error), 80)})"
-        ) from None
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise Again(f"sent a reply that is no chat completion ({_flaw(body)})") from None
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -205,6 +212,15 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
             "reasoning parser"
         )
     return reply
+
+
+def _flaw(body: Any) -> str:
+    """Returns what keeps `body` from being a chat completion."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not (choices and isinstance(choices, list)):
+        return "no choices"
+    is_told = isinstance(choices[0], dict) and isinstance(choices[0].get("message"), dict)
+    return "fields of other types" if is_told else "no message"
 
 
 def _error_in(body: Any) -> tuple[int, Any] | None:
@@ -354,6 +370,8 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
             "too long",
             **about,
         )
+    if status not in (401, 403) and status < 500 and _NO_MODEL.search(text):
+        return TargetStopped(f"{said}. Check the model's name {model}.", **about)
     if status in (401, 403) or (_NO_ACCESS.search(text) and status < 500):
         key = f"Check {where.key}" if where.key else "Name the variable of its key in api_key_env"
         return TargetStopped(f"{said}. {key}, and the model's name {model}.", **about)
@@ -368,9 +386,9 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
     if status in (408, 409, 425, 429, 498) or status >= 500 or status < 300:
         computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
         return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
-    named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
-    hint = f' Leave it out by omit = ["{named}"].' if named and _PARAMETER.search(text) else ""
-    return RequestRefused(f"{said}.{hint}", "failed", **about)
+    named = (advice for name, advice in _ADVICE.items() if re.search(rf"\b{name}\b", text))
+    advice = next(named, "") if _PARAMETER.search(text) else ""
+    return RequestRefused(f"{said}. {advice}".rstrip(), "failed", **about)
 
 
 def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
