@@ -100,7 +100,7 @@ class ServerTarget(Reasons):
             return read_reply(body, request, bound_tokens, where)
 
         size = request.sampling.max_tokens
-        if self._rate.tokens:
+        if self._rate is not None:
             size += sum(bound_tokens(message.content) for message in request.messages)
         reply = await with_tries(
             attempt, where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate, size=size,
@@ -136,7 +136,6 @@ class ChatTarget(ServerTarget):
         self._ready = False
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._keep: Callable[[], object] = lambda: None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.endpoint!r}, {self.model!r})"
@@ -189,17 +188,12 @@ class ChatTarget(ServerTarget):
         sizes += [meta.get(name) for name in ("n_ctx", "n_ctx_train")]
         self.whole_context = self.options.context_tokens or next(filter(None, map(tokens_in, sizes)), 0)
         if card.get("owned_by") == "vllm":
-            self.capabilities = self.options.correct({*CAPABILITIES, "n", "prompt_logprobs"})
+            self.capabilities = self.options.correct({*CAPABILITIES, "prompt_logprobs"})
 
     def prepare(self, request: ChatRequest, *, stream: bool) -> bytes:
         """Returns the body of `request`."""
         options = self.options
-        body = body_of(request, self.model, options.sent, options.omit)
-        if stream:
-            body["stream"] = True
-            if "stream_options" not in options.omit:
-                body.setdefault("stream_options", {"include_usage": True})
-        return orjson.dumps(body)
+        return orjson.dumps(body_of(request, self.model, options.sent, options.omit, stream=stream))
 
     async def answer(self, prepared: bytes, show: Show | None) -> Any:
         """Returns the body of a completion; parts of its text go to `show` as they come. Raises Again."""

@@ -6,9 +6,9 @@ import json
 import math
 import re
 import string
-import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from email.utils import parsedate_to_datetime
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -88,12 +88,9 @@ _ADVICE = {
 class Where(NamedTuple):
     """Where a request goes: the address for messages, the model, and the option or variable of the key."""
 
-    endpoint: str = "the server"
-    model: str = "the model"
+    endpoint: str
+    model: str
     key: str = ""
-
-
-SOMEWHERE = Where()
 
 
 def body_of(
@@ -101,6 +98,8 @@ def body_of(
     model: str,
     sent: Mapping[str, Any] | None = None,
     omit: Collection[str] = (),
+    *,
+    stream: bool = False,
 ) -> dict[str, Any]:
     """Returns the body of a chat completion: `request` with the fields `sent`, without those of `omit`."""
     sampling = request.sampling
@@ -118,6 +117,8 @@ def body_of(
         "logprobs": request.logprobs or None,
         "top_logprobs": 1 if request.logprobs else None,
         "prompt_logprobs": 0 if request.prompt_logprobs else None,  # no alternatives to the prompt's own
+        "stream": stream or None,
+        "stream_options": {"include_usage": True} if stream else None,
     }
     if sent and "max_completion_tokens" in sent:
         del body["max_tokens"]
@@ -132,15 +133,11 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_json(content: bytes, content_type: str) -> Any:
     """Returns the JSON value of a body; lone surrogates are left for the reader to repair. Raises Again."""
-    try:
-        return orjson.loads(content)
-    except ValueError:
-        pass
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        words = shorten(content[:MOST_BYTES].decode("utf-8", "replace"), 80)
-        raise Again(f"sent no JSON but {content_type}: {words or 'an empty body'}") from None
+    for loads in (orjson.loads, json.loads):
+        with suppress(ValueError, RecursionError):
+            return loads(content)
+    words = shorten(content[:MOST_BYTES].decode("utf-8", "replace"), 80)
+    raise Again(f"sent no JSON but {content_type}: {words or 'an empty body'}")
 
 
 _CUT = ("abort", "error", "insufficient_system_resource")
@@ -152,15 +149,17 @@ _TEXTS = frozenset({"content", "refusal", *_REASONING})
 _SAID = _TEXTS | {"tool_calls"}
 
 
-def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOMEWHERE) -> Reply:
+def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> Reply:
     """Returns the reply in the body of a chat completion; `count` bounds tokens that are not reported.
 
     Raises Again for what is no completion, or reasoning alone, and what `failure` makes of an error in the
     body, RequestRefused where a filter stopped the reply.
     """
     try:
-        if error := _error_in(body):
-            raise failure(*error, {}, where)
+        place = body["choices"][0] if body.get("choices") else body
+        # OpenRouter and others send an error, and its status, behind a status of 200
+        if error := place.get("error") or (place if place.get("object") == "error" else None):
+            raise failure(_status_in(error), error, {}, where)
         choice = body["choices"][0]
         extra = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
         stopped = str(extra.get("native_finish_reason") or choice.get("finish_reason")).lower()
@@ -175,7 +174,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
             raise Again("broke the completion off")
         message = choice["message"] or {}
         if not message.keys() & _SAID:
-            raise Again("sent a reply that is no chat completion (no message)")
+            raise Again("sent a reply that is no chat completion (no readable message)")
         parts = _parts(message.get("content"))
         text = "".join(part["text"] for part in parts if not (_is_reasoning(part) or part.get("refusal")))
         apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
@@ -215,22 +214,15 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
 
 
 def _flaw(body: Any) -> str:
-    """Returns what keeps `body` from being a chat completion."""
+    """Returns what `body` lacks to be a chat completion."""
     choices = body.get("choices") if isinstance(body, dict) else None
-    if not (choices and isinstance(choices, list)):
-        return "no choices"
-    is_told = isinstance(choices[0], dict) and isinstance(choices[0].get("message"), dict)
-    return "fields of other types" if is_told else "no message"
+    return "no readable message" if choices and isinstance(choices, list) else "no choices"
 
 
-def _error_in(body: Any) -> tuple[int, Any] | None:
-    """Returns the status and the error that stands in a body of status 200, as OpenRouter sends it."""
-    place = body["choices"][0] if body.get("choices") else body
-    error = place.get("error") or (place if place.get("object") == "error" else None)
-    if not error:
-        return None
+def _status_in(error: Any) -> int:
+    """Returns the status that an error has as its code; 500 for another code."""
     code = str(error.get("code")) if isinstance(error, dict) else ""
-    return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
+    return int(code) if re.fullmatch("[345]\\d\\d", code) else 500
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
@@ -291,7 +283,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
 
 def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
-    values: dict[str, list[Any]] = {"content": []}
+    values: defaultdict[str, list[Any]] = defaultdict(list, content=[])
     calls: dict[int, dict[str, str]] = {}
     scored: list[Any] = []
     usage = stopped = None
@@ -304,8 +296,7 @@ def joined(chunks: Iterable[Any]) -> dict[str, Any]:
             scored += (choice.get("logprobs") or {}).get("content") or ()
             delta = choice.get("delta") or {}
             for name in delta.keys() & _TEXTS:
-                parts = delta[name] if isinstance(delta[name], list) else [delta[name]]
-                values.setdefault(name, []).extend(filter(None, parts))
+                values[name] += delta[name] if isinstance(delta[name], list) else [delta[name] or ""]
             for call in delta.get("tool_calls") or ():
                 function = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
                 for key in function:
@@ -393,17 +384,11 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
 
 def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
     """Returns the seconds that a server asks to wait, in a header or in words; None if it does not."""
-    header = headers.get("retry-after") or ""
     found = _LATER.search(text)
-    for spelled in (header, found[1] if found else ""):
-        try:
+    for spelled in (headers.get("retry-after") or "", found[1] if found else ""):
+        with suppress(ValueError):
             return max(0.0, float(spelled))
-        except ValueError:
-            continue
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    return None
 
 
 _LETTERS, _BLANKS = string.ascii_letters.encode(), string.whitespace.encode()
