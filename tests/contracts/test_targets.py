@@ -524,5 +524,5 @@ def test_capabilities_are_corrected_by_options(kind: str) -> None:
     spec: dict[str, Any] = {"kind": kind, "model": f"openai/{MODEL}", "base_url": "http://127.0.0.1:9/v1"}
     plain = build(TargetSpec(**spec))
     assert {"schema", "logprobs", "seed", "prefix_cache"} == plain.capabilities
-    other = build(TargetSpec(**spec, options={"lacks": ["seed"], "has": ["n"]}))
-    assert other.capabilities == plain.capabilities - {"seed"} | {"n"}
+    other = build(TargetSpec(**spec, options={"lacks": ["seed"], "has": ["prefix_cache"]}))
+    assert other.capabilities == plain.capabilities - {"seed"} | {"prefix_cache"}

@@ -94,7 +94,7 @@ def complete_draws(target: ChatTarget, *numbers: int, **sampling: Any) -> list[s
 
 
 def test_what_it_can_do_is_found_when_it_is_opened(target: ChatTarget) -> None:
-    assert target.capabilities >= {"schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache"}
+    assert target.capabilities >= {"schema", "logprobs", "prompt_logprobs", "seed", "prefix_cache"}
     assert target.context_tokens >= CONTEXT
 
 
@@ -197,7 +197,7 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
     replies = event_loop.run(go())
     assert replies[0].text == replies[1].text != ""
     assert first.context_tokens == 512
-    assert first.capabilities >= {"n", "prompt_logprobs"}
+    assert first.capabilities >= {"prompt_logprobs"}
     assert lines[0].startswith("starting vLLM")
     assert lines[-1].startswith("vLLM serves")
     assert sum(line.startswith("starting") for line in lines) == 1

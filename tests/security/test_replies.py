@@ -30,7 +30,7 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.retry import Again
-from ragc.targets.wire import error_text, read_json, read_reply
+from ragc.targets.wire import Where, error_text, read_json, read_reply
 from ragc.task.answering import Row, evaluate
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
@@ -43,6 +43,7 @@ __all__ = ["only_our_key"]
 pytestmark = pytest.mark.usefixtures("only_our_key")
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
+WHERE = Where("e", "m")
 QUESTIONS = tuple(Question(f"q{n}", f"What is thing {n}?", ("x",)) for n in range(3))
 MANY = 100_000
 """Far more brackets than any parser follows."""
@@ -371,7 +372,7 @@ def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, me
     body = choosing(**value) if whole and isinstance(value, dict) else value
     request = ChatRequest(ASK.messages, logprobs=measured, prompt_logprobs=measured)
     try:
-        reply = read_reply(body, request, len)
+        reply = read_reply(body, request, len, WHERE)
     except TargetError:
         return
     except Again:
@@ -385,7 +386,7 @@ def test_any_value_as_a_body_is_a_reply_or_one_error(value: Any, whole: bool, me
 @given(content=st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
     with contextlib.suppress(Again, TargetError):
-        read_reply(read_json(content), ASK, len)
+        read_reply(read_json(content, "application/json"), ASK, len, WHERE)
     assert isinstance(error_text(content)[0], str)
 
 

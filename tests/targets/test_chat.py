@@ -135,6 +135,8 @@ def test_what_a_table_must_say_is_asked_for() -> None:
 
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 BOTH = "`temperature` and `top_p` cannot both be specified for this model."
+FORMAT = "This response_format type is unavailable now"
+LIMIT = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
 EXTRA = {
     "detail": [{"loc": ["body", "stop"], "msg": "Extra inputs are not permitted", "input": "billing hard"}]
 }
@@ -144,12 +146,24 @@ ADVICE: list[tuple[int, Any, type[TargetError], str]] = [
     (400, [{"error": {"message": "API key not valid. Please pass one."}}], TargetStopped, "api_key_env"),
     (402, {"error": {"message": "Insufficient credits"}}, TargetStopped, "Top up"),
     (400, {"error": {"message": CREDIT}}, TargetStopped, "Top up"),
-    (404, {"error": {"message": "model 'x' not found"}}, TargetStopped, MODEL),
+    (
+        404,
+        {"error": {"message": "model 'x' not found"}},
+        TargetStopped,
+        f". Check the model's name '{MODEL}'.",
+    ),
     (404, {"detail": "Not Found"}, TargetStopped, "/v1"),
     (405, {"detail": "Method Not Allowed"}, TargetStopped, "base_url"),
     (400, {"error": "the input length exceeds the context length"}, RequestRefused, "a longer context"),
     (400, {"error": {"message": BOTH}}, RequestRefused, 'omit = ["t'),
     (422, EXTRA, RequestRefused, 'omit = ["stop"]'),
+    (400, {"error": {"message": FORMAT}}, RequestRefused, 'lacks = ["schema"]'),
+    (400, {"error": {"message": LIMIT}}, RequestRefused, "body = { max_completion_tokens = N }"),
+    (200, [1], TargetUnavailable, "no choices"),
+    (200, {"choices": []}, TargetUnavailable, "no choices"),
+    (200, {"choices": [None]}, TargetUnavailable, "no readable message"),
+    (200, {"choices": [{"message": None}]}, TargetUnavailable, "no readable message"),
+    (200, {"choices": [{"message": {"content": 7}}]}, TargetUnavailable, "no readable message"),
     (413, {"error": {"message": "Request too large for model on TPM"}}, RequestRefused, "max_tokens"),
     (200, THOUGHT, TargetUnavailable, "enable_thinking = false"),
     (200, THOUGHT, TargetUnavailable, "without a reasoning parser"),
@@ -163,6 +177,15 @@ def test_an_error_names_what_to_set(status: int, body: Any, kind: type[TargetErr
             ask(server, tries=1)
         assert len(server.requests) == 1
     assert advice in str(caught.value)
+
+
+def test_a_body_that_is_no_json_is_shown_by_its_type_and_first_words() -> None:
+    page = Answer(b"<html>Log in, please" + b" " * 99, content_type="text/html")
+    with (
+        serving(in_order(page)) as server,
+        pytest.raises(TargetUnavailable, match="no JSON but text/html: <html>Log in, please"),
+    ):
+        ask(server, tries=1)
 
 
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/chat"])
@@ -206,10 +229,49 @@ def test_headers_query_and_fields_left_out_are_as_the_options_say(monkeypatch: p
 
 
 def test_a_proxy_of_the_environment_is_used_but_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", "lab.example")
-    assert proxy_of("http://gpu.example/v1") == "http://proxy.example:3128"
-    assert proxy_of("http://127.0.0.1:8000/v1") is proxy_of("http://lab.example/v1") is None
+    for spelled in ("http://proxy.example:3128", "proxy.example:3128"):
+        monkeypatch.setenv("HTTP_PROXY", spelled)
+        assert proxy_of("http://gpu.example/v1") == ("http://proxy.example:3128", "HTTP_PROXY")
+    assert proxy_of("http://127.0.0.1:8000/v1") == proxy_of("http://lab.example/v1") == ("", "")
+
+
+def test_a_proxy_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "me:hushhush@127.0.0.1:9")
+    target = ChatTarget("http://gpu.example/v1", "m")
+    with pytest.raises(TargetStopped, match=r"the proxy http://\S+@127\.0\.0\.1:9 of ALL_PROXY") as caught:
+        finished(target, target.open())
+    assert "hushhush" not in str(caught.value)
+
+
+def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async def go() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        target = ChatTarget(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", "m")
+        with pytest.raises(TargetStopped, match=r"speaks no TLS .*; write http://") as caught:
+            await target.open()
+        assert "certificate" not in str(caught.value)
+        await target.aclose()
+        server.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("headers", [{"X-Key": "$BAD"}, {"X-K\x01ey": "v"}])
+def test_a_header_that_cannot_be_sent_is_refused_before_anything_is(
+    headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAD", "a\x01b")
+    named = "X-Key', of the environment variable BAD, holds" if "X-Key" in headers else "holds"
+    with serving(in_order(LIMA)) as server:
+        with pytest.raises(UsageError, match=f"{named} characters that no header has"):
+            ask(server, headers=headers)
+        assert not server.requests
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+import math
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -56,17 +55,13 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     assert str(caught.value) == f"e {text}"
 
 
-def test_retry_after_is_seconds_a_date_or_words() -> None:
+def test_retry_after_is_seconds_or_words() -> None:
     def asked(header: str, text: str = "") -> float | None:
         return wait_asked({"retry-after": header}, text)
 
     assert (asked("3"), asked("1.5"), asked("-5")) == (3.0, 1.5, 0.0)
     assert asked("") is asked("soon") is wait_asked({}) is None
-    assert asked("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
     assert asked("", "Please retry in 37.9s.") == asked("", '"retryDelay": "37.9s"') == 37.9
-    later = asked(format_datetime(datetime.now(UTC) + timedelta(seconds=100)))
-    assert later is not None
-    assert 95 < later <= 100
 
 
 @pytest.fixture
@@ -92,7 +87,7 @@ ARRIVALS = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 7.0, 45.0]), st.integer
 def test_no_window_holds_more_than_the_limits(
     clock: list[float], arrivals: list[tuple[float, int]], requests: int, tokens: int, halved: bool
 ) -> None:
-    rate = RateLimit(requests, tokens)
+    rate = RateLimit(requests or math.inf, tokens or math.inf)
     sent: list[tuple[float, float]] = []
 
     async def go() -> None:

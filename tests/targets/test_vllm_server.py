@@ -148,7 +148,7 @@ def test_it_is_started_with_what_the_recipe_says_shared_and_stopped_by_the_last_
         "--model", "m", "--dtype", "float32", "--max-model-len", "300", "--names", "a", "b",
     ]  # fmt: skip
     assert reply["args"][:2] == ["--host", "127.0.0.1"]
-    assert (first.context_tokens, "n" in first.capabilities) == (300, True)
+    assert (first.context_tokens, "prompt_logprobs" in first.capabilities) == (300, True)
     assert ask(second) == reply
     assert lines[0].startswith("starting vLLM with m; its log is ")
     assert lines[1].startswith("vLLM serves m after ")

@@ -51,7 +51,7 @@ class OfflineStub:
     """A target and source that claims every capability and raises UsageError when used."""
 
     name = model = identity = kind = fingerprint = "stand-in"
-    capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
+    capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "seed"})
     context_tokens, concurrency = 10**9, 1
 
     def __init__(self, reasoning_tokens: int = 0) -> None:

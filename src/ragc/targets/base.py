@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 Role = Literal["main", "proxy", "judge", "teacher"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed", "reasoning"]
+Capability = Literal["schema", "logprobs", "prompt_logprobs", "prefix_cache", "seed", "reasoning"]
 """What a target can do.
 
     schema            force replies to fit a JSON schema
     logprobs          log-probabilities of the generated tokens
     prompt_logprobs   log-probabilities of the prompt's tokens
-    n                 the samples of one call are asked at once
     prefix_cache      equal prompt prefixes cost less
     seed              the seed is respected
     reasoning         the model reasons before it answers
@@ -166,7 +165,7 @@ class Reply:
 
 @cache
 def _stored() -> Any:
-    """Returns the reader and writer of stored replies."""
+    """Returns the reader and writer of stored replies; pydantic takes a while to import."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Reply)
@@ -188,12 +187,10 @@ class Target(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this target."""
-        ...
 
     @property
     def context_tokens(self) -> int:
         """The context size in tokens, for prompt and answer together."""
-        ...
 
     @property
     def identity(self) -> str:
@@ -201,7 +198,6 @@ class Target(Protocol):
 
         Raises TargetUnavailable when its weights cannot be read.
         """
-        ...
 
     async def open(self, progress: Watch | None = None) -> None:
         """Prepares the target (load weights, check the server). Idempotent.
@@ -209,7 +205,6 @@ class Target(Protocol):
         `progress` receives the bytes of a download, done and in total. Raises TargetUnavailable, in one
         sentence, when the target cannot be prepared.
         """
-        ...
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply to `request`.
@@ -217,15 +212,12 @@ class Target(Protocol):
         Raises RequestRefused where this request is refused and others may be answered, TargetUnavailable
         after the last try, TargetStopped where no request is answered until something is set right.
         """
-        ...
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens in `text`, or an upper bound; the same for the same text."""
-        ...
 
     async def aclose(self) -> None:
         """Releases what `open` acquired. Idempotent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ragc.core.event_loop import closes, is_on_loop
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
-from ragc.targets.options import ServerOptions, VllmOptions, with_variables
+from ragc.targets.options import ServerOptions, VllmOptions, variables, with_variables
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
@@ -107,7 +107,7 @@ class ServerTarget(Reasons):
             return read_reply(body, request, bound_tokens, where)
 
         size = request.sampling.max_tokens
-        if self._rate.tokens:
+        if self._rate is not None:
             size += sum(bound_tokens(message.content) for message in request.messages)
         reply = await with_tries(
             attempt, where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate, size=size,
@@ -145,7 +145,6 @@ class ChatTarget(ServerTarget):
         self._ready = self._is_down = False
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._keep: Callable[[], object] = lambda: None
 
     async def open(self, progress: Watch | None = None) -> None:
         """Asks the server for its models, at `base_url` and under its /v1. Sends no completion.
@@ -181,7 +180,7 @@ class ChatTarget(ServerTarget):
         """Returns the JSON value of an answer with status 200; "" for what is none."""
         async with self._exchange("GET", url, None) as response:
             try:
-                return read_json(await response.read())
+                return read_json(await response.read(), response.content_type)
             except Again:
                 return ""
 
@@ -200,7 +199,7 @@ class ChatTarget(ServerTarget):
         sizes += [meta.get(name) for name in ("n_ctx", "n_ctx_train")]
         self.whole_context = self.options.context_tokens or next(filter(None, map(tokens_in, sizes)), 0)
         if card.get("owned_by") == "vllm":
-            self.capabilities = self.options.correct({*CAPABILITIES, "n", "prompt_logprobs"})
+            self.capabilities = self.options.correct({*CAPABILITIES, "prompt_logprobs"})
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply to `request`; a server that was down when it was opened is opened first."""
@@ -211,24 +210,19 @@ class ChatTarget(ServerTarget):
     def prepare(self, request: ChatRequest, *, stream: bool) -> bytes:
         """Returns the body of `request`."""
         options = self.options
-        body = body_of(request, self.model, options.sent, options.omit)
-        if stream:
-            body["stream"] = True
-            if "stream_options" not in options.omit:
-                body.setdefault("stream_options", {"include_usage": True})
-        return orjson.dumps(body)
+        return orjson.dumps(body_of(request, self.model, options.sent, options.omit, stream=stream))
 
     async def answer(self, prepared: bytes, show: Show | None) -> Any:
         """Returns the body of a completion; parts of its text go to `show` as they come. Raises Again."""
         chunks: list[Any] = []
         async with self._exchange("POST", f"{self.endpoint}/chat/completions", prepared) as response:
             if show is None or "event-stream" not in response.content_type:
-                return read_json(await response.read())
+                return read_json(await response.read(), response.content_type)
             async for line in response.content:
                 text = line.removeprefix(b"data:").strip()
                 if not line.startswith(b"data:") or text in (b"", b"[DONE]"):
                     continue
-                chunk = read_json(text)
+                chunk = read_json(text, response.content_type)
                 chunks.append(chunk)
                 for choice in (chunk.get("choices") or ())[:1]:
                     if isinstance(part := (choice.get("delta") or {}).get("content"), str) and part:
@@ -249,17 +243,26 @@ class ChatTarget(ServerTarget):
                     said = await response.content.read(MOST_BYTES)
                     raise failure(response.status, said, response.headers, self.where)
                 yield response
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        except aiohttp.ClientConnectorCertificateError as error:
             text = untrusted(self.endpoint, error)
+            raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
+        except aiohttp.ClientConnectorSSLError as error:
+            text = f"{self.endpoint} speaks no TLS ({shorten(str(error), 120)}); write http:// in base_url."
+            raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
+        except aiohttp.ClientProxyConnectionError as error:
+            text = (
+                f"{self.endpoint} is not reached{self._through} ({shorten(str(error), 120)}); correct that "
+                "variable, or name the server in NO_PROXY."
+            )
             raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
         except TimeoutError as error:
             connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
             late = "did not connect" if connecting else f"gave no answer within {self.options.timeout_s:g} s"
-            raise Again(late, refused=connecting) from None
+            raise Again(f"{late}{self._through}", refused=connecting) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
             why = shorten(str(error), 120) or type(error).__name__
-            raise Again(f"does not answer ({why})", refused=unsent) from None
+            raise Again(f"does not answer{self._through} ({why})", refused=unsent) from None
 
     def _client(self) -> aiohttp.ClientSession:
         """Returns the session on the running loop; connections belong to one loop at a time."""
@@ -271,9 +274,11 @@ class ChatTarget(ServerTarget):
             timeout = aiohttp.ClientTimeout(
                 None, sock_connect=options.connect_timeout_s, sock_read=options.timeout_s
             )
+            proxy, variable = proxy_of(self.endpoint)
+            self._through = f" through the proxy {shorten(proxy)} of {variable}" if proxy else ""
             self._how: dict[str, Any] = {
                 "allow_redirects": False,
-                "proxy": proxy_of(self.endpoint),
+                "proxy": proxy or None,
                 "params": self._query | with_variables(options.query) or None,
             }
             secure = ssl.create_default_context() if self.endpoint.startswith("https:") else True
@@ -351,11 +356,15 @@ def untrusted(endpoint: str, error: BaseException) -> str:
     )
 
 
-def proxy_of(url: str) -> str | None:
-    """Returns the proxy that the environment names for `url`."""
+def proxy_of(url: str) -> tuple[str, str]:
+    """Returns the proxy that the environment names for `url`, and the variable that does; "" for none."""
     parts, proxies = urlsplit(url), getproxies()
     host = parts.hostname or ""
-    return None if host in LOOPBACK or proxy_bypass(host) else proxies.get(parts.scheme) or proxies.get("all")
+    scheme = parts.scheme if proxies.get(parts.scheme) else "all"
+    proxy = proxies.get(scheme, "")
+    if not proxy or host in LOOPBACK or proxy_bypass(host):
+        return "", ""
+    return proxy if "://" in proxy else f"http://{proxy}", f"{scheme.upper()}_PROXY"
 
 
 def key_from(variable: str) -> str:
@@ -369,5 +378,11 @@ def key_from(variable: str) -> str:
 
 def headers_of(options: ServerOptions) -> dict[str, str]:
     """Returns the key and the headers of `options`, in which a "$NAME" is a secret of the environment."""
-    key = {"authorization": f"Bearer {key_from(options.api_key_env)}"} if options.api_key_env else {}
-    return key | {name.lower(): value for name, value in with_variables(options.headers).items()}
+    headers = {"authorization": f"Bearer {key_from(options.api_key_env)}"} if options.api_key_env else {}
+    for name, value in with_variables(options.headers).items():
+        if not f"{name}{value}".isprintable():
+            held = " and ".join(sorted(variables({name: options.headers[name]})))
+            of = f", of the environment variable {held}," if held else ""
+            raise UsageError(f"The header {shorten(name)!r}{of} holds characters that no header has.")
+        headers[name.lower()] = value
+    return headers

@@ -56,7 +56,10 @@ _FRAME = re.compile(r"\s*(?:\{|\[\s*[{\[\"]|```|<\w+>|\[\[ ## )")
 _UNOPENED = re.compile(r"(?s)(.*?)(?<![\"'`])(?:</think(?:ing)?>|\[/THINK\]|◁/think▷)(?![\"'`])(?!\s*\w+ \w)")
 _END = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end\|>", re.IGNORECASE)
 _OPENINGS = ("<think>", "<thinking>", "<thought>", "<thoughts>", "<reasoning>", "[think]", "◁think▷")
-_BEGINNINGS = (*_OPENINGS, "<|channel|>analysis<|message|>", "[[ ## ", "```")
+
+
+RECENT = 32
+"""Parts of a stream in which a layout begins, or reasoning ends."""
 
 
 class Reasons:
@@ -91,9 +94,8 @@ class Reasons:
             return 0
         budget = said.get("budget_tokens") or (sent.get("reasoning") or {}).get("max_tokens")
         effort = said.get("reasoning_effort") or said.get("effort") or ""
-        is_known = self.known_to_reason() and not _WHEN_ASKED.search(self.model)
-        by_name = bool(_ALWAYS.search(self.model))
-        if not (budget or effort or options.thinking_tokens or any(switches) or by_name or is_known):
+        always = _ALWAYS.search(self.model) or (self.known_to_reason() and not _WHEN_ASKED.search(self.model))
+        if not (budget or effort or options.thinking_tokens or any(switches) or always):
             return 0
         tokens = int(budget or BY_EFFORT.get(effort, DEFAULT))
         return tokens if budget or not self.whole_context else min(tokens, self.whole_context // 2)
@@ -106,7 +108,8 @@ class Reasons:
     @property
     def identity(self) -> str:
         """What answers, in the store's keys."""
-        return self.plain_identity + mark_of(self.reasoning_tokens)
+        tokens = self.reasoning_tokens
+        return self.plain_identity + (f"+{tokens}t" if tokens else "")
 
     @property
     def context_tokens(self) -> int:
@@ -114,11 +117,6 @@ class Reasons:
         return (
             max(0, self.whole_context - self.reasoning_tokens) if self.whole_context else self.unknown_context
         )
-
-
-def mark_of(tokens: int) -> str:
-    """Returns the part of an identity for `tokens` of reasoning; "" for none."""
-    return f"+{tokens}t" if tokens else ""
 
 
 def reasoning_of(target: object) -> int:
@@ -238,8 +236,7 @@ class AnswerParts:
     """
 
     def __init__(self, outputs: str = "") -> None:
-        self._outputs, self._parts = outputs, list[str]()
-        self._begun = self._is_reasoning = False
+        self._outputs, self._parts, self._begun = outputs, list[str](), False
 
     @property
     def holds(self) -> bool:
@@ -250,23 +247,16 @@ class AnswerParts:
         """Returns what `part` adds to the answer; "" while that is not certain."""
         if self._begun:
             return part
-        if not part or not (self._parts or part.strip()):
+        if not (self._parts or part.strip()):
             return ""
         self._parts.append(part)
         # Joining at each part would be quadratic: reasoning is read again where its end may have come.
-        if self._is_reasoning and not _END.search("".join(self._parts[-16:])):
+        if len(self._parts) > RECENT and not _END.search("".join(self._parts[-RECENT:])):
             return ""
         text = "".join(self._parts).lstrip()
         answer = split(text, self._outputs)[1]
-        if _unfinished(answer) or (answer == text and not _FRAME.match(text)):
-            self._is_reasoning = not _unfinished(text)
-            return ""
-        self._begun = True
-        return answer
-
-
-def _unfinished(head: str) -> bool:
-    """Returns whether `head` may still become an opening tag, or the beginning of a reply."""
-    low = head.lower()
-    begins = any(start.startswith(low) and start != low for start in _BEGINNINGS)
-    return begins or bool(re.fullmatch(r"<\w{0,60}", low))
+        # After reasoning, any text is an answer that is not the beginning of a further tag.
+        is_answer = answer != text and answer[:1] not in ("", "<", "[", "\u25c1")
+        if is_answer or _FRAME.match(answer):
+            self._begun = True
+        return answer if self._begun else ""

@@ -6,10 +6,9 @@ A plain loop: tenacity's cost is 80 microseconds of processor a request.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import math
 import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import cache
@@ -46,11 +45,9 @@ class Meter(Protocol):
 
         Does nothing if a try is reserved already.
         """
-        ...
 
     def fail(self, failure: BaseException) -> None:
         """Ends the present try with `failure`, whose `refused` says that it costs nothing."""
-        ...
 
 
 meter: ContextVar[Meter | None] = ContextVar("ragc_meter", default=None)
@@ -58,41 +55,36 @@ meter: ContextVar[Meter | None] = ContextVar("ragc_meter", default=None)
 
 
 class RateLimit:
-    """At most so many `requests` and `tokens` in any sixty seconds, first come first served; 0 is no limit.
+    """At most so many `requests` and `tokens` in any sixty seconds, first come first served.
 
     A request of more tokens than the limit waits for an empty window.
     """
 
-    def __init__(self, requests: int = 0, tokens: int = 0) -> None:
+    def __init__(self, requests: float = math.inf, tokens: float = math.inf) -> None:
         self.requests, self.tokens = requests, tokens
-        self._sent: deque[list[float]] = deque()
+        self._sent: list[list[float]] = []
         self._turn = asyncio.Lock()
 
     async def take(self, size: int) -> list[float]:
         """Waits until a request of `size` tokens may be sent; returns its time and size, to be lowered."""
-        taken = [0.0, float(size)]
-        if self.requests or self.tokens:
-            async with self._turn:
-                while (wait := self._wait(size)) > 0:  # noqa: ASYNC110 - time passes by itself
-                    await asyncio.sleep(min(wait, 1.0))  # what others did not use is free again
-                taken[0] = time.monotonic()
-                self._sent.append(taken)
+        async with self._turn:
+            while self._is_full(size):  # noqa: ASYNC110 - time passes by itself
+                await asyncio.sleep(0.5)  # what others did not use is free again
+            taken = [time.monotonic(), float(size)]
+            self._sent.append(taken)
         return taken
 
-    def _wait(self, size: int) -> float:
-        now = time.monotonic()
-        while self._sent and self._sent[0][0] + WINDOW_S <= now:
-            self._sent.popleft()
-        crowded = 0 < self.requests <= len(self._sent)
-        if self.tokens and self._sent:
-            crowded = crowded or size + sum(tokens for _, tokens in self._sent) > self.tokens
-        return self._sent[0][0] + WINDOW_S - now if crowded else 0.0
+    def _is_full(self, size: int) -> bool:
+        since = time.monotonic() - WINDOW_S
+        self._sent = [taken for taken in self._sent if taken[0] > since]
+        tokens = size + sum(tokens for _, tokens in self._sent)
+        return bool(self._sent) and (len(self._sent) >= self.requests or tokens > self.tokens)
 
 
 @cache
-def rate_of(endpoint: str, model: str, requests: int, tokens: int) -> RateLimit:
-    """Returns the limit that all targets of `model` at `endpoint` with these numbers share."""
-    return RateLimit(requests, tokens)
+def rate_of(endpoint: str, model: str, requests: int, tokens: int) -> RateLimit | None:
+    """Returns the limit that all targets of `model` at `endpoint` with these numbers share; 0 is none."""
+    return RateLimit(requests or math.inf, tokens or math.inf) if requests or tokens else None
 
 
 def _unavailable(endpoint: str, failure: Again, tries: int) -> Exception:
@@ -127,8 +119,9 @@ async def with_tries(
     waits for `rate` as a request of `size` tokens, and for the `meter` of this context. At the end raises
     `error` of the endpoint, the last failure and the number of tries: by default TargetUnavailable.
     """
-    counting, spent = meter.get(), 0.0
-    for number in itertools.count(1):
+    counting, spent, number = meter.get(), 0.0, 0
+    while True:
+        number += 1
         taken = [0.0, 0.0] if rate is None else await rate.take(size)
         if counting is not None:
             await counting.begin()
@@ -154,4 +147,3 @@ async def with_tries(
         if number >= tries or not may_repeat() or (total_s is not None and spent > total_s):
             raise error(endpoint, failure, number) from None
         await (sleep or asyncio.sleep)(wait)
-    raise AssertionError("the loop ends by a result or an error")

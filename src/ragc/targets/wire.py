@@ -6,9 +6,9 @@ import json
 import math
 import re
 import string
-import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from email.utils import parsedate_to_datetime
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -62,30 +62,35 @@ _SPENT = re.compile(
 )
 _NO_ACCESS = re.compile(
     r"(?i)(?:api|access)[-_ ]?(?:key|token)[^.]{0,20}(?:invalid|not valid|expired|missing|incorrect)"
-    r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)|model_not_found"
-    r"|invalid[_ ]model|model not exist|not a valid model"
+    r"|(?:invalid|incorrect|missing)[-_ ](?:api|access)[-_ ](?:key|token)"
+)
+_NO_MODEL = re.compile(
+    r"(?i)model_not_found|invalid[_ ]model|model not exist|not a valid model"
     r"|model \S{1,120} (?:does not exist|was not found|is not found|not found)|(?:unknown|no such) model"
 )
 _LATER = re.compile(r"(?i)(?:again|retry) ?(?:in|delay\W+) ?([\d.]+) ?s")
 _PARAMETER = re.compile(
     r"(?i)unsupported|not supported|unknown|unrecognized|unexpected|extra|deprecated|cannot both"
-    r"|does not support"
+    r"|does not support|unavailable"
 )
-_SENT = (
-    "temperature", "top_p", "max_tokens", "top_k", "min_p", "seed", "stop", "response_format", "logprobs",
-    "top_logprobs", "prompt_logprobs", "stream_options",
+_LEFT_OUT = (
+    "temperature", "top_p", "max_tokens", "top_k", "min_p", "seed", "stop", "logprobs", "top_logprobs",
+    "prompt_logprobs", "stream_options",
 )  # fmt: skip
+_ADVICE = {
+    "max_completion_tokens": "Write body = { max_completion_tokens = N } into its options.",
+    "response_format": 'Add lacks = ["schema"] to this target.',
+    **{name: f'Leave it out by omit = ["{name}"].' for name in _LEFT_OUT},
+}
+"""What to do about a parameter that a server refuses and names, or names in its place."""
 
 
 class Where(NamedTuple):
     """Where a request goes: the address for messages, the model, and the option or variable of the key."""
 
-    endpoint: str = "the server"
-    model: str = "the model"
+    endpoint: str
+    model: str
     key: str = ""
-
-
-SOMEWHERE = Where()
 
 
 def body_of(
@@ -93,6 +98,8 @@ def body_of(
     model: str,
     sent: Mapping[str, Any] | None = None,
     omit: Collection[str] = (),
+    *,
+    stream: bool = False,
 ) -> dict[str, Any]:
     """Returns the body of a chat completion: `request` with the fields `sent`, without those of `omit`."""
     sampling = request.sampling
@@ -110,6 +117,8 @@ def body_of(
         "logprobs": request.logprobs or None,
         "top_logprobs": 1 if request.logprobs else None,
         "prompt_logprobs": 0 if request.prompt_logprobs else None,  # no alternatives to the prompt's own
+        "stream": stream or None,
+        "stream_options": {"include_usage": True} if stream else None,
     }
     if sent and "max_completion_tokens" in sent:
         del body["max_tokens"]
@@ -122,16 +131,13 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": dict(schema)}}
 
 
-def read_json(content: bytes | str) -> Any:
+def read_json(content: bytes, content_type: str) -> Any:
     """Returns the JSON value of a body; lone surrogates are left for the reader to repair. Raises Again."""
-    try:
-        return orjson.loads(content)
-    except ValueError:
-        pass
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise Again("sent a body that is not JSON") from None
+    for loads in (orjson.loads, json.loads):
+        with suppress(ValueError, RecursionError):
+            return loads(content)
+    words = shorten(content[:MOST_BYTES].decode("utf-8", "replace"), 80)
+    raise Again(f"sent no JSON but {content_type}: {words or 'an empty body'}")
 
 
 _CUT = ("abort", "error", "insufficient_system_resource")
@@ -143,15 +149,17 @@ _TEXTS = frozenset({"content", "refusal", *_REASONING})
 _SAID = _TEXTS | {"tool_calls"}
 
 
-def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOMEWHERE) -> Reply:
+def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> Reply:
     """Returns the reply in the body of a chat completion; `count` bounds tokens that are not reported.
 
     Raises Again for what is no completion, or reasoning alone, and what `failure` makes of an error in the
     body, RequestRefused where a filter stopped the reply.
     """
     try:
-        if error := _error_in(body):
-            raise failure(*error, {}, where)
+        place = body["choices"][0] if body.get("choices") else body
+        # OpenRouter and others send an error, and its status, behind a status of 200
+        if error := place.get("error") or (place if place.get("object") == "error" else None):
+            raise failure(_status_in(error), error, {}, where)
         choice = body["choices"][0]
         extra = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
         stopped = str(extra.get("native_finish_reason") or choice.get("finish_reason")).lower()
@@ -166,7 +174,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
             raise Again("broke the completion off")
         message = choice["message"] or {}
         if not message.keys() & _SAID:
-            raise Again("sent a reply that is no chat completion (no message)")
+            raise Again("sent a reply that is no chat completion (no readable message)")
         parts = _parts(message.get("content"))
         text = "".join(part["text"] for part in parts if not (_is_reasoning(part) or part.get("refusal")))
         apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
@@ -185,10 +193,8 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
         prompt = [_scored(token, "decoded_token") for token in listed]
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise Again(
-            f"sent a reply that is no chat completion ({type(error).__name__}: {shorten(str(error), 80)})"
-        ) from None
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise Again(f"sent a reply that is no chat completion ({_flaw(body)})") from None
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -207,14 +213,16 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where = SOM
     return reply
 
 
-def _error_in(body: Any) -> tuple[int, Any] | None:
-    """Returns the status and the error that stands in a body of status 200, as OpenRouter sends it."""
-    place = body["choices"][0] if body.get("choices") else body
-    error = place.get("error") or (place if place.get("object") == "error" else None)
-    if not error:
-        return None
+def _flaw(body: Any) -> str:
+    """Returns what `body` lacks to be a chat completion."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    return "no readable message" if choices and isinstance(choices, list) else "no choices"
+
+
+def _status_in(error: Any) -> int:
+    """Returns the status that an error has as its code; 500 for another code."""
     code = str(error.get("code")) if isinstance(error, dict) else ""
-    return (int(code) if re.fullmatch("[345]\\d\\d", code) else 500), error
+    return int(code) if re.fullmatch("[345]\\d\\d", code) else 500
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
@@ -275,7 +283,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
 
 def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
-    values: dict[str, list[Any]] = {"content": []}
+    values: defaultdict[str, list[Any]] = defaultdict(list, content=[])
     calls: dict[int, dict[str, str]] = {}
     scored: list[Any] = []
     usage = stopped = None
@@ -288,8 +296,7 @@ def joined(chunks: Iterable[Any]) -> dict[str, Any]:
             scored += (choice.get("logprobs") or {}).get("content") or ()
             delta = choice.get("delta") or {}
             for name in delta.keys() & _TEXTS:
-                parts = delta[name] if isinstance(delta[name], list) else [delta[name]]
-                values.setdefault(name, []).extend(filter(None, parts))
+                values[name] += delta[name] if isinstance(delta[name], list) else [delta[name] or ""]
             for call in delta.get("tool_calls") or ():
                 function = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
                 for key in function:
@@ -354,6 +361,8 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
             "too long",
             **about,
         )
+    if status not in (401, 403) and status < 500 and _NO_MODEL.search(text):
+        return TargetStopped(f"{said}. Check the model's name {model}.", **about)
     if status in (401, 403) or (_NO_ACCESS.search(text) and status < 500):
         key = f"Check {where.key}" if where.key else "Name the variable of its key in api_key_env"
         return TargetStopped(f"{said}. {key}, and the model's name {model}.", **about)
@@ -368,24 +377,18 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
     if status in (408, 409, 425, 429, 498) or status >= 500 or status < 300:
         computed = status == 408 or (status >= 500 and not message.startswith("Loading model"))
         return Again(answered, wait_asked(headers, text), request_id=request_id, refused=not computed)
-    named = next((name for name in _SENT if re.search(rf"\b{name}\b", text)), "")
-    hint = f' Leave it out by omit = ["{named}"].' if named and _PARAMETER.search(text) else ""
-    return RequestRefused(f"{said}.{hint}", "failed", **about)
+    named = (advice for name, advice in _ADVICE.items() if re.search(rf"\b{name}\b", text))
+    advice = next(named, "") if _PARAMETER.search(text) else ""
+    return RequestRefused(f"{said}. {advice}".rstrip(), "failed", **about)
 
 
 def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
     """Returns the seconds that a server asks to wait, in a header or in words; None if it does not."""
-    header = headers.get("retry-after") or ""
     found = _LATER.search(text)
-    for spelled in (header, found[1] if found else ""):
-        try:
+    for spelled in (headers.get("retry-after") or "", found[1] if found else ""):
+        with suppress(ValueError):
             return max(0.0, float(spelled))
-        except ValueError:
-            continue
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    return None
 
 
 _LETTERS, _BLANKS = string.ascii_letters.encode(), string.whitespace.encode()
