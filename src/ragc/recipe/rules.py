@@ -153,7 +153,7 @@ class Rules:
             (
                 search.front and len(objectives) < 2,
                 "front",
-                f'search.front needs several objectives, such as ["f1", "-tokens"]; found {objectives[0]}',
+                f'search.front needs several objectives, as ["f1", "-tokens"]; found {", ".join(objectives)}',
             ),
             (search.front and others, "front", f"search.front needs {own}, whose trials are measured alike"),
             (others and search.limits != CostLimits(), "limits", f"search.limits needs {own}: it {chosen}"),
@@ -222,7 +222,7 @@ class Rules:
         """Returns the data with filters by their whole paths."""
         from ragc.corpora.files.filters import Where, flat
 
-        where = {
+        where: dict[str, Any] = {
             path: tuple(value) if isinstance(value, list) else (value,)
             for path, value in flat(data.where).items()
         }

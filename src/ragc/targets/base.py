@@ -187,10 +187,12 @@ class Target(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this target."""
+        ...
 
     @property
     def context_tokens(self) -> int:
         """The context size in tokens, for prompt and answer together."""
+        ...
 
     @property
     def identity(self) -> str:
@@ -198,6 +200,7 @@ class Target(Protocol):
 
         Raises TargetUnavailable when its weights cannot be read.
         """
+        ...
 
     async def open(self, progress: Watch | None = None) -> None:
         """Prepares the target (load weights, check the server). Idempotent.
@@ -212,9 +215,11 @@ class Target(Protocol):
         Raises RequestRefused where this request is refused and others may be answered, TargetUnavailable
         after the last try, TargetStopped where no request is answered until something is set right.
         """
+        ...
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of tokens in `text`, or an upper bound; the same for the same text."""
+        ...
 
     async def aclose(self) -> None:
         """Releases what `open` acquired. Idempotent."""

@@ -29,10 +29,7 @@ from ragc.targets.prices import Price
 from ragc.targets.retry import Again, with_tries
 from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response_format, tokens_in
 
-_UNNAMED = frozenset({
-    "api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n", "top_p", "stop",
-    "seed",
-})  # fmt: skip
+_UNNAMED = frozenset({"api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n"})
 """Settings of a language model that each request sets, or that say nothing of what answers."""
 
 Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str]]
@@ -81,7 +78,9 @@ class DspyTarget:
     def capabilities(self) -> frozenset[Capability]:
         """The model's capabilities according to DSPy."""
         able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
-        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
+        if "logprobs" in self.lm.supported_params:
+            able.add("logprobs")
+        return frozenset(able)
 
     @property
     def identity(self) -> str:

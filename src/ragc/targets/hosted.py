@@ -122,9 +122,13 @@ class HostedTarget(ServerTarget):
             ) from None
         return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
 
-    @cached_property
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What LiteLLM's tables say, with the corrections of the options."""
+        return self._capabilities
+
+    @cached_property
+    def _capabilities(self) -> frozenset[Capability]:
         try:
             able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
         except UsageError:  # `open` says it

@@ -6,9 +6,11 @@ import json
 import math
 import re
 import string
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -384,10 +386,12 @@ def failure(status: int, content: Any, headers: Mapping[str, str], where: Where)
 
 def wait_asked(headers: Mapping[str, str], text: str = "") -> float | None:
     """Returns the seconds that a server asks to wait, in a header or in words; None if it does not."""
-    found = _LATER.search(text)
-    for spelled in (headers.get("retry-after") or "", found[1] if found else ""):
+    found, header = _LATER.search(text), headers.get("retry-after") or ""
+    for spelled in (header, found[1] if found else ""):
         with suppress(ValueError):
             return max(0.0, float(spelled))
+    with suppress(ValueError, TypeError, OverflowError):
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     return None
 
 
