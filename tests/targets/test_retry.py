@@ -55,11 +55,12 @@ def test_when_tries_or_time_run_out_the_last_failure_is_told(
     assert str(caught.value) == f"e {text}"
 
 
-def test_retry_after_is_seconds_or_words() -> None:
+def test_retry_after_is_seconds_a_date_or_words() -> None:
     def asked(header: str, text: str = "") -> float | None:
         return wait_asked({"retry-after": header}, text)
 
     assert (asked("3"), asked("1.5"), asked("-5")) == (3.0, 1.5, 0.0)
+    assert asked("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
     assert asked("") is asked("soon") is wait_asked({}) is None
     assert asked("", "Please retry in 37.9s.") == asked("", '"retryDelay": "37.9s"') == 37.9
 
