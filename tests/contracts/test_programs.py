@@ -483,7 +483,7 @@ class SlowSource(ListSource):
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         self.flying += 1
         self.peak = max(self.peak, self.flying)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
         self.flying -= 1
         return await super().search(query, k)
 

@@ -25,7 +25,7 @@ from ragc.core.text import repair_surrogates
 from ragc.errors import RequestRefused, TargetUnavailable
 from ragc.targets.embedded.slots import Slots
 from ragc.targets.options import EmbeddedOptions
-from ragc.targets.wire import joined
+from ragc.targets.wire import bound_tokens, joined
 
 _SETTINGS = {
     "ui": False,
@@ -105,7 +105,10 @@ def _act(client: httpx.Client, slot: int, action: str, name: str) -> bool:
 
 
 def _count(client: httpx.Client, text: str) -> int:
-    return len(client.post("/tokenize", json={"content": repair_surrogates(text)}).json()["tokens"])
+    try:
+        return len(client.post("/tokenize", json={"content": repair_surrogates(text)}).json()["tokens"])
+    except httpx.HTTPError:  # where this machine has no network at all, not even its own address
+        return bound_tokens(text)
 
 
 _loaded: WeakValueDictionary[Any, Loaded] = WeakValueDictionary()
