@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python -m experiments.benchmarks.workers [RUNS]
 
-A model on this machine answers after 500 ms. A study of 20 trials on 32 questions keeps four of a worker's
+A model on this machine answers after 500 ms. A study of 10 trials on 32 questions keeps four of a worker's
 questions in flight. Studies with one worker and with two take turns, each on a new cluster and an empty
 store. Their times are those of the whole command. The ratio of the medians may be .6 at most.
 """
@@ -29,7 +29,7 @@ concurrency = 4
 [search]
 knobs = ["top_k", "query_pos", "cot"]
 demos = 0
-trials = 20
+trials = 10
 looks = 1
 [study]
 workers = "127.0.0.1:6380"
