@@ -21,8 +21,6 @@ from ragc.recipe.rules import Rules, resolved
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC
 
-_TOML = "texts are put in quotes, true and false are lowercase, and a key is written once"
-
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -159,7 +157,13 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     try:
         written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        raise RecipeError(where, [f"this is not TOML: {error}; {_TOML}"]) from None
+        raise RecipeError(
+            where,
+            [
+                f"this is not TOML: {error}; texts are put in quotes, true and false are lowercase, and a key is "
+                "written once"
+            ],
+        ) from None
     for expression in sets:
         written.sets.append(_override(written.values, expression, where))
     return written

@@ -7,6 +7,7 @@ their constructor finds. Every problem is added to a list, so that all are repor
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -325,7 +326,7 @@ class Rules:
                 from ragc.corpora.files import hub
 
                 self.tried(keys, partial(hub.parse, value))
-            elif files and not recipe.path(value).exists():
+            elif files and not os.path.exists(recipe.path(value)):  # noqa: PTH110 - Path raises for a long name
                 self.add(keys, missing_file(f"{dotted(keys)} = {value!r}", value, recipe.base))
 
 
@@ -403,8 +404,8 @@ def _in_grid(name: str, value: Any, own: Mapping[str, Knob], search: Search) -> 
         return str(value)
     most = search.demos if name == DEMOS else math.inf
     if type(value) is not int or not 0 <= value <= most:
-        bound = f", at most search.demos = {most}" if name == DEMOS else ""
-        raise UsageError(f"{name} must be an integer of at least 0{bound}, found {repr(value)[:60]}")
+        most_demos = f", at most search.demos = {most}" if name == DEMOS else ""
+        raise UsageError(f"{name} must be an integer of at least 0{most_demos}, found {repr(value)[:60]}")
     return value
 
 

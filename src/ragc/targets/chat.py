@@ -313,6 +313,9 @@ class ChatTarget(ServerTarget):
                 f"{self.endpoint.removesuffix('/v1')}/tokenize",
                 json={"model": self.model, TOKENIZED[self.card["owned_by"]]: text},
                 headers={**self._login, **headers_of(self.options)},
+                params=self._query | with_variables(self.options.query),
+                proxy=proxy_of(self.endpoint)[0] or None,
+                trust_env=self.endpoint.startswith("https:"),  # for SSL_CERT_FILE
                 timeout=TOKENIZE_S,
             )
             body = answer.raise_for_status().json()
