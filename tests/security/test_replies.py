@@ -90,7 +90,6 @@ BROKEN: dict[str, Any] = {
     "message a list": choosing(message=["Lima"]),
     "message a text": choosing(message="Lima"),
     "content a number": saying(3.5),
-    "content an object": saying({"text": "Lima"}),
     "content parts of numbers": saying([{"type": "text", "text": 3}]),
 }
 

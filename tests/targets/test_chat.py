@@ -159,11 +159,11 @@ ADVICE: list[tuple[int, Any, type[TargetError], str]] = [
     (422, EXTRA, RequestRefused, 'omit = ["stop"]'),
     (400, {"error": {"message": FORMAT}}, RequestRefused, 'lacks = ["schema"]'),
     (400, {"error": {"message": LIMIT}}, RequestRefused, "body = { max_completion_tokens = N }"),
-    (200, [1], TargetUnavailable, "no choices"),
-    (200, {"choices": []}, TargetUnavailable, "no choices"),
-    (200, {"choices": [None]}, TargetUnavailable, "no readable message"),
-    (200, {"choices": [{"message": None}]}, TargetUnavailable, "no readable message"),
-    (200, {"choices": [{"message": {"content": 7}}]}, TargetUnavailable, "no readable message"),
+    (200, [1], TargetUnavailable, "no chat completion: [1]"),
+    (200, {"choices": []}, TargetUnavailable, "no chat completion: {'choices': []}"),
+    (200, {"choices": [None]}, TargetUnavailable, "no chat completion: {'choices': [None]}"),
+    (200, {"choices": [{"message": None}]}, TargetUnavailable, "{'message': None}"),
+    (200, {"choices": [{"message": {"content": 7}}]}, TargetUnavailable, "{'content': 7}"),
     (413, {"error": {"message": "Request too large for model on TPM"}}, RequestRefused, "max_tokens"),
     (200, THOUGHT, TargetUnavailable, "enable_thinking = false"),
     (200, THOUGHT, TargetUnavailable, "without a reasoning parser"),
@@ -392,4 +392,4 @@ def test_calls_of_tools_come_in_parts_too() -> None:
     answer = streaming(*deltas, {"delta": {}, "finish_reason": "tool_calls"})
     with serving(partial(in_part, answer)) as server:
         (_, streamed), _ = both(server)
-    assert (streamed.text, streamed.finish) == ('search({"q": "x"})', "tool_calls")
+    assert (streamed.text, streamed.finish) == ('search{"q": "x"}', "tool_calls")

@@ -67,7 +67,7 @@ def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
         ({"content": [{"type": "reasoning", "summary": []}, {"type": "text", "text": JSON}]}, JSON, ""),
         ({"content": f"<think>b</think>{JSON}", "reasoning_content": "a"}, JSON, "a\n\nb"),
         ({"content": "A\n</think>\nB", "reasoning_content": "a"}, "A\n</think>\nB", "a"),
-        ({"content": JSON, "reasoning_content": 7, "reasoning": [[[[[["deep"]]]]]]}, JSON, ""),
+        ({"content": JSON, "reasoning_content": 7, "reasoning": [[[[[["deep"]]]]]]}, JSON, "deep"),
     ],
 )
 def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thoughts: str) -> None:

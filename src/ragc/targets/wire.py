@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 import string
 import time
 from collections import defaultdict
@@ -110,7 +111,7 @@ def body_of(
         "messages": [{"role": m.role, "content": repair_surrogates(m.content)} for m in request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "max_tokens": sampling.max_tokens,
+        "max_tokens": None if sent and "max_completion_tokens" in sent else sampling.max_tokens,
         "top_k": sampling.top_k,
         "min_p": sampling.min_p,
         "seed": ((sampling.seed or 0) + request.sample) % 2**31 if sampling.temperature > 0 else None,
@@ -122,8 +123,6 @@ def body_of(
         "stream": stream or None,
         "stream_options": {"include_usage": True} if stream else None,
     }
-    if sent and "max_completion_tokens" in sent:
-        del body["max_tokens"]
     kept = {name: value for name, value in body.items() if value is not None and name not in omit}
     return kept | dict(sent or {})
 
@@ -147,8 +146,6 @@ _BY_FILTER = ("safety", "prohibited_content", "recitation", "blocklist", "spii",
 """Why a reply ended, in lower case: the server broke it off, or a filter stopped it."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-_TEXTS = frozenset({"content", "refusal", *_REASONING})
-_SAID = _TEXTS | {"tool_calls"}
 
 
 def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> Reply:
@@ -161,7 +158,8 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
         place = body["choices"][0] if body.get("choices") else body
         # OpenRouter and others send an error, and its status, behind a status of 200
         if error := place.get("error") or (place if place.get("object") == "error" else None):
-            raise failure(_status_in(error), error, {}, where)
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            raise failure(int(code) if re.fullmatch(r"[345]\d\d", code) else 500, error, {}, where)
         choice = body["choices"][0]
         extra = choice.get("provider_specific_fields") or {}  # LiteLLM's place for what it words otherwise
         stopped = str(extra.get("native_finish_reason") or choice.get("finish_reason")).lower()
@@ -174,14 +172,15 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
             )
         if stopped in _CUT or extra.get("error"):
             raise Again("broke the completion off")
-        message = choice["message"] or {}
-        if not message.keys() & _SAID:
-            raise Again("sent a reply that is no chat completion (no readable message)")
-        parts = _parts(message.get("content"))
-        text = "".join(part["text"] for part in parts if not (_is_reasoning(part) or part.get("refusal")))
-        apart = [next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")]
-        apart += [_reasoning(part) for part in parts if _is_reasoning(part)]
-        reasoning = "\n\n".join(filter(None, apart))
+        message = choice["message"]
+        content = message.get("content")
+        listed = content if isinstance(content, list) else [content or ""]
+        parts = [{"text": part} if isinstance(part, str) else part for part in listed]
+        reasons = ("thinking", "reasoning", "thought")
+        others = [part for part in parts if "text" not in part or str(part.get("type")).endswith(reasons)]
+        text = "".join(part["text"] for part in parts if part not in others)
+        apart = next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")
+        reasoning = _reasoning([apart, *others])
         refusals = (
             part.get("refusal") for part in (message, message.get("provider_specific_fields") or {}, *parts)
         )
@@ -191,12 +190,14 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
         elif not text.strip() and (calls := message.get("tool_calls")):
-            text, finish = "\n".join(_spelled(call["function"]) for call in calls), "tool_calls"
+            functions = [call["function"] for call in calls]  # of which a stream sends the parts
+            spelled = (f"{called.get('name') or ''}{called.get('arguments') or ''}" for called in functions)
+            text, finish = "".join(spelled), "tool_calls"
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
-        listed = [next(iter(entry.values())) for entry in body.get("prompt_logprobs") or () if entry]
-        prompt = [_scored(token, "decoded_token") for token in listed]
-    except (LookupError, TypeError, AttributeError, ValueError):
-        raise Again(f"sent a reply that is no chat completion ({_flaw(body)})") from None
+        entries = filter(None, body.get("prompt_logprobs") or ())
+        prompt = [_scored(next(iter(entry.values())), "decoded_token") for entry in entries]
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
+        raise Again(f"sent a reply that is no chat completion: {shorten(reprlib.repr(body))}") from None
     reply = Reply(
         repair_surrogates(text),
         finish,
@@ -215,45 +216,13 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
     return reply
 
 
-def _flaw(body: Any) -> str:
-    """Returns what `body` lacks to be a chat completion."""
-    choices = body.get("choices") if isinstance(body, dict) else None
-    return "no readable message" if choices and isinstance(choices, list) else "no choices"
-
-
-def _status_in(error: Any) -> int:
-    """Returns the status that an error has as its code; 500 for another code."""
-    code = str(error.get("code")) if isinstance(error, dict) else ""
-    return int(code) if re.fullmatch("[345]\\d\\d", code) else 500
-
-
-def _parts(content: Any) -> list[Mapping[str, Any]]:
-    """Returns the parts of a content: a text, nothing, or a list of texts and parts."""
-    if not isinstance(content, str | list | None):
-        raise TypeError("its content is no text")
-    listed = content if isinstance(content, list) else [content or ""]
-    return [{"text": part} if isinstance(part, str) else part for part in listed]
-
-
-def _is_reasoning(part: Mapping[str, Any]) -> bool:
-    return str(part.get("type")).endswith(("thinking", "reasoning", "thought"))
-
-
-def _reasoning(value: Any, depth: int = 0) -> str:
+def _reasoning(value: Any) -> str:
     """Returns the reasoning in `value`: a text, an object that has one, or a list of those."""
-    if isinstance(value, str) or depth > 3:
-        return value if isinstance(value, str) else ""
+    if isinstance(value, dict):
+        value = [value.get(name) for name in ("thinking", "text", "summary", "content", "reasoning")]
     if isinstance(value, list):
-        return "\n\n".join(filter(None, (_reasoning(part, depth + 1) for part in value)))
-    names = ("thinking", "text", "summary", "content", "reasoning") if isinstance(value, dict) else ()
-    return next(filter(None, (_reasoning(value.get(name), depth + 1) for name in names)), "")
-
-
-def _spelled(function: Mapping[str, Any]) -> str:
-    """Returns the name of a tool that is called, with its arguments as JSON."""
-    arguments = function.get("arguments") or {}
-    spelled = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return f"{function['name']}({spelled})"
+        return "\n\n".join(filter(None, map(_reasoning, value)))
+    return value if isinstance(value, str) else ""
 
 
 def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
@@ -263,8 +232,8 @@ def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
 
 def tokens_in(value: Any) -> int | None:
     """Returns `value` if it is a plausible number of tokens."""
-    whole = type(value) is int or (type(value) is float and value.is_integer())
-    return int(value) if whole and 0 <= value <= MOST_TOKENS else None
+    is_plausible = type(value) in (int, float) and 0 <= value <= MOST_TOKENS and value == int(value)
+    return int(value) if is_plausible else None
 
 
 def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
@@ -272,12 +241,9 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
     used, timings = (body[name] if isinstance(body.get(name), dict) else {} for name in ("usage", "timings"))
     listed = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]
     of_prompt, of_reply = (details if isinstance(details, dict) else {} for details in listed)
-    read, written = tokens_in(used.get("prompt_tokens")), tokens_in(used.get("completion_tokens"))
-    silent = not (read or written)  # LiteLLM writes zeros where a server reports nothing
-    if read is None or silent:
-        read = sum(count(message.content) for message in request.messages)
-    if written is None or silent:
-        written = count(text)
+    # LiteLLM writes zeros where a server reports nothing
+    read = tokens_in(used.get("prompt_tokens")) or sum(count(message.content) for message in request.messages)
+    written = tokens_in(used.get("completion_tokens")) or count(text)
     cached = tokens_in(of_prompt.get("cached_tokens", timings.get("cache_n"))) or 0
     reasoning = tokens_in(of_reply.get("reasoning_tokens")) or 0
     return Usage(read, written, cached if cached <= read else 0, min(reasoning, written))
@@ -285,8 +251,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
 
 def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
-    values: defaultdict[str, list[Any]] = defaultdict(list, content=[])
-    calls: dict[int, dict[str, str]] = {}
+    values: defaultdict[str, list[Any]] = defaultdict(list, content=[""])
     scored: list[Any] = []
     usage = stopped = None
     for chunk in chunks:
@@ -296,21 +261,14 @@ def joined(chunks: Iterable[Any]) -> dict[str, Any]:
         for choice in (chunk.get("choices") or ())[:1]:
             stopped = choice.get("finish_reason") or stopped
             scored += (choice.get("logprobs") or {}).get("content") or ()
-            delta = choice.get("delta") or {}
-            for name in delta.keys() & _TEXTS:
-                values[name] += delta[name] if isinstance(delta[name], list) else [delta[name] or ""]
-            for call in delta.get("tool_calls") or ():
-                function = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
-                for key in function:
-                    function[key] += (call.get("function") or {}).get(key) or ""
+            for name, value in (choice.get("delta") or {}).items():
+                values[name] += value if isinstance(value, list) else filter(None, [value])
     if not stopped:
         raise Again("ended the stream before the reply was complete")
-    message: dict[str, Any] = {
+    message = {
         name: "".join(parts) if all(isinstance(part, str) for part in parts) else parts
         for name, parts in values.items()
     }
-    if calls:
-        message["tool_calls"] = [{"function": function} for function in calls.values()]
     whole = {"message": message, "finish_reason": stopped, "logprobs": {"content": scored}}
     return {"choices": [whole], "usage": usage}
 
