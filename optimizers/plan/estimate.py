@@ -28,7 +28,7 @@ from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.calls import CallStore
-from ragc.targets.reasoning import reasoning_by_name
+from ragc.targets.reasoning import reasoning_of
 from ragc.task.base import Task, prepare
 from ragc.task.budget import SPARE_CALLS
 from ragc.task.folds import NEW_ANSWERS, fold_tasks
@@ -342,7 +342,9 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "data": {name: len(held) for name, held in task.splits.items()},
         "note": " ".join(filter(None, [task.note, *contamination.sentences])),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
-        "thinking_tokens": reasoning_by_name(task.runtime.targets),
+        "thinking_tokens": {
+            role: tokens for role, target in task.runtime.targets.items() if (tokens := reasoning_of(target))
+        },
     }
 
 

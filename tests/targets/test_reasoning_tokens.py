@@ -21,7 +21,7 @@ from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.options import EFFORTS, HostedOptions, TargetSpec, VllmOptions
-from ragc.targets.reasoning import BY_EFFORT, DEFAULT, reasoning_of
+from ragc.targets.reasoning import BY_EFFORT, reasoning_of
 from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
@@ -117,17 +117,17 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
         (vllm(), 0),
         (vllm(reasoning_effort="low"), BY_EFFORT["low"]),
         (vllm(reasoning_effort="none"), 0),
-        (vllm(chat_template_kwargs={"enable_thinking": True}), DEFAULT),
+        (vllm(chat_template_kwargs={"enable_thinking": True}), BY_EFFORT["medium"]),
         (vllm(chat_template_kwargs={"enable_thinking": False}, thinking_tokens="auto"), 0),
         (vllm(chat_template_kwargs={"reasoning_effort": "high"}), BY_EFFORT["high"]),
         (vllm(body={"reasoning_effort": "high"}), BY_EFFORT["high"]),
         (vllm(body={"thinking": {"type": "enabled", "budget_tokens": 3000}}), 3000),
-        (vllm(thinking_tokens="auto"), DEFAULT),
+        (vllm(thinking_tokens="auto"), BY_EFFORT["medium"]),
         (vllm(thinking_tokens="auto", context_tokens=4096), 2048),
         (vllm(thinking_tokens=7, reasoning_effort="high"), 7),
-        (vllm("openai/gpt-oss-20b"), DEFAULT),
-        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), DEFAULT),
-        (hosted("openai/o3-mini"), DEFAULT),
+        (vllm("openai/gpt-oss-20b"), BY_EFFORT["medium"]),
+        (vllm("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), BY_EFFORT["medium"]),
+        (hosted("openai/o3-mini"), BY_EFFORT["medium"]),
         (hosted("openai/o3-mini", reasoning_effort="low"), BY_EFFORT["low"]),
         (hosted("openai/gpt-4o-mini"), 0),
         (hosted("anthropic/claude-sonnet-4-20250514"), 0),
@@ -170,8 +170,8 @@ def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict
 def test_embedded_room_is_declared_by_the_template() -> None:
     assert reasoning_of(EmbeddedTarget()) == 0
     target = EmbeddedTarget(chat_template_kwargs={"enable_thinking": True}, context=8192)
-    assert reasoning_of(target) == DEFAULT
-    assert (target.context_tokens, target.whole_context) == (8192 - DEFAULT, 8192)
+    assert reasoning_of(target) == BY_EFFORT["medium"]
+    assert (target.context_tokens, target.whole_context) == (8192 - BY_EFFORT["medium"], 8192)
     assert target.identity != EmbeddedTarget().identity
 
 

@@ -41,13 +41,13 @@ def test_waits_double_up_to_the_longest() -> None:
 @pytest.mark.parametrize(
     ("failures", "tries", "total_s", "text"),
     [
-        ([Again("is busy")] * 3, 3, None, "is busy (tried 3 times)."),
-        ([Again("is busy")], 1, None, "is busy."),
+        ([Again("is busy")] * 3, 3, math.inf, "is busy (tried 3 times)."),
+        ([Again("is busy")], 1, math.inf, "is busy."),
         ([Again("is busy", 90.0)], 3, 60.0, "is busy."),
     ],
 )
 def test_when_tries_or_time_run_out_the_last_failure_is_told(
-    failures: list[Exception], tries: int, total_s: float | None, text: str
+    failures: list[Exception], tries: int, total_s: float, text: str
 ) -> None:
     attempts = Attempts(*failures)
     with pytest.raises(TargetUnavailable) as caught:

@@ -27,7 +27,7 @@ from ragc.recipe import parse
 from ragc.store.calls import CallStore
 from ragc.targets import build
 from ragc.targets.options import TargetSpec
-from ragc.targets.reasoning import BY_EFFORT, DEFAULT
+from ragc.targets.reasoning import BY_EFFORT
 from tests.support.rows import write_rows
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
 
@@ -100,7 +100,7 @@ def test_the_room_holds_on_resume_and_in_what_is_compiled(folder: Path, server: 
     assert limits(server) == {limit}
     assert result.test["em"].mean == 1
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
-    assert facts["thinking_tokens"] == DEFAULT
+    assert facts["thinking_tokens"] == BY_EFFORT["medium"]
     sent_before = len(server.prompts)
     evaluate.score(open_program(folder / "out"), include_seen=True)
     assert len(server.prompts) == sent_before
@@ -128,7 +128,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
-    assert f"has {DEFAULT:,} tokens for reasoning" in capsys.readouterr().out
+    assert f"has {BY_EFFORT['medium']:,} tokens for reasoning" in capsys.readouterr().out
 
 
 def test_prompts_leave_the_room_free(folder: Path) -> None:
@@ -151,13 +151,13 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     (prompt,) = program.prompts
     (limit,) = limits(server)
     assert prompt.parameters()["max_tokens"] == limit
-    assert limit == prompt.sampling.max_tokens + DEFAULT
+    assert limit == prompt.sampling.max_tokens + BY_EFFORT["medium"]
     ragc.export(folder / "out", "openai-json", folder / "export")
     text = (folder / "export").read_text()
     assert json.loads(text)["request"]["max_tokens"] == limit
     assert "reasoning" not in text
     graph = graph_json(format_of("openai-json"), program)
-    assert graph["prompts"][prompt.name]["thinking_tokens"] == DEFAULT
+    assert graph["prompts"][prompt.name]["thinking_tokens"] == BY_EFFORT["medium"]
 
 
 def test_effort_is_set_from_the_command_line(folder: Path) -> None:

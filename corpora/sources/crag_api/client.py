@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from ragc.core.event_loop import closes
-from ragc.errors import SourceError, UsageError
+from ragc.errors import SourceError, TargetUnavailable, UsageError
 from ragc.targets.retry import Again, with_tries
 from ragc.targets.wire import wait_asked
 
@@ -86,14 +86,13 @@ class ApiClient:
         async def attempt() -> Any:
             return _result(await self._post(path, body), where)
 
-        def given_up(endpoint: str, last: Again, tries: int) -> SourceError:
-            times = "1 try" if tries == 1 else f"{tries} tries"
-            return SourceError(f"{endpoint} {last} after {times}; see that the API is up.")
-
-        return await with_tries(
-            attempt, where, tries=self.limits.tries, first_wait_s=FIRST_WAIT_S, longest_wait_s=LONGEST_WAIT_S,
-            sleep=self._sleep, error=given_up,
-        )  # fmt: skip
+        try:
+            return await with_tries(
+                attempt, where, tries=self.limits.tries, first_wait_s=FIRST_WAIT_S,
+                longest_wait_s=LONGEST_WAIT_S, sleep=self._sleep,
+            )  # fmt: skip
+        except TargetUnavailable as error:
+            raise SourceError(f"{str(error).removesuffix('.')}; see that the API is up.") from None
 
     async def aclose(self) -> None:
         """Closes the pooled connections; a later call opens new ones."""

@@ -26,7 +26,7 @@ from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import fetch as fetching
 from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, SearchEngine, WebResult
-from ragc.errors import SourceError, StoreError, UsageError
+from ragc.errors import SourceError, StoreError, TargetUnavailable, UsageError
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
 from ragc.targets.retry import Again, with_tries
@@ -187,24 +187,22 @@ class WebSource:
             try:
                 return await asyncio.to_thread(self.engine.search, query, self.results)
             except EngineBusy as error:
-                raise Again(str(error)) from error
+                raise Again(f"failed: {error}") from error
             except SourceError as error:
                 raise SourceError(f"The web search for {query!r} failed: {error}.") from error
 
-        def refused(endpoint: str, last: Again, tries: int) -> SourceError:
-            return SourceError(
-                f"The web search for {query!r} failed {tries} times, at last because "
-                f"{last}; try again later, lower `per_second`, or name other engines."
+        try:
+            results = await with_tries(
+                attempt,
+                f"The web search for {query!r}",
+                tries=self.tries,
+                first_wait_s=self.backoff,
+                longest_wait_s=math.inf,
             )
-
-        results = await with_tries(
-            attempt,
-            "the web",
-            tries=self.tries,
-            first_wait_s=self.backoff,
-            longest_wait_s=math.inf,
-            error=refused,
-        )
+        except TargetUnavailable as error:
+            raise SourceError(
+                f"{str(error).removesuffix('.')}; try again later, lower `per_second`, or name other engines."
+            ) from None
         return _drop_duplicates(results)[: self.results]
 
     async def _fetch_pages(self, results: Sequence[WebResult], until: float) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import orjson
@@ -20,7 +19,7 @@ from ragc.core.event_loop import closes, is_on_loop
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
-from ragc.targets.options import ServerOptions, VllmOptions, variables, with_variables
+from ragc.targets.options import ServerOptions, VllmOptions, with_variables
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
@@ -58,6 +57,7 @@ class ServerTarget(Reasons):
 
     kind: str
     endpoint: str
+    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
 
     def __init__(self, model: str, options: ServerOptions) -> None:
         self.name, self.model, self.options = f"{self.kind} {model}", model, options
@@ -78,11 +78,6 @@ class ServerTarget(Reasons):
         """Where requests go, for messages."""
         return Where(self.endpoint, self.model, self.options.api_key_env)
 
-    @property
-    def plain_identity(self) -> str:
-        """The model, the address, and what is sent with every request."""
-        return self._identity
-
     def prepare(self, request: ChatRequest, *, stream: bool) -> Any:
         """Returns what is sent for `request`."""
         raise NotImplementedError
@@ -94,11 +89,10 @@ class ServerTarget(Reasons):
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply to `request`, in parts where somebody takes them."""
         options, take, where = self.options, parts_taker.get(), self.where
-        prepared, is_shown = self.prepare(request, stream=take is not None), False
+        prepared, shown = self.prepare(request, stream=take is not None), list[str]()
 
         def show(part: str) -> None:
-            nonlocal is_shown
-            is_shown = True
+            shown.append(part)
             if take is not None:
                 take(mask_keys(part))
 
@@ -111,7 +105,7 @@ class ServerTarget(Reasons):
             size += sum(bound_tokens(message.content) for message in request.messages)
         reply = await with_tries(
             attempt, where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate, size=size,
-            may_repeat=lambda: not is_shown, sleep=self.sleep,
+            may_repeat=lambda: not shown, sleep=self.sleep,
         )  # fmt: skip
         for name in ("logprobs", "prompt_logprobs"):
             if getattr(request, name) and not getattr(reply, name) and (reply.text or name != "logprobs"):
@@ -128,14 +122,14 @@ class ServerTarget(Reasons):
 class ChatTarget(ServerTarget):
     """Sends requests for `model` to the server at `base_url`.
 
-    Name, password and query of `base_url` are sent but never shown. Capabilities and context are the
-    server's once it is open. Raises UsageError for an address that is none.
+    The query of `base_url` is sent but never shown. Capabilities and context are the server's once it is
+    open. Raises UsageError for an address that is none.
     """
 
     kind = "vllm"
 
     def __init__(self, base_url: str, model: str, options: VllmOptions = VllmOptions()) -> None:  # noqa: B008
-        self.endpoint, self._query, self._login = read_address(base_url)
+        self.endpoint, self._query = read_address(base_url)
         if not model:
             raise UsageError(f"A vllm target needs the name of the model that {self.endpoint} serves.")
         super().__init__(model, options)
@@ -156,24 +150,28 @@ class ChatTarget(ServerTarget):
             return
         found: Any = None
         for base in dict.fromkeys([self.endpoint, f"{self.endpoint}/v1"]):
-            get = partial(self._get, f"{base}/models")
             try:
-                found = await with_tries(get, self.endpoint, tries=1, total_s=self.options.total)
+                found = await with_tries(
+                    partial(self._get, f"{base}/models"), self.endpoint, tries=1, total_s=self.options.total
+                )
             except TargetStopped as error:
                 if error.status not in (404, 405):
                     raise
             except TargetUnavailable as error:
                 self._is_down = True
-                text = f"{str(error)[:-1]}; start the server or correct base_url."
-                raise TargetUnavailable(text, endpoint=self.endpoint) from None
+                raise TargetUnavailable(
+                    f"{str(error)[:-1]}; start the server or correct base_url.", endpoint=self.endpoint
+                ) from None
             cards = found.get("data") if isinstance(found, dict) else None
             if isinstance(cards, list):
                 self.use_card(self._card_in(cards))
                 self.endpoint, self._ready, self._is_down = base, True, False
                 return
         if found is not None:
-            text = f"{self.endpoint}/models does not list models; base_url usually ends in /v1."
-            raise TargetStopped(text, endpoint=self.endpoint)
+            raise TargetStopped(
+                f"{self.endpoint}/models does not list models; base_url usually ends in /v1.",
+                endpoint=self.endpoint,
+            )
         self._ready = True
 
     async def _get(self, url: str) -> Any:
@@ -236,25 +234,30 @@ class ChatTarget(ServerTarget):
         """Opens an answer with status 200; raises what any other becomes."""
         import aiohttp
 
-        session = self._client()
         try:
+            session = self._client()
             async with session.request(method, url, data=content, **self._how) as response:
                 if not 200 <= response.status < 300:
                     said = await response.content.read(MOST_BYTES)
                     raise failure(response.status, said, response.headers, self.where)
                 yield response
         except aiohttp.ClientConnectorCertificateError as error:
-            text = untrusted(self.endpoint, error)
-            raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
+            raise TargetStopped(
+                untrusted(self.endpoint, error), endpoint=self.endpoint, refused=True
+            ) from None
         except aiohttp.ClientConnectorSSLError as error:
-            text = f"{self.endpoint} speaks no TLS ({shorten(str(error), 120)}); write http:// in base_url."
-            raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
+            raise TargetStopped(
+                f"{self.endpoint} speaks no TLS ({shorten(str(error), 120)}); write http:// in base_url.",
+                endpoint=self.endpoint,
+                refused=True,
+            ) from None
         except aiohttp.ClientProxyConnectionError as error:
-            text = (
+            raise TargetStopped(
                 f"{self.endpoint} is not reached{self._through} ({shorten(str(error), 120)}); correct that "
-                "variable, or name the server in NO_PROXY."
-            )
-            raise TargetStopped(text, endpoint=self.endpoint, refused=True) from None
+                "variable, or name the server in NO_PROXY.",
+                endpoint=self.endpoint,
+                refused=True,
+            ) from None
         except TimeoutError as error:
             connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
             late = "did not connect" if connecting else f"gave no answer within {self.options.timeout_s:g} s"
@@ -271,9 +274,6 @@ class ChatTarget(ServerTarget):
             import aiohttp
 
             options, self._loop = self.options, loop
-            timeout = aiohttp.ClientTimeout(
-                None, sock_connect=options.connect_timeout_s, sock_read=options.timeout_s
-            )
             proxy, variable = proxy_of(self.endpoint)
             self._through = f" through the proxy {shorten(proxy)} of {variable}" if proxy else ""
             self._how: dict[str, Any] = {
@@ -281,11 +281,15 @@ class ChatTarget(ServerTarget):
                 "proxy": proxy or None,
                 "params": self._query | with_variables(options.query) or None,
             }
-            secure = ssl.create_default_context() if self.endpoint.startswith("https:") else True
             self._session = session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=options.concurrency, ssl=secure),
-                headers={"content-type": "application/json", **self._login, **headers_of(options)},
-                timeout=timeout,
+                connector=aiohttp.TCPConnector(
+                    limit=options.concurrency,
+                    ssl=ssl.create_default_context() if self.endpoint.startswith("https:") else True,
+                ),
+                headers={"content-type": "application/json", **headers_of(options)},
+                timeout=aiohttp.ClientTimeout(
+                    None, sock_connect=options.connect_timeout_s, sock_read=options.timeout_s
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=2**20,
             )
@@ -312,7 +316,7 @@ class ChatTarget(ServerTarget):
             answer = httpx.post(
                 f"{self.endpoint.removesuffix('/v1')}/tokenize",
                 json={"model": self.model, TOKENIZED[self.card["owned_by"]]: text},
-                headers={**self._login, **headers_of(self.options)},
+                headers=headers_of(self.options),
                 params=self._query | with_variables(self.options.query),
                 proxy=proxy_of(self.endpoint)[0] or None,
                 trust_env=self.endpoint.startswith("https:"),  # for SSL_CERT_FILE
@@ -331,24 +335,23 @@ class ChatTarget(ServerTarget):
             await session.close()
 
 
-def read_address(base_url: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Returns `base_url` without what people copy with it, its query, and the header of its login.
+def read_address(base_url: str) -> tuple[str, dict[str, str]]:
+    """Returns `base_url` without what people copy with it, and its query.
 
-    Raises UsageError for what is no http or https address.
+    Raises UsageError for what is no http or https address, and for one with a name or password.
     """
     try:
         parts = urlsplit(base_url.strip())
         has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, has_host = urlsplit(""), False
-    if parts.scheme not in ("http", "https") or not has_host:
-        found = shorten(base_url) or "nothing"
-        raise UsageError(f"base_url must be like http://127.0.0.1:8000/v1, got {found!r}.")
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
-    header = {"authorization": f"Basic {b64encode(login).decode()}"} if parts.username else {}
+    if parts.scheme not in ("http", "https") or not has_host or "@" in parts.netloc:
+        raise UsageError(
+            "base_url must be like http://127.0.0.1:8000/v1, without name and password (send those by "
+            f"api_key_env or headers), got {shorten(base_url) or 'nothing'!r}."
+        )
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
-    host = parts.netloc.rpartition("@")[2].lower()
-    return f"{parts.scheme}://{host}{path}", dict(parse_qsl(parts.query)), header
+    return f"{parts.scheme}://{parts.netloc.lower()}{path}", dict(parse_qsl(parts.query))
 
 
 def untrusted(endpoint: str, error: BaseException) -> str:
@@ -370,22 +373,17 @@ def proxy_of(url: str) -> tuple[str, str]:
     return proxy if "://" in proxy else f"http://{proxy}", f"{scheme.upper()}_PROXY"
 
 
-def key_from(variable: str) -> str:
-    """Returns the key in an environment variable; raises UsageError when it is unset or cannot be sent."""
+def headers_of(options: ServerOptions) -> dict[str, str]:
+    """Returns the key and the headers of `options`, in which a "$NAME" is a secret of the environment.
+
+    Raises UsageError for a variable that is not set, and for what cannot be sent.
+    """
+    variable = options.api_key_env
     key = remember(os.environ.get(variable, "").strip())
-    if not (key and key.isascii() and key.isprintable()):
+    if variable and not (key and key.isascii() and key.isprintable()):
         state = "holds characters that no key has" if key else "is not set"
         raise UsageError(f"The environment variable {variable}, named by api_key_env, {state}.")
-    return key
-
-
-def headers_of(options: ServerOptions) -> dict[str, str]:
-    """Returns the key and the headers of `options`, in which a "$NAME" is a secret of the environment."""
-    headers = {"authorization": f"Bearer {key_from(options.api_key_env)}"} if options.api_key_env else {}
-    for name, value in with_variables(options.headers).items():
-        if not f"{name}{value}".isprintable():
-            held = " and ".join(sorted(variables({name: options.headers[name]})))
-            of = f", of the environment variable {held}," if held else ""
-            raise UsageError(f"The header {shorten(name)!r}{of} holds characters that no header has.")
-        headers[name.lower()] = value
-    return headers
+    headers = {name.lower(): value for name, value in with_variables(options.headers).items()}
+    if bad := [name for name, value in headers.items() if not f"{name}{value}".isprintable()]:
+        raise UsageError(f"The header {shorten(bad[0])!r} holds characters that no header has.")
+    return ({"authorization": f"Bearer {key}"} if key else {}) | headers

@@ -3,13 +3,13 @@
     limit of a call (its answer)  +  reasoning tokens of its target  =  the limit that is sent
 
 The number is the option `thinking_tokens`, else 0 where the options switch reasoning off, else a budget in
-the options, else by `reasoning_effort`, else `DEFAULT` for a model that is known to reason; at most half of a
-known context. It is part of a target's identity unless it is 0, and reduces the context left for prompts.
+the options, else by `reasoning_effort`, else as by medium effort for a model that is known to reason; at most
+half of a known context. It is part of a target's identity unless it is 0, and reduces the context left for
+prompts.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -18,7 +18,6 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Count, Reply, Target
-from ragc.targets.retry import Sleep
 
 BY_EFFORT: Mapping[str, int] = {
     "none": 0,
@@ -28,10 +27,7 @@ BY_EFFORT: Mapping[str, int] = {
     "high": 16384,
     "xhigh": 32768,
 }
-"""Reasoning tokens by effort."""
-
-DEFAULT = BY_EFFORT["medium"]
-"""Reasoning tokens where nothing tells how much a model reasons."""
+"""Reasoning tokens by effort; medium where nothing tells how much a model reasons."""
 
 MOST_CHARS = 20_000
 """Characters of a reply's reasoning that are kept, half of its beginning and half of its end."""
@@ -50,7 +46,6 @@ _BLOCK = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FINAL = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>")
-_FINAL_END = re.compile(r"<\|(?:return|end)\|>\s*\Z")
 _FRAME = re.compile(r"\s*(?:\{|\[\s*[{\[\"]|```|<\w+>|\[\[ ## )")
 """How a reply begins in any layout: JSON, fenced or not, tags or markers."""
 _UNOPENED = re.compile(r"(?s)(.*?)(?<![\"'`])(?:</think(?:ing)?>|\[/THINK\]|◁/think▷)(?![\"'`])(?!\s*\w+ \w)")
@@ -73,7 +68,7 @@ class Reasons:
     options: Any
     whole_context: int
     unknown_context: int = 4096
-    sleep: Sleep = staticmethod(asyncio.sleep)
+    _identity: str
 
     def known_to_reason(self) -> bool:
         """Returns whether a table says that the model can reason."""
@@ -97,13 +92,13 @@ class Reasons:
         always = _ALWAYS.search(self.model) or (self.known_to_reason() and not _WHEN_ASKED.search(self.model))
         if not (budget or effort or options.thinking_tokens or any(switches) or always):
             return 0
-        tokens = int(budget or BY_EFFORT.get(effort, DEFAULT))
+        tokens = int(budget or BY_EFFORT.get(effort, BY_EFFORT["medium"]))
         return tokens if budget or not self.whole_context else min(tokens, self.whole_context // 2)
 
     @property
     def plain_identity(self) -> str:
         """The model, its address, and what is sent with every request."""
-        raise NotImplementedError
+        return self._identity
 
     @property
     def identity(self) -> str:
@@ -136,19 +131,6 @@ def with_reasoning(target: Target, request: ChatRequest) -> ChatRequest:
     return replace(request, sampling=sampling)
 
 
-def reasoning_by_name(targets: Mapping[str, object]) -> dict[str, int]:
-    """Returns the reasoning tokens of each of `targets` that has any."""
-    return {name: tokens for name, target in targets.items() if (tokens := reasoning_of(target))}
-
-
-def reasoning_note(targets: Mapping[str, Any]) -> str:
-    """Returns sentences on the reasoning tokens of `targets`; "" for none."""
-    return " ".join(
-        f"{name} ({targets[name].name}) has {tokens:,} tokens for reasoning in every call."
-        for name, tokens in reasoning_by_name(targets).items()
-    )
-
-
 def check_reasoning(targets: Iterable[Any]) -> None:
     """Raises UsageError if reasoning tokens take the whole known context of one of `targets`."""
     for target in targets:
@@ -171,7 +153,7 @@ def split(text: str, outputs: str = "", *, apart: bool = False) -> tuple[str, st
         found.append(next(part for part in block.group("tag", "mistral", "kimi", "oss") if part is not None))
         at = block.end()
     if final := _FINAL.match(text, at):
-        return _joined(found), _FINAL_END.sub("", text[final.end() :]).lstrip()
+        return _joined(found), text[final.end() :].lstrip().removesuffix("<|return|>").removesuffix("<|end|>")
     closed = None if at or apart or _FRAME.match(text) else _UNOPENED.match(text)
     if closed and not any(opening in closed[1].lower() for opening in _OPENINGS):
         return closed[1].strip(), text[closed.end() :].lstrip()
@@ -257,6 +239,5 @@ class AnswerParts:
         answer = split(text, self._outputs)[1]
         # After reasoning, any text is an answer that is not the beginning of a further tag.
         is_answer = answer != text and answer[:1] not in ("", "<", "[", "\u25c1")
-        if is_answer or _FRAME.match(answer):
-            self._begun = True
+        self._begun = is_answer or bool(_FRAME.match(answer))
         return answer if self._begun else ""

@@ -17,7 +17,6 @@ from typing import Protocol, TypeVar
 from ragc.errors import TargetUnavailable
 
 T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
 
 WINDOW_S = 60.0
 """Seconds of the window in which a rate is counted."""
@@ -87,29 +86,18 @@ def rate_of(endpoint: str, model: str, requests: int, tokens: int) -> RateLimit 
     return RateLimit(requests or math.inf, tokens or math.inf) if requests or tokens else None
 
 
-def _unavailable(endpoint: str, failure: Again, tries: int) -> Exception:
-    tried = f" (tried {tries} times)" if tries > 1 else ""
-    return TargetUnavailable(
-        f"{endpoint} {failure}{tried}.",
-        endpoint=endpoint,
-        request_id=failure.request_id,
-        refused=failure.refused,
-    )
-
-
 async def with_tries(
     attempt: Callable[[], Awaitable[T]],
     endpoint: str,
     *,
     tries: int = 4,
-    total_s: float | None = None,
+    total_s: float = math.inf,
     first_wait_s: float = 0.5,
     longest_wait_s: float = 20.0,
     rate: RateLimit | None = None,
     size: int = 0,
     may_repeat: Callable[[], bool] = lambda: True,
-    sleep: Sleep | None = None,
-    error: Callable[[str, Again, int], Exception] = _unavailable,
+    sleep: Callable[[float], Awaitable[None]] | None = None,
 ) -> T:
     """Returns the result of `attempt`, which is called again while it raises Again.
 
@@ -117,7 +105,7 @@ async def with_tries(
     The wait before try n+1 is drawn from the upper half of `first_wait_s * 2**(n-1)`, at most
     `longest_wait_s`; a server's Retry-After replaces it. No wait begins that would pass `total_s`. Each try
     waits for `rate` as a request of `size` tokens, and for the `meter` of this context. At the end raises
-    `error` of the endpoint, the last failure and the number of tries: by default TargetUnavailable.
+    TargetUnavailable, which says the last failure and the number of tries.
     """
     counting, spent, number = meter.get(), 0.0, 0
     while True:
@@ -126,9 +114,8 @@ async def with_tries(
         if counting is not None:
             await counting.begin()
         began = time.monotonic()
-        limit = asyncio.timeout(None if total_s is None else max(0.0, total_s - spent))
         try:
-            async with limit:
+            async with asyncio.timeout(max(0.0, total_s - spent)):
                 result = await attempt()
             if (usage := getattr(result, "usage", None)) is not None:
                 taken[1] = usage.prompt + usage.completion
@@ -136,14 +123,18 @@ async def with_tries(
         except Again as again:
             failure = again
         except TimeoutError:
-            if not limit.expired():
-                raise
             failure = Again(f"gave no answer within {total_s:g} s")
         if counting is not None:
             counting.fail(failure)
         full = min(longest_wait_s, first_wait_s * 2.0 ** min(number - 1, 30))
         wait = full * random.uniform(0.5, 1.0) if failure.wait is None else failure.wait + random.random() / 2
         spent += time.monotonic() - began + wait
-        if number >= tries or not may_repeat() or (total_s is not None and spent > total_s):
-            raise error(endpoint, failure, number) from None
+        if number >= tries or spent > total_s or not may_repeat():
+            tried = f" (tried {number} times)" if number > 1 else ""
+            raise TargetUnavailable(
+                f"{endpoint} {failure}{tried}.",
+                endpoint=endpoint,
+                request_id=failure.request_id,
+                refused=failure.refused,
+            ) from None
         await (sleep or asyncio.sleep)(wait)

@@ -32,7 +32,7 @@ from ragc.targets import TARGETS
 from ragc.targets.base import Target
 from ragc.targets.options import TargetSpec
 from ragc.targets.prices import check_priced
-from ragc.targets.reasoning import check_reasoning, reasoning_note, reasoning_of
+from ragc.targets.reasoning import check_reasoning, reasoning_of
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import BudgetFile
 from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
@@ -197,7 +197,11 @@ class Task:
         }
         small = small_data_note(sizes["dev"], sizes["test"], folded=bool(self.folds))
         lines = [folds_note(self), small, groups_note(self.facts)]
-        lines.append(reasoning_note(self.runtime.targets))
+        lines += [
+            f"{role} ({target.name}) has {tokens:,} tokens for reasoning in every call."
+            for role, target in self.runtime.targets.items()
+            if (tokens := reasoning_of(target))
+        ]
         if self.recipe.search.optimizer == OWN_OPTIMIZER and self.recipe.searches_nothing:
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
         return " ".join(filter(None, lines))

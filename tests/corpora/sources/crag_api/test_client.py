@@ -86,9 +86,9 @@ def test_a_wait_the_server_asks_for_is_kept_up_to_a_limit() -> None:
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (lambda: httpx.Response(500), "answers with status 500 after 2 tries"),
-        (lambda: httpx.ConnectError("no"), "does not answer (ConnectError) after 2 tries"),
-        (lambda: httpx.ReadTimeout("no"), "does not answer within 10 s after 2 tries"),
+        (lambda: httpx.Response(500), "answers with status 500 (tried 2 times); see"),
+        (lambda: httpx.ConnectError("no"), "does not answer (ConnectError) (tried 2 times); see"),
+        (lambda: httpx.ReadTimeout("no"), "does not answer within 10 s (tried 2 times); see"),
     ],
 )
 def test_tries_run_out_in_one_sentence(reply: Callable[[], httpx.Response | Exception], message: str) -> None:

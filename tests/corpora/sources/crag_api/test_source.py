@@ -426,7 +426,7 @@ def test_a_failing_call_fails_the_search_with_one_sentence() -> None:
         )
 
     with pytest.raises(
-        SourceError, match=r"^http://api\.test/finance/get_price_history answers with status 500 .*\.$"
+        SourceError, match=r"^http://api\.test/finance/get_price_history answers with status 500; .*\.$"
     ):
         search("AAPL", "price of AAPL stock", api=api)
 
