@@ -176,6 +176,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
         content = message.get("content")
         listed = content if isinstance(content, list) else [content or ""]
         parts = [{"text": part} if isinstance(part, str) else part for part in listed]
+        # Mistral and others send what a model thinks, or refuses, as parts between those of the answer
         reasons = ("thinking", "reasoning", "thought")
         others = [part for part in parts if "text" not in part or str(part.get("type")).endswith(reasons)]
         text = "".join(part["text"] for part in parts if part not in others)
