@@ -67,12 +67,16 @@ def test_what_only_such_servers_take_is_sent_and_defaults_are() -> None:
     assert thinking.items() <= drawn.items()
 
 
-def test_the_query_of_the_address_is_not_shown_and_a_password_is_refused() -> None:
-    with pytest.raises(UsageError, match="without name and password") as caught:
-        ChatTarget("http://me:hushhush@gpu.lab:8000/v1/", "m")
-    assert "hushhush" not in str(caught.value)
-    asked = ChatTarget("http://gpu.lab:8000/v1/?api-version=2", "m")
-    assert "api-version" not in f"{asked!r} {asked.identity} {asked.name}"
+def test_credentials_and_query_of_the_address_are_sent_and_never_shown() -> None:
+    with serving(in_order(failing(401, "no user me"))) as server:
+        target: Any = target_of("vllm", f"http://me:hushhush@127.0.0.1:{server.port}/v1/", Waits())
+        with pytest.raises(TargetError, match="api_key_env") as caught:
+            finished(target, target.complete(ASK))
+        assert server.requests[0].headers["authorization"].startswith("Basic ")
+    asked = ChatTarget("http://me:hushhush@gpu.lab:8000/v1/?api-version=2", "m")
+    shown = f"{caught.value} {target!r} {asked!r} {asked.identity} {asked.name}"
+    assert "hushhush" not in shown
+    assert "api-version" not in shown
     assert asked.identity == "m@http://gpu.lab:8000/v1"
 
 

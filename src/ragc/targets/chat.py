@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import orjson
@@ -122,14 +123,14 @@ class ServerTarget(Reasons):
 class ChatTarget(ServerTarget):
     """Sends requests for `model` to the server at `base_url`.
 
-    The query of `base_url` is sent but never shown. Capabilities and context are the server's once it is
-    open. Raises UsageError for an address that is none.
+    Name, password and query of `base_url` are sent but never shown. Capabilities and context are the
+    server's once it is open. Raises UsageError for an address that is none.
     """
 
     kind = "vllm"
 
     def __init__(self, base_url: str, model: str, options: VllmOptions = VllmOptions()) -> None:  # noqa: B008
-        self.endpoint, self._query = read_address(base_url)
+        self.endpoint, self._query, self._login = read_address(base_url)
         if not model:
             raise UsageError(f"A vllm target needs the name of the model that {self.endpoint} serves.")
         super().__init__(model, options)
@@ -286,7 +287,7 @@ class ChatTarget(ServerTarget):
                     limit=options.concurrency,
                     ssl=ssl.create_default_context() if self.endpoint.startswith("https:") else True,
                 ),
-                headers={"content-type": "application/json", **headers_of(options)},
+                headers={"content-type": "application/json", **self._login, **headers_of(options)},
                 timeout=aiohttp.ClientTimeout(
                     None, sock_connect=options.connect_timeout_s, sock_read=options.timeout_s
                 ),
@@ -316,7 +317,7 @@ class ChatTarget(ServerTarget):
             answer = httpx.post(
                 f"{self.endpoint.removesuffix('/v1')}/tokenize",
                 json={"model": self.model, TOKENIZED[self.card["owned_by"]]: text},
-                headers=headers_of(self.options),
+                headers={**self._login, **headers_of(self.options)},
                 params=self._query | with_variables(self.options.query),
                 proxy=proxy_of(self.endpoint)[0] or None,
                 trust_env=self.endpoint.startswith("https:"),  # for SSL_CERT_FILE
@@ -335,23 +336,24 @@ class ChatTarget(ServerTarget):
             await session.close()
 
 
-def read_address(base_url: str) -> tuple[str, dict[str, str]]:
-    """Returns `base_url` without what people copy with it, and its query.
+def read_address(base_url: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Returns `base_url` without what people copy with it, its query, and the header of its login.
 
-    Raises UsageError for what is no http or https address, and for one with a name or password.
+    Raises UsageError for what is no http or https address.
     """
     try:
         parts = urlsplit(base_url.strip())
         has_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, has_host = urlsplit(""), False
-    if parts.scheme not in ("http", "https") or not has_host or "@" in parts.netloc:
-        raise UsageError(
-            "base_url must be like http://127.0.0.1:8000/v1, without name and password (send those by "
-            f"api_key_env or headers), got {shorten(base_url) or 'nothing'!r}."
-        )
+    if parts.scheme not in ("http", "https") or not has_host:
+        found = shorten(base_url) or "nothing"
+        raise UsageError(f"base_url must be like http://127.0.0.1:8000/v1, got {found!r}.")
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+    header = {"authorization": f"Basic {b64encode(login).decode()}"} if parts.username else {}
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
-    return f"{parts.scheme}://{parts.netloc.lower()}{path}", dict(parse_qsl(parts.query))
+    host = parts.netloc.rpartition("@")[2].lower()
+    return f"{parts.scheme}://{host}{path}", dict(parse_qsl(parts.query)), header
 
 
 def untrusted(endpoint: str, error: BaseException) -> str:

@@ -79,12 +79,12 @@ class HostedTarget(ServerTarget):
     def __init__(self, model: str, base_url: str = "", options: HostedOptions = HostedOptions()) -> None:  # noqa: B008
         if not model:
             raise UsageError("A hosted target needs a LiteLLM model id, such as openai/gpt-4o-mini.")
-        self.endpoint, query = read_address(base_url) if base_url else ("", {})
+        self.endpoint, query, login = read_address(base_url) if base_url else ("", {}, {})
         parts = urlsplit(self.endpoint)
-        if query or options.query:
+        if login or query or options.query:
             raise UsageError(
-                "base_url of a hosted target must hold no query, and query be empty; write further arguments "
-                'into body, as body = { api_version = "..." }.'
+                "base_url of a hosted target must hold no credentials and no query; name the key in "
+                'api_key_env, and write further arguments into body, as body = { api_version = "..." }.'
             )
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise UsageError(
