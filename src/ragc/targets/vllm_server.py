@@ -69,9 +69,13 @@ class ServedTarget(ChatTarget):
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
 
-    @cached_property
+    @property
     def plain_identity(self) -> str:
         """The model and how it is run."""
+        return self._shown
+
+    @cached_property
+    def _shown(self) -> str:
         folder, named, options = Path(self.model), self.model, self.options
         if folder.is_dir():
             files = sorted(file for file in folder.iterdir() if file.is_file())
