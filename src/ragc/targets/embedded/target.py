@@ -44,7 +44,7 @@ from ragc.targets.embedded.slots import Slots
 from ragc.targets.options import EmbeddedOptions
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
-from ragc.targets.retry import Again, with_tries
+from ragc.targets.retry import with_tries
 from ragc.targets.wire import Where, body_of, bound_tokens, joined, read_reply
 
 T = TypeVar("T")
@@ -149,9 +149,10 @@ class EmbeddedTarget(Reasons):
             return read_reply(answer, request, self.count_tokens, Where(self.name, self.model))
 
         try:
-            reply = await with_tries(
-                attempt, self.name, tries=1, total_s=self.options.timeout_s, error=_unfinished
-            )
+            reply = await with_tries(attempt, self.name, tries=1, total_s=self.options.timeout_s)
+        except TargetUnavailable as error:
+            text = str(error).removesuffix(".")
+            raise TargetUnavailable(f"{text}; lower max_tokens or raise the option timeout_s.") from None
         finally:
             stop.set()
         prompt = reply.usage.prompt
@@ -178,10 +179,6 @@ class EmbeddedTarget(Reasons):
     async def aclose(self) -> None:
         """Frees the model unless another target of this process uses it; `open` loads it again."""
         self._held = None
-
-
-def _unfinished(name: str, failure: Again, tries: int) -> TargetUnavailable:
-    return TargetUnavailable(f"{name} {failure}; lower max_tokens or raise the option timeout_s.")
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
