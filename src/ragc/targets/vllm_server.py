@@ -69,6 +69,9 @@ class ServedTarget(ChatTarget):
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
     @property
     def plain_identity(self) -> str:
         """The model and how it is run."""

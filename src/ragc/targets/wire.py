@@ -173,17 +173,23 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
         if stopped in _CUT or extra.get("error"):
             raise Again("broke the completion off")
         message = choice["message"]
+        if message.keys().isdisjoint(("content", "refusal", "tool_calls", *_REASONING)):
+            raise LookupError("its message says nothing")
         content = message.get("content")
-        listed = content if isinstance(content, list) else [content or ""]
-        parts = [{"text": part} if isinstance(part, str) else part for part in listed]
-        # Mistral and others send what a model thinks, or refuses, as parts between those of the answer
-        reasons = ("thinking", "reasoning", "thought")
-        others = [part for part in parts if "text" not in part or str(part.get("type")).endswith(reasons)]
-        text = "".join(part["text"] for part in parts if part not in others)
+        texts, others = list[str](), list[Mapping[str, Any]]()
+        for part in content if isinstance(content, list) else [content or ""]:
+            if isinstance(part, str):
+                texts.append(part)
+            # Mistral and others send what a model thinks, or refuses, as parts between those of the answer
+            elif "text" not in part or str(part.get("type")).endswith(("thinking", "reasoning", "thought")):
+                others.append(part)
+            else:
+                texts.append(part["text"])
+        text = "".join(texts)
         apart = next(filter(None, (_reasoning(message.get(name)) for name in _REASONING)), "")
         reasoning = _reasoning([apart, *others])
         refusals = (
-            part.get("refusal") for part in (message, message.get("provider_specific_fields") or {}, *parts)
+            part.get("refusal") for part in (message, message.get("provider_specific_fields") or {}, *others)
         )
         refusal = next((said for said in refusals if isinstance(said, str) and said.strip()), "")
         usage = _usage(body, request, f"{reasoning}{text}{refusal}", count)
