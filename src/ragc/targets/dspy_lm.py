@@ -22,7 +22,6 @@ from dspy.clients.call_result import CallResult
 
 from ragc.core import event_loop
 from ragc.core.digest import digest
-from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
 from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
 from ragc.targets.base import (
@@ -49,6 +48,13 @@ Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str
 None takes the text in the output.
 """
 
+Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
+
+_numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers")
+"""The numbers of the next samples of the DSPy call in this context."""
+
+_ROLES: Mapping[str, Any] = {"developer": "system"}
+_UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
 _MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
 
@@ -94,7 +100,7 @@ class DspyTarget:
         return self
 
     def __repr__(self) -> str:
-        return describe(type(self).__name__, repr(self.model))
+        return f"{type(self).__name__}({self.model!r})"
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -166,8 +172,9 @@ class DspyTarget:
             status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
             said = shorten(str(error), 500)
             if type(status) is int:
-                headers = {"retry-after": str(wait)} if wait else {}
-                raise failure(status, {"error": {"message": said}}, headers, where) from error
+                raise failure(
+                    status, {"error": {"message": said}}, {"retry-after": str(wait or "")}, where
+                ) from error
             text = f"failed: {type(error).__name__}: {said}"
             if is_retryable_lm_error(error):
                 raise Again(text, wait) from error
@@ -224,7 +231,11 @@ def _engine(lm: Any) -> Any:
 
 
 async def _result(lm: Any, messages: list[Any], settings: Mapping[str, Any]) -> CallResult:
-    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited."""
+    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited.
+
+    A public call returns neither tokens nor how the reply ended, warns of messages as adapters make them, and
+    takes a third longer.
+    """
     if (engine := _engine(lm)) is not None:
         lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
     if type(lm).__call__ is not dspy.BaseLM.__call__:
@@ -252,59 +263,6 @@ class _StreamParts:
         for choice in (getattr(chunk, "choices", None) or ())[:1]:
             self.has_sent = True
             self._take(mask_keys(choice.delta.content or ""))
-
-
-def target_of(lm: Any) -> Any:
-    """Returns the target behind `lm`, the same for every call; our own target if `lm` was made of it.
-
-    Raises UsageError as `DspyTarget` does.
-    """
-    engine = getattr(lm, "engine", None)
-    if isinstance(engine, RagEngine):
-        return engine.target
-    held = vars(lm).get(_TARGET) if isinstance(lm, dspy.BaseLM) else None
-    if not isinstance(held, DspyTarget) or held.lm is not lm:  # a copy of `lm` copies this too
-        held = DspyTarget(lm)
-        setattr(lm, _TARGET, held)
-    return held
-
-
-Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
-
-_UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
-_ROLES: Mapping[str, Any] = {"developer": "system"}
-
-_numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers")
-"""The numbers of the next samples of the DSPy call in this context."""
-
-
-def as_lm(
-    complete: Complete,
-    target: Target,
-    *,
-    sampling: Sampling = Sampling(),  # noqa: B008
-    kind: type[RagLM] | None = None,
-) -> dspy.LM:
-    """Returns a `dspy.LM` named `ragc/<model>` that calls `complete`; a RagLM unless `kind` is given.
-
-    `complete` is the store-backed gateway bound to `target`. `sampling` applies unless a call sets other
-    values. With temperature > 0, `n` and `rollout_id` become sample indices, so that repeated samples are
-    stored separately. `min_p` comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an
-    ordinary call.
-    """
-    engine = RagEngine(complete, target, sampling)
-    lm = (kind or RagLM)(
-        "ragc/target",
-        engine=engine,
-        async_engine=AsyncRagEngine(engine),
-        temperature=sampling.temperature,
-        max_tokens=sampling.max_tokens,
-        cache=False,
-        num_retries=0,
-    )
-    # DSPy refuses temperature and limit for names like those of OpenAI's reasoning models.
-    lm.model = f"ragc/{target.model}"
-    return lm
 
 
 def cause(error: BaseException) -> RagcError | None:
@@ -441,3 +399,47 @@ def _text(parts: Any) -> str:
     if unsent := [part.type for part in parts if part.type not in ("text", "thinking")]:
         raise lm15.UnsupportedFeatureError(f"Only text can be sent, not a part of type {unsent[0]!r}.")
     return "".join(part.text for part in parts if part.type == "text")
+
+
+def as_lm(
+    complete: Complete,
+    target: Target,
+    *,
+    sampling: Sampling = Sampling(),  # noqa: B008
+    kind: type[RagLM] = RagLM,
+) -> dspy.LM:
+    """Returns a `dspy.LM` named `ragc/<model>` that calls `complete`.
+
+    `complete` is the store-backed gateway bound to `target`. `sampling` applies unless a call sets other
+    values. With temperature > 0, `n` and `rollout_id` become sample indices, so that repeated samples are
+    stored separately. `min_p` comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an
+    ordinary call.
+    """
+    engine = RagEngine(complete, target, sampling)
+    lm = kind(
+        "ragc/target",
+        engine=engine,
+        async_engine=AsyncRagEngine(engine),
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        cache=False,
+        num_retries=0,
+    )
+    # DSPy refuses temperature and limit for names like those of OpenAI's reasoning models.
+    lm.model = f"ragc/{target.model}"
+    return lm
+
+
+def target_of(lm: Any) -> Any:
+    """Returns the target behind `lm`, the same for every call; our own target if `lm` was made of it.
+
+    Raises UsageError as `DspyTarget` does.
+    """
+    engine = getattr(lm, "engine", None)
+    if isinstance(engine, RagEngine):
+        return engine.target
+    held = vars(lm).get(_TARGET) if isinstance(lm, dspy.BaseLM) else None
+    if not isinstance(held, DspyTarget) or held.lm is not lm:  # a copy of `lm` copies this too
+        held = DspyTarget(lm)
+        setattr(lm, _TARGET, held)
+    return held
