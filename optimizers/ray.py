@@ -181,8 +181,9 @@ class Workers:
         keeper = ray.remote(num_cpus=0, resources=here, max_concurrency=10_000)(Keeper)
         self._keeper = keeper.remote(Path(gateway.store.where), task.budget.path, recipe.budget)
         self._part = ray.remote(num_cpus=1, max_retries=0)(answer_part)
-        base = str(recipe.base.resolve())
-        self._job = ray.put(Job(uuid4().hex, recipe.to_toml(), base, dict(task.facts), gateway.salt))
+        self._job = ray.put(
+            Job(uuid4().hex, recipe.to_toml(), str(recipe.base.resolve()), dict(task.facts), gateway.salt)
+        )
         self._ray, self._task, self._progress = ray, task, progress
 
     async def answer(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
@@ -214,8 +215,7 @@ class Workers:
         count(**spent)
         if kind:
             raise getattr(errors, kind, RagcError)(message)
-        for _ in part:
-            self._progress.step()
+        self._progress.step(len(part))
         return tuple(rows)
 
 
@@ -229,9 +229,8 @@ async def workers(task: Task, progress: Progress) -> AsyncIterator[Workers]:
     ray, address = _library(), task.recipe.study.workers
     if address == "ray":
         address = os.environ.get("RAY_ADDRESS", "")
-    where: dict[str, Any] = {"address": address}
-    if not address:
-        where = {"include_dashboard": False, "object_store_memory": MEMORY}
+    started: dict[str, Any] = {"include_dashboard": False, "object_store_memory": MEMORY}
+    where = {"address": address} if address else started
     ours = not ray.is_initialized()
     try:
         if ours:
@@ -242,8 +241,10 @@ async def workers(task: Task, progress: Progress) -> AsyncIterator[Workers]:
             "`ray start --head`, or leave study.workers out."
         ) from error
     try:
-        where_now = ray.get_runtime_context().gcs_address
-        progress.note(f"workers: {_slots(ray)} at once; a machine joins by `ray start --address={where_now}`")
+        progress.note(
+            f"workers: {_slots(ray)} at once; a machine joins by "
+            f"`ray start --address={ray.get_runtime_context().gcs_address}`"
+        )
         yield Workers(task, progress)
     finally:
         if ours:

@@ -20,7 +20,7 @@ from ragc.optimizers.harness.monitor import EvaluatedProgram, PredictorChoice, S
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.targets.dspy_engine import cause
+from ragc.targets.dspy_lm import cause
 from ragc.task.base import Task
 
 Search = Callable[[Harness, RagProgram, SearchMonitor], RagProgram]

@@ -20,7 +20,7 @@ from ragc.metrics.failures import Failures
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.knobs import Value
-from ragc.targets.dspy_engine import cause
+from ragc.targets.dspy_lm import cause
 from ragc.task.answering import Outage
 
 

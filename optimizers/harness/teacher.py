@@ -14,7 +14,7 @@ import dspy
 from ragc.core import counters
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
-from ragc.targets.dspy_engine import RagLM, as_lm
+from ragc.targets.dspy_lm import RagLM, as_lm
 
 MAX_REPLY_TOKENS = 1024
 """The most tokens of a reply; fewer if the target's context is small."""

@@ -91,7 +91,7 @@ def target_for(call: Any, lm: Any) -> Target:
 
 def is_own(lm: Any) -> bool:
     """Returns whether `lm` represents the targets of a program (`own_lm`)."""
-    from ragc.targets.dspy_engine import OwnLM
+    from ragc.targets.dspy_lm import OwnLM
 
     return isinstance(lm, OwnLM)
 
@@ -108,7 +108,7 @@ def rollout_of(lm: Any) -> dict[str, Any]:
 
 def own_lm(runtime: Runtime) -> dspy.LM:
     """Returns the targets of `runtime` as an LM; called directly, it is the target of the role main."""
-    from ragc.targets.dspy_engine import OwnLM, as_lm
+    from ragc.targets.dspy_lm import OwnLM, as_lm
 
     target = runtime.target("main")
     return as_lm(lambda request: runtime.gateway.complete(target, request), target, kind=OwnLM)

@@ -29,8 +29,8 @@ from ragc.core.digest import canonical, digest
 from ragc.core.extras import __version__
 from ragc.programs.calls.demos import plain
 from ragc.store.calls import CallStore
-from ragc.targets.base import Reply, Sampling, Target
-from ragc.targets.gateway import GatewayReply
+from ragc.targets.base import Sampling, Target
+from ragc.targets.gateway import REPLY, GatewayReply
 
 _ENTRIES = 10_000
 _PROBE = "Tokens are counted: 1234567 คำ.\n"
@@ -54,7 +54,10 @@ class Recording:
 
     def to_text(self) -> str:
         """Returns canonical JSON; `from_text` is its inverse."""
-        answers = [[answer.key, answer.reply.to_json()] for answer in self.answers]
+        answers = [
+            [answer.key, REPLY.dump_python(answer.reply, mode="json", exclude_defaults=True)]
+            for answer in self.answers
+        ]
         raised = {"raised_limit": self.raised_limit} if self.raised_limit else {}
         return canonical({"answers": answers, "error": self.error, "cut": self.cut, **raised})
 
@@ -63,7 +66,9 @@ class Recording:
         """Returns the recording that `to_text` wrote; None for any other text."""
         try:
             value = json.loads(text)
-            answers = tuple(GatewayReply(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
+            answers = tuple(
+                GatewayReply(str(key), REPLY.validate_python(reply)) for key, reply in value["answers"]
+            )
             recording = cls(
                 answers, str(value["error"]), bool(value["cut"]), int(value.get("raised_limit", 0))
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,7 @@ from ragc.core.digest import canonical
 from ragc.core.text import escape_markers
 from ragc.targets import dspy_lm
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
-from ragc.targets.dspy_engine import as_lm, cause
-from ragc.targets.dspy_lm import AdapterTarget, DspyTarget
+from ragc.targets.dspy_lm import DspyTarget, as_lm, cause
 from ragc.targets.gateway import GatewayReply
 
 Ask = Callable[[Target, ChatRequest], Any]
@@ -98,7 +98,8 @@ class AdapterLM(dspy.BaseLM):
 
     async def _outputs(self, prompt: Any, messages: Any, settings: Mapping[str, Any]) -> list[Any]:
         sent = messages or [{"role": "user", "content": prompt}]
-        target = AdapterTarget(self.target, (sent, settings, self._encode))
+        target = copy(self.target)
+        target.call = sent, settings, self._encode
         reply: Reply = (await self._ask(target, self._request(sent, settings))).reply
         return [_decode(reply.text)]
 

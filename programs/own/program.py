@@ -30,7 +30,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage
 from ragc.targets.base import Sampling
-from ragc.targets.dspy_engine import cause
+from ragc.targets.dspy_lm import cause
 
 CALLS_PER_PREDICTOR = 16
 """Calls of each predictor for one question, at most, where a module does not say `most_calls`."""

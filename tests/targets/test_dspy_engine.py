@@ -14,7 +14,7 @@ from dspy import lm15
 from ragc.core import event_loop
 from ragc.errors import BudgetExhausted, RequestRefused, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, Usage
-from ragc.targets.dspy_engine import as_lm, cause
+from ragc.targets.dspy_lm import as_lm, cause
 
 CHAT = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
+from ragc.targets.gateway import REPLY
 from ragc.targets.reasoning import MOST_CHARS, AnswerParts, set_aside_cut, split, take_off
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
@@ -150,10 +149,10 @@ def test_a_reply_with_thoughts_is_stored_and_one_without_looks_as_before() -> No
     plain = Reply("x", usage=Usage(1, 2, 3))
     thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), reasoning="hm")
     for reply in (plain, thinking):
-        assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
+        assert REPLY.validate_json(REPLY.dump_json(reply, exclude_defaults=True)) == reply
     for damaged in ({"reasoning": 3}, {"usage": {"prompt": -1}}, {"usage": [1]}):
         with pytest.raises(ValueError):  # noqa: PT011
-            Reply.from_json({**thinking.to_json(), **damaged})
+            REPLY.validate_python({"text": "x", **damaged})
 
 
 STREAMED = [

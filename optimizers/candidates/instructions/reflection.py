@@ -21,7 +21,7 @@ from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.trace import Call
-from ragc.targets.dspy_engine import cause
+from ragc.targets.dspy_lm import cause
 from ragc.task.answering import Row
 
 Example = Mapping[str, Any]

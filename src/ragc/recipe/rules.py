@@ -100,8 +100,7 @@ class Rules:
             common["answer_format"] = [*(k.default for k in formats if k.default in shared), *shared][0]
             if any(program.reads_passages for program in self.methods):
                 common["context_tokens"] = STUDY_CONTEXT_TOKENS
-        varied = {*search.knobs, *search.ranges}
-        own = {name: value for name, value in common.items() if name not in varied}
+        own = {name: value for name, value in common.items() if name not in {*search.knobs, *search.ranges}}
         fixed = self._checked(("knobs",), {**own, **values}, Knob.check)
         for program in self.methods:  # values that contradict each other
             own = {knob.name: fixed[knob.name] for knob in program.knobs.list_knobs() if knob.name in fixed}

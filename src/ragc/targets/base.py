@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, get_args
 
 from annotated_types import Ge, Le
@@ -150,25 +149,6 @@ class Reply:
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     reasoning: str = ""
     seconds: Amount = field(default=0.0, compare=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values only, without fields at their defaults; `from_json` is its inverse."""
-        values: dict[str, Any] = _stored().dump_python(self, mode="json", exclude_defaults=True)
-        return values
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Reply:
-        """Returns the inverse of `to_json`; raises ValueError for any other value."""
-        reply: Reply = _stored().validate_python(value)
-        return reply
-
-
-@cache
-def _stored() -> Any:
-    """Returns the reader and writer of stored replies; pydantic takes a while to import."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Reply)
 
 
 class Target(Protocol):

@@ -1,16 +1,18 @@
-"""A `dspy.LM` as a target: our requests are sent by the language model that a user configured.
+"""DSPy's language models as targets, and targets as DSPy's language models, by DSPy's engine interface.
 
-The counterpart of `ragc.targets.dspy_engine`. DSPy's own cache is not used, since its keys lack the address;
-its retries are made by ragc, one by one, because each is charged.
+DSPy's own cache and retries are used in neither direction. Its keys lack the address, and every try is
+charged: the call store and the target replace them.
 """
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import dspy
@@ -18,12 +20,20 @@ from dspy import is_retryable_lm_error, lm15
 from dspy.clients import execution
 from dspy.clients.call_result import CallResult
 
+from ragc.core import event_loop
 from ragc.core.digest import digest
-from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, RequestRefused, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, Watch, parts_taker
-from ragc.targets.dspy_engine import RagEngine, cause
+from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
+from ragc.targets.base import (
+    Capability,
+    ChatRequest,
+    Message,
+    Reply,
+    Sampling,
+    Target,
+    Watch,
+    parts_taker,
+)
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.prices import Price
 from ragc.targets.retry import Again, with_tries
@@ -32,9 +42,19 @@ from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response
 _UNNAMED = frozenset({"api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n"})
 """Settings of a language model that each request sets, or that say nothing of what answers."""
 
-Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str]]
-"""Messages and settings of one call, and what converts its output, a text or a dictionary, to a text."""
+Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str] | None]
+"""Messages and settings of one call, and what makes a text of its output, a text or a dictionary.
 
+None takes the text in the output.
+"""
+
+Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
+
+_numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers")
+"""The numbers of the next samples of the DSPy call in this context."""
+
+_ROLES: Mapping[str, Any] = {"developer": "system"}
+_UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", "probabilities")
 _MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
 
@@ -46,7 +66,13 @@ class DspyTarget:
     another process. `context_tokens` is what the model reads, of which DSPy says nothing. `price` is the
     price of its tokens, as in `ragc.targets.prices.Price`; else the attribute `price` of `lm`, else LiteLLM's
     table, for one without an engine of its own. Raises UsageError for what is no language model.
+
+    `call` is what a DSPy adapter made for one request, in a copy of the target for that request. It is sent
+    as is, so the language model gets the same as in plain DSPy, its own settings included. The store and the
+    budget use the ChatRequest that represents it.
     """
+
+    call: Call | None = None
 
     def __init__(
         self,
@@ -66,28 +92,31 @@ class DspyTarget:
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
         self._price = None if price is None else Price.of(price)
-        self._hosted = HostedTarget(self.model) if _is_plain(lm) else None  # for its price
+        # Model, address and settings say all of it; then LiteLLM may have its price.
+        is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str)
+        self._hosted = HostedTarget(self.model) if is_plain else None
 
     def __deepcopy__(self, memo: object) -> DspyTarget:
         return self
 
     def __repr__(self) -> str:
-        return describe(type(self).__name__, repr(self.model))
+        return f"{type(self).__name__}({self.model!r})"
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The model's capabilities according to DSPy."""
-        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
-        if "logprobs" in self.lm.supported_params:
-            able.add("logprobs")
-        return frozenset(able)
+        able: dict[Capability, bool] = {
+            "schema": self.lm.supports_response_schema,
+            "logprobs": "logprobs" in self.lm.supported_params,
+        }
+        return frozenset(name for name, is_able in able.items() if is_able)
 
     @property
     def identity(self) -> str:
         """The identity: class, model, address and settings; a unique mark for a user's own engine."""
         lm = self.lm
         settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
-        own = "" if _is_plain(lm) else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
+        own = "" if self._hosted else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
         return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
 
@@ -128,31 +157,31 @@ class DspyTarget:
                 tries=1 + int(getattr(self.lm, "num_retries", 0)) if engine else 1,
                 may_repeat=lambda: stream is None or not stream.has_sent,
             )
-        if self._hosted is None or self.table_price() is None:
-            return reply
-        return replace(reply, usd=self._hosted.table_usd(reply.usage))
+        if self._hosted is not None and self.table_price() is not None:
+            return replace(reply, usd=self._hosted.table_usd(reply.usage))
+        return reply
 
     async def _attempt(self, request: ChatRequest) -> Reply:
         """Makes one try. Raises Again where another may succeed."""
         where = Where(self.name, self.model, "the key of the dspy.LM")
         try:
-            return read_reply(await self._completion(request), request, self.count_tokens, where)
-        except Again:
-            raise
+            body = await self._completion(request)
         except Exception as error:
             if (own := cause(error)) is not None:
                 raise own from None
             status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
             said = shorten(str(error), 500)
             if type(status) is int:
-                headers = {"retry-after": str(wait)} if wait else {}
-                raise failure(status, {"error": {"message": said}}, headers, where) from error
+                raise failure(
+                    status, {"error": {"message": said}}, {"retry-after": str(wait or "")}, where
+                ) from error
             text = f"failed: {type(error).__name__}: {said}"
             if is_retryable_lm_error(error):
                 raise Again(text, wait) from error
             raise RequestRefused(
                 f"{self.name} {text}.", "failed", endpoint=self.name, refused=False
             ) from error
+        return read_reply(body, request, self.count_tokens, where)
 
     def _call(self, request: ChatRequest) -> Call:
         """Returns `request` as a call of DSPy."""
@@ -162,44 +191,30 @@ class DspyTarget:
             settings["response_format"] = response_format(request.schema)
         known = self.lm.kwargs  # whose values do not count
         sent = {name: value for name, value in settings.items() if value is not None or name in known}
-        return [{"role": m.role, "content": m.content} for m in request.messages], sent, _text_of
+        return [{"role": m.role, "content": m.content} for m in request.messages], sent, None
 
     async def _completion(self, request: ChatRequest) -> dict[str, Any]:
         """Returns the reply in the form of a chat completion, which every kind of target reads alike."""
-        messages, settings, encode = self._call(request)
+        messages, settings, encode = self.call or self._call(request)
         result = await _result(self.lm, list(map(dict, messages)), settings)
         output = result.outputs[0] if result.outputs else None
-        more = output if isinstance(output, dict) else {}
-        message = {name: more.get(name) for name in ("reasoning_content", "tool_calls")}
-        message["content"] = encode(output)
+        more = output if isinstance(output, dict) else {"text": output}
         parts = [part for response in result.responses for part in response.message.parts]
-        message["refusal"] = "".join(part.text for part in parts if isinstance(part, lm15.RefusalPart))
+        message = {
+            "content": more.get("text") if encode is None else encode(output),
+            "reasoning_content": more.get("reasoning_content"),
+            "refusal": "".join(part.text for part in parts if isinstance(part, lm15.RefusalPart)),
+            "tool_calls": more.get("tool_calls"),
+        }
         ends = result.responses or getattr(result.raw, "choices", ())  # of lm15, or of LiteLLM
         finish = getattr(ends[0], "finish_reason", "stop") if ends else "stop"
         choice = {"message": message, "finish_reason": finish, "logprobs": more.get("logprobs")}
         return {"choices": [choice], "usage": result.usage}
 
-    def count_tokens(self, text: str) -> int:
-        """Returns a bound by the scripts of `text`."""
-        return bound_tokens(text)
+    count_tokens = staticmethod(bound_tokens)
 
     async def aclose(self) -> None:
         """Does nothing: the language model is the caller's."""
-
-
-class AdapterTarget(DspyTarget):
-    """`target` for one request of a DSPy adapter, which made the messages and settings of `call`.
-
-    They are sent as is, so the language model gets the same as in plain DSPy, its own settings included. The
-    store and the budget use the ChatRequest that represents them.
-    """
-
-    def __init__(self, target: DspyTarget, call: Call) -> None:
-        vars(self).update(vars(target))
-        self._sent = call
-
-    def _call(self, request: ChatRequest) -> Call:
-        return self._sent
 
 
 def settings_of(sampling: Sampling) -> dict[str, Any]:
@@ -209,11 +224,6 @@ def settings_of(sampling: Sampling) -> dict[str, Any]:
     return settings | {"top_p": top_p, "stop": list(sampling.stop) or None}
 
 
-def _text_of(output: Any) -> str:
-    text = output.get("text") if isinstance(output, dict) else output
-    return "" if text is None else str(text)
-
-
 def _engine(lm: Any) -> Any:
     """Returns the engine through which DSPy itself drives `lm`; None for a class with its own `forward`."""
     is_driven = isinstance(lm, dspy.LM) and type(lm).forward is dspy.LM.forward and "forward" not in vars(lm)
@@ -221,7 +231,11 @@ def _engine(lm: Any) -> Any:
 
 
 async def _result(lm: Any, messages: list[Any], settings: Mapping[str, Any]) -> CallResult:
-    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited."""
+    """Awaits a call of `lm`; calls it in a thread where it, or its engine, cannot be awaited.
+
+    A public call returns neither tokens nor how the reply ended, warns of messages as adapters make them, and
+    takes a third longer.
+    """
     if (engine := _engine(lm)) is not None:
         lm, settings = lm.copy(num_retries=0), {**settings, "cache": False, "n": 1}
     if type(lm).__call__ is not dspy.BaseLM.__call__:
@@ -238,11 +252,6 @@ async def _result(lm: Any, messages: list[Any], settings: Mapping[str, Any]) -> 
     return await anyio.to_thread.run_sync(execution.execute, lm, call)
 
 
-def _is_plain(lm: Any) -> bool:
-    """Returns whether `lm` is fully described by model, address and settings."""
-    return type(lm) is dspy.LM and isinstance(lm.engine, str)
-
-
 class _StreamParts:
     """DSPy's stream of one reply, whose text goes to `take`."""
 
@@ -254,6 +263,171 @@ class _StreamParts:
         for choice in (getattr(chunk, "choices", None) or ())[:1]:
             self.has_sent = True
             self._take(mask_keys(choice.delta.content or ""))
+
+
+def cause(error: BaseException) -> RagcError | None:
+    """Returns the ragc error in the cause chain of a DSPy error, or None: DSPy wraps an engine's errors."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, RagcError):
+        found = found.__cause__
+    return found
+
+
+class RagLM(dspy.LM):
+    """A `dspy.LM` that numbers the samples of one call for its engine, which DSPy does not do.
+
+    One that `answers_programs` replaces a program's target in `dspy.context(lm=...)`.
+    """
+
+    answers_programs: ClassVar[bool] = True
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Calls the model as `dspy.LM` does, with numbered samples."""
+        self._number_samples(kwargs)
+        return super().__call__(prompt, messages=messages, **kwargs)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Awaits what `__call__` returns."""
+        self._number_samples(kwargs)
+        return await super().acall(prompt, messages=messages, **kwargs)
+
+    def _number_samples(self, kwargs: Mapping[str, Any]) -> None:
+        """Numbers the samples of one call: 0, 1, …, or from 1024 times the rollout id."""
+        rollout = (self.kwargs | kwargs).get("rollout_id") or 0
+        _numbers.set(itertools.count(1024 * rollout))
+
+
+class OwnLM(RagLM):
+    """The targets of a program as one LM, so that DSPy can copy it and number draws; it chooses no target."""
+
+
+class RagEngine:
+    """DSPy's engine interface over a target; a deep copy is the engine itself.
+
+    It declares the target's capabilities; otherwise JSONAdapter would send no schema.
+    """
+
+    def __init__(self, complete: Complete, target: Target, sampling: Sampling) -> None:
+        self._complete, self.target, self.sampling = complete, target, sampling
+
+    def __deepcopy__(self, memo: object) -> RagEngine:
+        return self
+
+    @property
+    def supports_response_schema(self) -> bool:
+        """Whether replies can be constrained to a JSON schema."""
+        return "schema" in self.target.capabilities
+
+    @property
+    def supported_params(self) -> frozenset[str]:
+        """The OpenAI parameters that reach the target."""
+        needs = {"response_format": "schema", "seed": "seed", "logprobs": "logprobs"}
+        named = {name for name, capability in needs.items() if capability in self.target.capabilities}
+        return frozenset({"temperature", "max_tokens", "top_p", "top_k", "stop"} | named)
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """Returns the response to one request. Blocks, so it must not be called on the process's loop."""
+        return event_loop.run(self.respond(request))
+
+    def stream(self, request: lm15.Request) -> Iterator[Any]:
+        """Yields the whole response as one batch of events."""
+        yield from lm15.response_to_events(self.complete(request))
+
+    async def respond(self, request: lm15.Request) -> lm15.Response:
+        """Awaits the response to one request; `cause` finds ragc's error in what DSPy makes of it."""
+        chat = self.to_chat(request)
+        try:
+            reply = await self._complete(chat)
+        except RequestRefused as error:
+            if error.kind == "too long":  # agents shorten what they send
+                raise lm15.ContextLengthError(str(error)) from error
+            raise
+        usage = reply.usage
+        return lm15.Response(
+            id=None,
+            model=self.target.model,
+            message=lm15.Message.assistant(reply.text),
+            finish_reason="length" if reply.finish == "length" else "stop",
+            usage=lm15.Usage(
+                input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
+            ),
+            logprobs=tuple(lm15.TokenLogprob(*token) for token in reply.logprobs) if chat.logprobs else None,
+            provider_data={"usd": reply.usd},
+        )
+
+    def to_chat(self, request: lm15.Request) -> ChatRequest:
+        """Returns `request` as a ChatRequest; raises lm15.UnsupportedFeatureError for others."""
+        config, able, named = request.config, self.target.capabilities, self.target.name
+        unused = [name for name in _UNUSED if getattr(config, name) is not None]
+        unused += sorted(set(config.extensions or {}) - {"min_p"}) + (["tools"] if request.tools else [])
+        if config.logprobs is not None and (config.logprobs or "logprobs" not in able):
+            unused.append("top_logprobs" if config.logprobs else "logprobs")
+        if unused:
+            raise lm15.UnsupportedFeatureError(f"{named} takes no {', '.join(unused)}.")
+        names = ("temperature", "top_p", "max_tokens", "top_k", "seed", "stop")
+        settings = {name: getattr(config, name) for name in names} | (config.extensions or {})
+        sampling = replace(self.sampling, **{k: v for k, v in settings.items() if v is not None and v != ()})
+        system = [] if request.system is None else [Message("system", _text(request.system))]
+        turns = [Message(_ROLES.get(turn.role, turn.role), _text(turn.parts)) for turn in request.messages]
+        form, number = config.response_format, next(_numbers.get(itertools.repeat(0)))
+        return ChatRequest(
+            messages=(*system, *turns),
+            # A format without a schema asks for any object.
+            schema=form.get("schema", {"type": "object"}) if form and "schema" in able else None,
+            sampling=sampling,
+            logprobs=config.logprobs is not None,
+            sample=number if sampling.temperature > 0 else 0,
+        )
+
+
+class AsyncRagEngine:
+    """The asynchronous counterpart of a RagEngine."""
+
+    def __init__(self, sync: RagEngine) -> None:
+        self.complete = sync.respond
+
+    async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
+        """Yields the whole response as one batch of events."""
+        for event in lm15.response_to_events(await self.complete(request)):
+            yield event
+
+
+def _text(parts: Any) -> str:
+    """Returns the parts' text in order, without earlier reasoning."""
+    if isinstance(parts, str):
+        return parts
+    if unsent := [part.type for part in parts if part.type not in ("text", "thinking")]:
+        raise lm15.UnsupportedFeatureError(f"Only text can be sent, not a part of type {unsent[0]!r}.")
+    return "".join(part.text for part in parts if part.type == "text")
+
+
+def as_lm(
+    complete: Complete,
+    target: Target,
+    *,
+    sampling: Sampling = Sampling(),  # noqa: B008
+    kind: type[RagLM] = RagLM,
+) -> dspy.LM:
+    """Returns a `dspy.LM` named `ragc/<model>` that calls `complete`.
+
+    `complete` is the store-backed gateway bound to `target`. `sampling` applies unless a call sets other
+    values. With temperature > 0, `n` and `rollout_id` become sample indices, so that repeated samples are
+    stored separately. `min_p` comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an
+    ordinary call.
+    """
+    engine = RagEngine(complete, target, sampling)
+    lm = kind(
+        "ragc/target",
+        engine=engine,
+        async_engine=AsyncRagEngine(engine),
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        cache=False,
+        num_retries=0,
+    )
+    # DSPy refuses temperature and limit for names like those of OpenAI's reasoning models.
+    lm.model = f"ragc/{target.model}"
+    return lm
 
 
 def target_of(lm: Any) -> Any:

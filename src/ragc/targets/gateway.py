@@ -141,7 +141,9 @@ class Refusal:
     request_id: str = ""
 
 
-_REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
+REPLY: TypeAdapter[Reply] = TypeAdapter(Reply)
+"""Reads and writes a reply as JSON, whose fields at their defaults are left out."""
+
 _STORED: TypeAdapter[Reply | Refusal] = TypeAdapter(Reply | Refusal)
 
 
@@ -341,7 +343,7 @@ def _safe(target: Target, reply: Reply) -> Reply:
         text, reasoning = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.reasoning))
         masked = mask_keys(text)
         scored = reply.logprobs if masked == text else tuple(t._replace(token="") for t in reply.logprobs)
-        return _REPLY.validate_json(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
+        return REPLY.validate_json(_write(replace(reply, text=masked, reasoning=reasoning, logprobs=scored)))
     except (TypeError, AttributeError, ValueError) as error:
         raise TargetUnavailable(
             f"{target.name} gave a reply that cannot be stored (see its types and counts)."

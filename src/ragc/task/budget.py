@@ -71,12 +71,10 @@ class BudgetFile:
     """
 
     def __init__(self, path: Path | None, limits: Budget) -> None:
-        self.limits, self.limits_usd = limits, limits.usd is not None
-        self.held, self._mean, self._spare = Spent(), (0.0, 0.0), (0.0, 0.0)
+        self.path, self.limits, self.limits_usd = path or Path(":memory:"), limits, limits.usd is not None
+        self.held, self._held_costs = Spent(), [(0.0, 0.0), (0.0, 0.0)]
         self._started, self._freed = float("inf"), asyncio.Event()
-        self._flying: dict[int, Spent] = {}
-        self._charged, self._version = Spent(), ()
-        self.path = path or Path(":memory:")
+        self._flying, self._charged, self._version = dict[int, Spent](), Spent(), ()
         self._db = sqlite3.connect(self.path, timeout=20, isolation_level=None, check_same_thread=False)
         self._lock = RLock()  # SQLite crashes where one thread closes what another one uses
         with self._errors():
@@ -128,30 +126,26 @@ class BudgetFile:
 
     def price_held(self, calls: int, longer: float) -> dict[str, float]:
         """Sets what a held-back call costs: `longer` times the mean of the first `calls` charges, which do
-        not change. Returns its tokens and dollars; nothing where the budget limits neither.
+        not change. Returns its tokens and dollars.
         """
-        if self.limits.tokens is None and self.limits.usd is None:
-            return {}
-        *means, most_tokens, most_picos = self._row(
-            "select ifnull(avg(tokens), 0), ifnull(avg(picos), 0), ifnull(max(most_tokens), 0), "
+        tokens, picos, most_tokens, most_picos = self._row(
+            "select ifnull(? * avg(tokens), 0), ifnull(? * avg(picos), 0), ifnull(max(most_tokens), 0), "
             "ifnull(max(most_picos), 0) from (select * from charges where state in ('sent', 'cached') "
             "order by number limit ?)",
+            longer,
+            longer,
             max(1, calls),
         )
-        tokens, picos = (longer * mean for mean in means)
-        self._mean, self._spare = (
-            (tokens, picos),
-            (
-                max(SPARE_CALLS * tokens, SPARE_RESERVED * most_tokens),
-                max(SPARE_CALLS * picos, SPARE_RESERVED * most_picos),
-            ),
-        )
+        self._held_costs = [
+            (tokens, max(SPARE_CALLS * tokens, SPARE_RESERVED * most_tokens)),
+            (picos, max(SPARE_CALLS * picos, SPARE_RESERVED * most_picos)),
+        ]
         return {"tokens": tokens, "usd": picos / _PICO}
 
     def hold(self, calls: int) -> None:
         """Holds back `calls` LM calls for later, and their cost; 0 releases them."""
-        pairs = zip(self._mean, self._spare, strict=True)
-        self.held = Spent(calls, *(round(calls * mean + spare if calls else 0) for mean, spare in pairs))
+        costs = (round(calls * mean + spare if calls else 0) for mean, spare in self._held_costs)
+        self.held = Spent(calls, *costs)
 
     def refusal(self, need: Spent, *, settled: bool = False) -> BudgetExhausted | None:
         """Returns the error if `need` does not fit beside what is spent and held back; None if it does.
@@ -216,9 +210,8 @@ class BudgetFile:
     def charge_cached(self, key: str, tokens: int, usd: float) -> None:
         """Charges a stored reply; a request that was answered or reserved before is free."""
         self._started = min(self._started, time.monotonic())
-        charged = "select 1 from charges where key = ? and state not in ('kept', 'free')"
         with self._errors():
-            if self._row(charged, key) is None:
+            if not self._row("select 1 from charges where key = ? and state not in ('kept', 'free')", key):
                 self._put(key, "cached", _one(tokens, usd))
 
     def _put(self, key: str, state: str, cost: Spent) -> int:
