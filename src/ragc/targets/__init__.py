@@ -51,10 +51,9 @@ def _own_kind(reference: str) -> TargetKind:
     from ragc.targets.options import TargetOptions
 
     def build(spec: TargetSpec) -> Target:
-        made = load_object(reference, spec.base)
         named = {key: value for key, value in spec if key in ("model", "base_url") and value}
         try:
-            target: Target = made(**named, **spec.options)
+            target: Target = load_object(reference, spec.base)(**named, **spec.options)
         except RagcError:
             raise
         except (Exception, SystemExit) as error:  # whatever the user's code raises
@@ -85,7 +84,7 @@ TARGETS = Registry(
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (
-            "ragc.targets.hosted_kind",
+            "ragc.targets.hosted",
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },

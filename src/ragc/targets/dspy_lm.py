@@ -25,7 +25,7 @@ from ragc.errors import CapabilityMissing, RequestRefused, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, Watch, parts_taker
 from ragc.targets.dspy_engine import RagEngine, cause
 from ragc.targets.hosted import HostedTarget
-from ragc.targets.prices import Price
+from ragc.targets.prices import EXAMPLE, Price
 from ragc.targets.retry import Again, with_tries
 from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response_format, tokens_in
 
@@ -65,7 +65,7 @@ class DspyTarget:
         remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
-        self._price = None if price is None else Price.of(price)
+        self._price = None if price is None else Price.of(price, f"The price of {self.name}, {EXAMPLE}: ")
         self._hosted = HostedTarget(self.model) if _is_plain(lm) else None  # for its price
 
     def __deepcopy__(self, memo: object) -> DspyTarget:

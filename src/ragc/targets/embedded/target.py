@@ -50,7 +50,6 @@ class EmbeddedTarget(Reasons):
         self.model = Path(self.named.rpartition(":")[2]).stem if self.named else MODEL
         self.name, self.capabilities = f"embedded {self.model}", _CAPABILITIES
         self.whole_context, self.concurrency = self.options.context, self.options.parallel
-        self.price = dict(self.options.price) or None
         if not self.named and self.whole_context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{MODEL} takes {_TRAINED_CONTEXT} tokens at most, got context {self.whole_context}."
