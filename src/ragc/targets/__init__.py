@@ -27,13 +27,10 @@ _SERVERS = {
 }
 """Servers with OpenAI's chat API, by the kind that people write for them, and their ports."""
 
-_HOSTED = (
-    'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
-    'OpenAI\'s chat API is kind = "vllm" with its base_url.'
-)
-
 _ADVICE = dict.fromkeys(
-    ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm"), _HOSTED
+    ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm"),
+    'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
+    'OpenAI\'s chat API is kind = "vllm" with its base_url.',
 ) | {
     name: f'{server} has OpenAI\'s chat API, for which the kind is "vllm": write kind = "vllm", '
     f'base_url = "http://127.0.0.1:{port}/v1" and the model\'s name there.'

@@ -22,8 +22,6 @@ from ragc.targets.prices import MILLION, Price
 from ragc.targets.retry import Again
 from ragc.targets.wire import Where, body_of, failure, response_format
 
-log = logging.getLogger("ragc.targets")
-
 _ROLES = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
 """Providers whose credentials may come from the machine's role instead of a variable."""
 
@@ -53,8 +51,9 @@ _REFUSED = frozenset({
 def load() -> Any:
     """Imports LiteLLM, offline and quiet; it takes seconds."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
-    unwanted = ".* using the `ReadOnly` qualifier|Pydantic serializer warnings"
-    warnings.filterwarnings("ignore", unwanted, UserWarning)
+    warnings.filterwarnings(
+        "ignore", ".* using the `ReadOnly` qualifier|Pydantic serializer warnings", UserWarning
+    )
     import litellm
 
     litellm.suppress_debug_info = True
@@ -62,7 +61,7 @@ def load() -> Any:
     return litellm
 
 
-warn_once = cache(log.warning)
+warn_once = cache(logging.getLogger("ragc.targets").warning)
 """Logs a message with its arguments, once a process."""
 
 
@@ -216,9 +215,9 @@ class HostedTarget(ServerTarget):
     def _failure(self, error: Exception) -> Exception:
         """Returns what an exception of LiteLLM becomes."""
         errors, status, where = load().exceptions, getattr(error, "status_code", None), self.where
-        # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
-        text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
-        text = text.partition("Traceback (most")[0]
+        # LiteLLM writes its exception's names before the server's message, and a traceback after it.
+        said = getattr(error, "message", "") or error
+        text = str(said).rpartition("Exception - ")[2].partition("Traceback (most")[0]
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
         if isinstance(error, errors.Timeout):

@@ -52,9 +52,8 @@ def typed_price(target: Target) -> Price | None:
     Raises UsageError for what is no price.
     """
     price: Any = getattr(getattr(target, "options", None), "price", None) or getattr(target, "price", None)
-    if not price or isinstance(price, Price):
-        return price or None
-    return Price.of(price, f"The price of {target.name}, {EXAMPLE}: ")
+    is_checked = price is None or isinstance(price, Price)
+    return price if is_checked else Price.of(price, f"The price of {target.name}, {EXAMPLE}: ")
 
 
 def price_of(target: Target) -> Price | None:
@@ -76,9 +75,8 @@ def most_tokens(target: Target, request: ChatRequest) -> Usage:
     A token of a text is at least one of its bytes, whatever the tokenizer. A reply has the request's limit, a
     higher one set for the target, or the whole context where no limit is sent.
     """
-    texts = [message.content for message in request.messages]
-    if request.schema is not None:
-        texts.append(json.dumps(request.schema, ensure_ascii=False))
+    schemas = [] if request.schema is None else [json.dumps(request.schema, ensure_ascii=False)]
+    texts = [*schemas, *(message.content for message in request.messages)]
     prompt = AROUND_REQUEST + sum(len(text.encode("utf-8", "replace")) + AROUND_MESSAGE for text in texts)
     options = getattr(target, "options", None)
     body: Mapping[str, Any] = getattr(options, "body", {})
