@@ -77,7 +77,7 @@ TARGETS = Registry(
             "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
         ),
         "vllm": (
-            "ragc.targets.vllm_kind",
+            "ragc.targets.chat",
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (
