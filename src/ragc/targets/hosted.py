@@ -121,9 +121,13 @@ class HostedTarget(ServerTarget):
             ) from None
         return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
 
-    @cached_property
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What LiteLLM's tables say, with the corrections of the options."""
+        return self._capabilities
+
+    @cached_property
+    def _capabilities(self) -> frozenset[Capability]:
         try:
             params = self.params
         except UsageError:  # `open` says it
@@ -134,8 +138,7 @@ class HostedTarget(ServerTarget):
             "schema": load().supports_response_schema(self.model),
             "prefix_cache": self.info.get("supports_prompt_caching"),
         }
-        options: HostedOptions = self.options
-        return options.correct(name for name, is_able in can.items() if is_able)
+        return frozenset(self.options.correct(name for name, is_able in can.items() if is_able))
 
     @property
     def whole_context(self) -> int:  # type: ignore[override]
