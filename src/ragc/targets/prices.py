@@ -52,8 +52,9 @@ def typed_price(target: Target) -> Price | None:
     Raises UsageError for what is no price.
     """
     price: Any = getattr(getattr(target, "options", None), "price", None) or getattr(target, "price", None)
-    is_checked = price is None or isinstance(price, Price)
-    return price if is_checked else Price.of(price, f"The price of {target.name}, {EXAMPLE}: ")
+    if price is None or isinstance(price, Price):
+        return price
+    return Price.of(price, f"The price of {target.name}, {EXAMPLE}: ")
 
 
 def price_of(target: Target) -> Price | None:
