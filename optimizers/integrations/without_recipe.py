@@ -29,7 +29,7 @@ from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded.source import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
-from ragc.downloads.hub import is_hub_file
+from ragc.downloads import is_hub_file
 from ragc.errors import UnknownName, UsageError, nearest
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram

@@ -8,9 +8,9 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
+from ragc.compiled import pull
 from ragc.corpora import embed
 from ragc.errors import Untrusted
-from ragc.targets.embedded import weights
 from tests.security.foreign import RECIPE as FOREIGN_RECIPE
 from tests.security.foreign import foreign_directory
 from tests.support.recipes import recipe_toml
@@ -35,7 +35,7 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def embed(self, texts: list[str]) -> None:
             names.append(self.name)
 
-    monkeypatch.setattr(weights, "default_weights", lambda _: names.append("SmolLM2-135M-Instruct"))
+    monkeypatch.setattr(pull, "default_weights", lambda _: names.append("SmolLM2-135M-Instruct"))
     monkeypatch.setattr(embed, "make", lambda name, progress: Embedder(name))
     monkeypatch.chdir(tmp_path)
     Path("recipe.toml").write_text(RECIPE)

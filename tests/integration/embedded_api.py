@@ -10,8 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.targets.embedded.schema import grammar
-from ragc.targets.embedded.server import load
+from ragc.targets.embedded.target import grammar, load
 from ragc.targets.options import EmbeddedOptions
 
 MODEL = "smollm2"

@@ -20,7 +20,7 @@ def _run(program: str, environ: Mapping[str, str]) -> subprocess.CompletedProces
 
 def default_weights() -> Path:
     """The file of the default weights in the user's own cache."""
-    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
+    program = "from ragc.downloads import default_weights; print(default_weights())"
     process = _run(program, {name: value for name, value in os.environ.items() if name != "RAGC_HOME"})
     process.check_returncode()
     return Path(process.stdout.strip())
@@ -28,9 +28,7 @@ def default_weights() -> Path:
 
 def fetch_default_weights() -> None:
     """Fetches the default weights into the cache of the test."""
-    _run(
-        "from ragc.targets.embedded.weights import default_weights; default_weights()", os.environ
-    ).check_returncode()
+    _run("from ragc.downloads import default_weights; default_weights()", os.environ).check_returncode()
 
 
 def fetch_minilm() -> None:

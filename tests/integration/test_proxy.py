@@ -22,11 +22,11 @@ import pytest
 
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
+from ragc.downloads import default_weights
 from ragc.errors import TargetError, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.embedded.target import EmbeddedTarget
-from ragc.targets.embedded.weights import default_weights
 from ragc.task.answering import Row
 from tests.integration.embedded_api import MODEL, Api, embedded_api
 from tests.integration.fetched import fetch_default_weights

@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of questions about Python, settings, and a home with the default weights."""
     python()
     folder = tmp_path_factory.mktemp("training")
-    fetch = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
+    fetch = "from ragc.downloads import default_weights; print(default_weights())"
     weights = Path(vllm_server.ran([sys.executable, "-c", fetch]))  # in a process that may leave the machine
     (folder / "home/weights").mkdir(parents=True)
     (folder / "home/weights" / weights.name).symlink_to(weights)

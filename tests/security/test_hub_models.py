@@ -13,7 +13,7 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.compiled import trust
-from ragc.downloads.hub import is_hub_file
+from ragc.downloads import is_hub_file
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.paths import SRC
 from tests.support.hub import Hub, hub_of
@@ -34,7 +34,7 @@ import json, sys
 from ragc.core.progress import listening
 from ragc import recipe as recipes
 from ragc.compiled import trust
-from ragc.downloads.hub import fetch_hub_file
+from ragc.downloads import fetch_hub_file
 from ragc.errors import TargetUnavailable
 results = []
 for name in sys.argv[1:]:

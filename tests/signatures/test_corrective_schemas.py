@@ -20,7 +20,7 @@ from ragc.signatures.grade import (
     SupportGrade,
     Utility,
 )
-from ragc.targets.embedded.schema import with_limits
+from ragc.targets.embedded.target import with_limits
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,11 @@ from ragc.core.files import (
     resolve_out,
 )
 from ragc.core.marks import RequestedAccess
+from ragc.downloads import SMOLLM2, default_weights
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly
 from ragc.targets import TARGETS
-from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.options import TargetSpec
 
 MANIFEST = "pack.json"

@@ -22,7 +22,7 @@ from ragc.core.progress import Progress, listening
 from ragc.corpora import SOURCES, embed
 from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
-from ragc.downloads.hub import fetch_hub_file, is_hub_file
+from ragc.downloads import default_weights, fetch_hub_file, is_hub_file
 from ragc.errors import UsageError
 from ragc.metrics.judged.without_gold import EMBEDDED
 from ragc.recipe import Recipe
@@ -125,8 +125,6 @@ def _embedder(use: str, name: str, recipe: Recipe) -> Iterator[tuple[str, str, F
 
 
 def _default_weights(progress: Progress) -> None:
-    from ragc.targets.embedded.weights import default_weights
-
     default_weights(progress.download)
 
 

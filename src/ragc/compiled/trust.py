@@ -23,7 +23,7 @@ from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.base import SourceKind
-from ragc.downloads.hub import is_hub_file
+from ragc.downloads import is_hub_file
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS

@@ -11,7 +11,7 @@ __version__ = "0.3.0"
 """The version of this package, which pyproject.toml says too; a test compares them."""
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "embedded": ("xllamacpp", "jsonschema"),
+    "embedded": ("xllamacpp",),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
     "lucene": ("pyserini", "jnius"),
     "web": ("ddgs", "trafilatura"),

@@ -20,7 +20,7 @@ from ragc.core.tables import Keys, Problem, dotted, read
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
 from ragc.corpora.files.records import is_address
-from ragc.downloads.hub import is_hub_file
+from ragc.downloads import is_hub_file
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import ADDED, is_added
 from ragc.programs import METHODS, Method, method

@@ -52,7 +52,7 @@ class CallStore:
         self._memory: dict[str, str] = {}
         self._in_flight: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
         self._unwritten: dict[str, bytes] = {}
-        self._writer: asyncio.Task[None] | None = None
+        self._written: asyncio.Future[None] | None = None
         self._rows = None if directory is None else _opened(directory)
 
     def __deepcopy__(self, memo: object) -> CallStore:
@@ -80,14 +80,20 @@ class CallStore:
         Texts of one turn of the event loop share a transaction, which takes most of the time.
         """
         self._unwritten[key] = _row(key, text)
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.ensure_future(self._write_together())
-            self._writer.add_done_callback(_retrieve)
-        await asyncio.shield(self._writer)
+        if self._written is None:
+            self._written = asyncio.Future()
+            self._written.add_done_callback(_retrieve)
+            self._written.get_loop().call_soon(self._write_together, self._written)
+        await asyncio.shield(self._written)
 
-    async def _write_together(self) -> None:
-        rows, self._unwritten, self._writer = self._unwritten, {}, None
-        self._write(rows)
+    def _write_together(self, written: asyncio.Future[None]) -> None:
+        rows, self._unwritten, self._written = self._unwritten, {}, None
+        try:
+            self._write(rows)
+        except BaseException as error:  # passed on to all who wait
+            written.set_exception(error)
+        else:
+            written.set_result(None)
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -151,7 +157,7 @@ class CallStore:
         with _reported(self.where):
             row = None if self._rows is None else self._rows.get(key, retry=True)
         _, _, text = (row or b"").decode(errors="replace").partition(" ")
-        return text if row == _row(key, text) else None
+        return text if row and row == _row(key, text) else None
 
     def _write(self, rows: Mapping[str, bytes]) -> None:
         if self._rows is not None:
@@ -183,13 +189,11 @@ def open_store() -> CallStore:
 
 def _row(key: str, text: str) -> bytes:
     """Returns the row with `text` under `key`. Raises UnicodeEncodeError for half of a surrogate pair."""
-    if not isinstance(text, str):
-        raise TypeError(f"store values are JSON text, found {type(text).__name__}")
     return f"{digest([key, text])[:32]} {text}".encode()
 
 
-def _retrieve(done: asyncio.Task[Any]) -> None:
-    """Looks at the exception of a task that nobody waits for any more, which the loop would log."""
+def _retrieve(done: asyncio.Future[Any]) -> None:
+    """Looks at the exception that nobody waits for any more, which the loop would log."""
     if not done.cancelled():
         done.exception()
 

@@ -22,19 +22,18 @@ from functools import cached_property
 from pathlib import Path
 
 import httpx
-from filelock import AsyncFileLock, Timeout
+from filelock import AsyncFileLock
 
 from ragc.core.digest import digest
 from ragc.core.files import cache_home, put_file
 from ragc.core.progress import notify
 from ragc.core.redact import shorten
-from ragc.downloads.weights import noted_digest
+from ragc.downloads import noted_digest
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import ChatRequest, Reply, Watch
 from ragc.targets.chat import ChatTarget
 from ragc.targets.options import VllmOptions
 
-MODULE = "vllm.entrypoints.openai.api_server"
 _POLL_S, _ENDING_S, _HEALTH_S = 0.5, 20.0, 30.0
 _ERROR = re.compile(r"(?:Error|Exception|\berror): \S|Value error, \S")
 
@@ -59,20 +58,16 @@ class ServedTarget(ChatTarget):
     def __init__(self, model: str, options: VllmOptions) -> None:
         if not model:
             raise UsageError("A vllm target with serve = true needs a model: an id or the path of a folder.")
-        python = shutil.which(options.python or sys.executable)
-        if python is None:
+        self._python = shutil.which(options.python or sys.executable) or ""
+        if not self._python:
             raise UsageError(
                 f"No Python is at {options.python!r}, named by the option python of a vllm target."
             )
         where = Path(model)
         super().__init__("http://127.0.0.1:1/v1", str(where.resolve()) if where.is_dir() else model, options)
         self.name = f"vllm {where.name}"
-        self._python = python
         self.folder = cache_home() / "vllm" / digest(self.command(0))[:16]
         self._log = self.folder / "log"
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
 
     @property
     def plain_identity(self) -> str:
@@ -81,8 +76,7 @@ class ServedTarget(ChatTarget):
 
     @cached_property
     def _shown(self) -> str:
-        folder, options = Path(self.model), self.options
-        named = self.model
+        folder, named, options = Path(self.model), self.model, self.options
         if folder.is_dir():
             files = sorted(file for file in folder.iterdir() if file.is_file())
             named = f"{folder.name}@{digest({file.name: noted_digest(file) for file in files})[:16]}"
@@ -91,21 +85,16 @@ class ServedTarget(ChatTarget):
 
     def command(self, port: int) -> list[str]:
         """Returns the command that serves on `port` of localhost only."""
-        options = self.options
-        parts = [
-            self._python,
-            "-m",
-            MODULE,
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--model",
-            self.model,
-        ]
-        parts += ["--dtype", options.dtype] if options.dtype else []
-        parts += ["--max-model-len", str(options.context_tokens)] if options.context_tokens else []
-        for name, value in options.flags.items():
+        flags = {
+            "host": "127.0.0.1",
+            "port": port,
+            "model": self.model,
+            "dtype": self.options.dtype or False,
+            "max-model-len": self.options.context_tokens or False,
+            **self.options.flags,
+        }
+        parts = [self._python, "-m", "vllm.entrypoints.openai.api_server"]
+        for name, value in flags.items():
             values = value if isinstance(value, list | tuple) else [] if isinstance(value, bool) else [value]
             parts += [] if value is False else [f"--{name.replace('_', '-')}", *map(str, values)]
         return parts
@@ -119,16 +108,8 @@ class ServedTarget(ChatTarget):
         if self._ready:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = AsyncFileLock(self.folder / "lock", run_in_executor=False)
-        try:
-            await lock.acquire(timeout=_POLL_S)
-        except Timeout:
-            notify(f"another process is starting vLLM with {self.model}; waiting for it")
-            await lock.acquire()
-        try:
+        async with AsyncFileLock(self.folder / "lock", run_in_executor=False):
             self.endpoint = await self._find() or await self._start()
-        finally:
-            await lock.release()
         _users.setdefault(self.folder, set()).add(id(self))
         await super().open(progress)
 
@@ -177,13 +158,16 @@ class ServedTarget(ChatTarget):
             port = free.getsockname()[1]
         begun, address = time.monotonic(), f"http://127.0.0.1:{port}/v1"
         notify(f"starting vLLM with {self.model}; its log is {self._log}")
-        # The folder is ours, and nothing is imported from where the user stands.
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
         with self._log.open("wb") as log:
             process = _started[self.folder] = subprocess.Popen(  # noqa: ASYNC220 - it only starts here
-                self.command(port), cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
-            )  # fmt: skip
+                self.command(port),
+                cwd=self.folder,  # ours: nothing is imported from where the user stands
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         try:
             while not await asyncio.to_thread(_answers, address):
                 waited = time.monotonic() - begun
@@ -203,8 +187,10 @@ class ServedTarget(ChatTarget):
         return address
 
     def _ended(self, process: subprocess.Popen[bytes]) -> TargetError:
-        text = f"vLLM with {self.model} ended (exit code {process.returncode}): {last_error(self._log)}"
-        return TargetError(f"{text}. Its log is {self._log}.")
+        return TargetError(
+            f"vLLM with {self.model} ended (exit code {process.returncode}): {last_error(self._log)}. "
+            f"Its log is {self._log}."
+        )
 
 
 def _answers(address: str) -> bool:
@@ -219,16 +205,14 @@ def _answers(address: str) -> bool:
 
 def _stop(folder: Path) -> None:
     """Stops the server of `folder` if this process started it, with all its processes."""
-    process = _started.pop(folder, None)
-    if process is None:
-        return
-    (folder / "address").unlink(missing_ok=True)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_ENDING_S)
-        os.killpg(process.pid, signal.SIGKILL)  # what outlived it
-    process.wait()
+    if process := _started.pop(folder, None):
+        (folder / "address").unlink(missing_ok=True)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDING_S)
+            os.killpg(process.pid, signal.SIGKILL)  # what outlived it
+        process.wait()
 
 
 @atexit.register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragc.core.extras import EXTRAS
-from ragc.downloads.hub import is_hub_file
+from ragc.downloads import is_hub_file
 from ragc.errors import UsageError
 from ragc.targets.base import Target, TargetKind
 from ragc.targets.options import EmbeddedOptions, TargetSpec

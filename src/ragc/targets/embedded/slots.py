@@ -43,8 +43,9 @@ class Slots:
         name = f"{digest([self._engine, beginning])[:32]}.state" if len(beginning) >= LONG else ""
         with self._changed:
             self._changed.wait_for(lambda: self._free and name not in self._first)
-            last_used = reversed(self._free)
-            slot = next((free for free in last_used if self._held.get(free) == beginning), self._free[0])
+            slot = next(
+                (free for free in reversed(self._free) if self._held.get(free) == beginning), self._free[0]
+            )
             self._free.remove(slot)
             held = self._held.get(slot) == beginning
             if new := bool(name) and not held and not (self._folder / name).is_file():

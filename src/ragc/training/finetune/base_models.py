@@ -27,8 +27,8 @@ from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.corpora.embed.model_files import folder_digests
+from ragc.downloads import MODEL, SMOLLM2, default_weights
 from ragc.errors import UsageError
-from ragc.targets.embedded.weights import MODEL, SMOLLM2, default_weights
 from ragc.training.finetune.settings import EMBEDDED
 
 ORIGIN = "ragc-base.json"
