@@ -73,11 +73,11 @@ TARGETS = Registry(
     TargetKind,
     {
         "embedded": (
-            "ragc.targets.embedded",
+            "ragc.targets.embedded.target",
             "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
         ),
         "vllm": (
-            "ragc.targets.chat",
+            "ragc.targets.vllm_kind",
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (

@@ -15,14 +15,12 @@ from urllib.request import getproxies, proxy_bypass
 
 import orjson
 
-from ragc.core import extras
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes, is_on_loop
-from ragc.core.marks import HARMLESS, Does, Mark
 from ragc.core.redact import mask_keys, remember, shorten
 from ragc.errors import CapabilityMissing, TargetStopped, TargetUnavailable, UnknownName, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, TargetKind, Watch, parts_taker
-from ragc.targets.options import ServerOptions, TargetSpec, VllmOptions, variables, with_variables
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
+from ragc.targets.options import ServerOptions, VllmOptions, variables, with_variables
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import Again, rate_of, with_tries
@@ -391,28 +389,3 @@ def headers_of(options: ServerOptions) -> dict[str, str]:
             raise UsageError(f"The header {shorten(name)!r}{of} holds characters that no header has.")
         headers[name.lower()] = value
     return headers
-
-
-def _build(spec: TargetSpec) -> ChatTarget:
-    options = VllmOptions.of(spec.options)
-    if not options.serve:
-        return ChatTarget(spec.base_url, spec.model, options)
-    from ragc.targets.vllm_server import ServedTarget
-
-    if spec.base_url:
-        raise UsageError("A vllm target has a base_url or serve = true, not both.")
-    folder = spec.base / spec.model
-    return ServedTarget(str(folder) if spec.model and folder.is_dir() else spec.model, options)
-
-
-def _model_does(spec: TargetSpec) -> Mark:
-    return Does("runs", "loads this model") if spec.options.get("serve") else HARMLESS
-
-
-def _lacking(who: str, spec: TargetSpec) -> list[str]:
-    if not spec.options.get("serve") or spec.options.get("python"):
-        return []
-    return extras.lacking(f"{who}, which runs vLLM here,", extras.EXTRAS["vllm"])
-
-
-KIND = TargetKind("vllm", VllmOptions, _build, _model_does, _lacking)
