@@ -54,8 +54,8 @@ def load() -> Any:
     warnings.filterwarnings(
         "ignore", ".* using the `ReadOnly` qualifier|Pydantic serializer warnings", UserWarning
     )
-    import litellm
-
+    with warnings.catch_warnings(action="ignore"):
+        import litellm
     litellm.suppress_debug_info = True
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
@@ -237,8 +237,9 @@ class HostedTarget(ServerTarget):
             "message": text,
             "status": type(error).__name__,  # that a prompt is too long, or filtered, where no word says so
         }
-        headers = getattr(error, "litellm_response_headers", None) or {}
-        return failure(int(status), {"error": content}, headers, where)
+        return failure(
+            int(status), {"error": content}, getattr(error, "litellm_response_headers", None) or {}, where
+        )
 
     def table_usd(self, used: Usage) -> float:
         """Returns the dollars of a reply by LiteLLM's table; 0, which is logged once, without a price."""
