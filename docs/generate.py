@@ -293,9 +293,11 @@ def keys(part: Mapping[str, Any], schema: Mapping[str, Any], prefix: str) -> Ite
             yield from keys(value, schema, f"{prefix}{name}.")
             continue
         default = "required" if name in part.get("required", ()) else default_of(value)
-        text = cell(value.get("description", ""))
-        text += " The [programs](../methods/index.md) list their knobs." if name in BY_KNOB else ""
+        more = " The [programs](../methods/index.md) list their knobs." if name in BY_KNOB else ""
+        text = cell(value.get("description", "")) + more
         yield f"| `{prefix}{name}` | {kind_of(value, schema)} | {default} | {text} |"
+        for option in value.get("anyOf", ()):  # a table that may be left out
+            yield from keys({"properties": {}, **resolve(option, schema)}, schema, f"{prefix}{name}.")
 
 
 def default_of(value: Mapping[str, Any]) -> str:
@@ -318,8 +320,9 @@ def kind_of(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "const" in value:
         return toml(value["const"])
     if options := value.get("anyOf") or value.get("oneOf"):
-        given = (option for option in options if option.get("type") != "null")  # left out, in TOML
-        return " or ".join(dict.fromkeys(kind_of(option, schema) for option in given))
+        return " or ".join(
+            dict.fromkeys(kind_of(option, schema) for option in options if option.get("type") != "null")
+        )
     if value.get("type") == "array":
         return f"list of {kind_of(value.get('items', {}), schema)}"
     names = {"string": "text", "integer": "integer", "number": "number", "boolean": "`true`, `false`"}

@@ -502,7 +502,7 @@ def test_a_target_is_shared_and_its_identity_says_what_answers(kind: str) -> Non
         ({"body": {"api_key": "x"}}, UsageError, "api_key"),
         ({"lacks": ["shema"]}, UsageError, "Did you mean 'schema'"),
         ({"reasoning_effort": "hgh"}, UsageError, "Did you mean 'high'"),
-        ({"price": {"input": 1}}, UsageError, "price must be a table of dollars per mill"),
+        ({"price": {"input": 1}}, UsageError, "price.output is missing; add, for example, output = 0.6"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

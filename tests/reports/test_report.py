@@ -755,7 +755,7 @@ def test_the_study_of_a_script_of_ones_own_shows_its_trials(
     monkeypatch.chdir(folder)
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     record = replace(targets.TARGETS.get("embedded"), build=lambda spec: ScriptedTarget(needs_demos))
-    monkeypatch.setattr("ragc.targets.embedded.KIND", record)
+    monkeypatch.setattr("ragc.targets.embedded.target.KIND", record)
     scripted = ragc.study("recipe.toml", name="mine")
     scripted.optimize(ragc.objective("recipe.toml", name="mine"), n_trials=3)
     _, lines = written_page(tmp_path / "report.html", Path("mine"))

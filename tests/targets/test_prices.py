@@ -17,6 +17,7 @@ from ragc.targets.reasoning import reasoning_of, with_reasoning
 from ragc.testing import ScriptedTarget
 
 TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
+PRICE = Price(input=2.0, cached_input=0.5, output=8.0)
 
 
 def hosted(model: str, **options: Any) -> targets.Target:
@@ -26,7 +27,7 @@ def hosted(model: str, **options: Any) -> targets.Target:
 
 
 def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None:
-    assert Price.of({"input": 2.0, "output": 8.0}) == Price(2.0, 2.0, 8.0)
+    assert Price.of({"input": 2.0, "output": 8.0}) == Price(input=2.0, cached_input=2.0, output=8.0)
     assert Price.of(TYPED).usd(Usage(1_000_000, 500_000, 400_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 4)
 
 
@@ -34,9 +35,7 @@ def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None
 def test_a_model_of_ones_own_costs_nothing_unless_it_is_priced(kind: Any) -> None:
     where: dict[str, Any] = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if kind == "vllm" else {}
     assert price_of(targets.build(TargetSpec(kind=kind, **where))) == FREE
-    assert price_of(targets.build(TargetSpec(kind=kind, **where, options={"price": TYPED}))) == Price(
-        2.0, 0.5, 8.0
-    )
+    assert price_of(targets.build(TargetSpec(kind=kind, **where, options={"price": TYPED}))) == PRICE
 
 
 def test_a_hosted_model_has_the_tables_price_a_typed_one_or_none() -> None:
@@ -45,26 +44,26 @@ def test_a_hosted_model_has_the_tables_price_a_typed_one_or_none() -> None:
     assert known.input >= 0.15
     assert known.output >= 0.6
     assert price_of(hosted("openai/our-own-model")) is None
-    assert price_of(hosted("openai/our-own-model", price=TYPED)) == Price(2.0, 0.5, 8.0)
+    assert price_of(hosted("openai/our-own-model", price=TYPED)) == PRICE
     assert typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0})) == FREE
 
 
 def test_an_lm_of_dspy_has_the_price_that_was_given_or_the_tables() -> None:
     assert price_of(DspyTarget(dspy.LM("openai/our-own-model"))) is None
-    assert price_of(DspyTarget(dspy.LM("openai/our-own-model"), price=TYPED)) == Price(2.0, 0.5, 8.0)
+    assert price_of(DspyTarget(dspy.LM("openai/our-own-model"), price=TYPED)) == PRICE
     assert price_of(DspyTarget(dspy.LM("openai/gpt-4o-mini"))) is not None
     lm = dspy.LM("openai/our-own-model")
     lm.price = TYPED
-    assert price_of(target_of(lm)) == Price(2.0, 0.5, 8.0)
+    assert price_of(target_of(lm)) == PRICE
 
 
 def test_a_target_of_ones_own_has_the_price_that_it_names() -> None:
     target = ScriptedTarget([])
     assert price_of(target) is None
     target.price = TYPED  # type: ignore[attr-defined]
-    assert price_of(target) == Price(2.0, 0.5, 8.0)
+    assert price_of(target) == PRICE
     target.price = {"input": "cheap"}  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="The price of scripted must be a table"):
+    with pytest.raises(UsageError, match=r"The price of scripted, dollars .*: input must be a number"):
         price_of(target)
 
 

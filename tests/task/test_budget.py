@@ -20,7 +20,7 @@ from ragc.targets.retry import Again, with_tries
 from ragc.task.budget import SPARE_CALLS, BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 
-PRICE = Price(2.0, 1.0, 10.0)
+PRICE = Price(input=2.0, cached_input=1.0, output=10.0)
 MILLION = 1_000_000
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import ragc
 from ragc.errors import DataError, UsageError
-from ragc.targets import embedded
 from ragc.targets.base import ChatRequest
+from ragc.targets.embedded import target as embedded
 from ragc.testing import ScriptedTarget
 from tests.support.recipes import recipe_toml, write_files
 
@@ -31,7 +31,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return json.dumps({"useful": "red" in request.messages[-1].content} if judged else {"answer": "red"})
 
     record = replace(embedded.KIND, build=lambda *_: ScriptedTarget(reply))
-    monkeypatch.setattr("ragc.targets.embedded.KIND", record)
+    monkeypatch.setattr("ragc.targets.embedded.target.KIND", record)
     monkeypatch.chdir(tmp_path)
     texts = [f"What is {at}? It is {'red' if at % 2 else 'blue'}." for at in range(20)]
     write_files(

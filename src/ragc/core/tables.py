@@ -142,7 +142,9 @@ class Table(BaseModel):
         try:
             return handler(values)
         except ValidationError as error:
-            raise_problems(map(cls.detail, error.errors(include_url=False)))
+            found = error.errors(include_url=False)
+            # A default that follows from another key is no problem of its own where that key is wrong.
+            raise_problems(cls.detail(one) for one in found if one["type"] != "default_factory_not_called")
             raise
 
     @classmethod

@@ -27,13 +27,10 @@ _SERVERS = {
 }
 """Servers with OpenAI's chat API, by the kind that people write for them, and their ports."""
 
-_HOSTED = (
-    'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
-    'OpenAI\'s chat API is kind = "vllm" with its base_url.'
-)
-
 _ADVICE = dict.fromkeys(
-    ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm"), _HOSTED
+    ("openai", "anthropic", "azure", "gemini", "bedrock", "mistral", "litellm"),
+    'A hosted model is kind = "hosted" with a model such as "openai/gpt-4o-mini"; a server of yours with '
+    'OpenAI\'s chat API is kind = "vllm" with its base_url.',
 ) | {
     name: f'{server} has OpenAI\'s chat API, for which the kind is "vllm": write kind = "vllm", '
     f'base_url = "http://127.0.0.1:{port}/v1" and the model\'s name there.'
@@ -51,10 +48,9 @@ def _own_kind(reference: str) -> TargetKind:
     from ragc.targets.options import TargetOptions
 
     def build(spec: TargetSpec) -> Target:
-        made = load_object(reference, spec.base)
         named = {key: value for key, value in spec if key in ("model", "base_url") and value}
         try:
-            target: Target = made(**named, **spec.options)
+            target: Target = load_object(reference, spec.base)(**named, **spec.options)
         except RagcError:
             raise
         except (Exception, SystemExit) as error:  # whatever the user's code raises
@@ -77,7 +73,7 @@ TARGETS = Registry(
     TargetKind,
     {
         "embedded": (
-            "ragc.targets.embedded",
+            "ragc.targets.embedded.target",
             "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
         ),
         "vllm": (
@@ -85,7 +81,7 @@ TARGETS = Registry(
             "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
         ),
         "hosted": (
-            "ragc.targets.hosted_kind",
+            "ragc.targets.hosted",
             "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
         ),
     },

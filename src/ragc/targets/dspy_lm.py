@@ -35,7 +35,7 @@ from ragc.targets.base import (
     parts_taker,
 )
 from ragc.targets.hosted import HostedTarget
-from ragc.targets.prices import Price
+from ragc.targets.prices import EXAMPLE, Price
 from ragc.targets.retry import Again, with_tries
 from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response_format, tokens_in
 
@@ -91,7 +91,7 @@ class DspyTarget:
         remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
-        self._price = None if price is None else Price.of(price)
+        self._price = None if price is None else Price.of(price, f"The price of {self.name}, {EXAMPLE}: ")
         # Model, address and settings say all of it; then LiteLLM may have its price.
         is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str)
         self._hosted = HostedTarget(self.model) if is_plain else None

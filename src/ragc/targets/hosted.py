@@ -6,25 +6,27 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragc.core.marks import Does
 from ragc.core.redact import remember_environment, shorten
 from ragc.errors import TargetStopped, UsageError, nearest
-from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, TargetKind, Usage, Watch
 from ragc.targets.chat import LOOPBACK, ServerTarget, Show, headers_of, read_address, untrusted
-from ragc.targets.options import HostedOptions
+from ragc.targets.options import HostedOptions, TargetSpec
 from ragc.targets.prices import MILLION, Price
 from ragc.targets.retry import Again
 from ragc.targets.wire import Where, body_of, failure, response_format
 
-log = logging.getLogger("ragc.targets")
-
 _ROLES = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
 """Providers whose credentials may come from the machine's role instead of a variable."""
+
+_IN_PROCESS = frozenset({"vllm", "petals"})
+"""LiteLLM's names of libraries that it loads into this process, with the model."""
 
 _UNREADABLE = (
     "Connection error",
@@ -32,13 +34,10 @@ _UNREADABLE = (
     "Unable to get json",
     "Expecting value",
     "Invalid response object",
+    "Error in response object",
 )
 """How LiteLLM's own errors begin about a body that is no completion; it makes a status up for them."""
 
-_CODES = {
-    "ContextWindowExceededError": "context length",
-    "ContentPolicyViolationError": "content filter",
-}
 _REFUSED = frozenset({
     "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "pattern", "format", "uniqueItems", "minProperties", "maxProperties",
@@ -52,20 +51,18 @@ _REFUSED = frozenset({
 def load() -> Any:
     """Imports LiteLLM, offline and quiet; it takes seconds."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    warnings.filterwarnings(
+        "ignore", ".* using the `ReadOnly` qualifier|Pydantic serializer warnings", UserWarning
+    )
+    with warnings.catch_warnings(action="ignore"):
         import litellm
-    for message in (".* using the `ReadOnly` qualifier", "Pydantic serializer warnings"):
-        warnings.filterwarnings("ignore", message=message, category=UserWarning)
     litellm.suppress_debug_info = True
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
 
 
-@cache
-def warn_once(text: str) -> None:
-    """Logs `text`, once a process."""
-    log.warning("%s", text)
+warn_once = cache(logging.getLogger("ragc.targets").warning)
+"""Logs a message with its arguments, once a process."""
 
 
 class HostedTarget(ServerTarget):
@@ -114,11 +111,13 @@ class HostedTarget(ServerTarget):
         try:
             bare, provider, *_ = litellm.get_llm_provider(self.model)
         except Exception:  # of many kinds
-            known = {str(name) for name in litellm.model_cost}
-            near = nearest(self.model, known | {f"openai/{name}" for name in known if "/" not in name})
+            known = {
+                *litellm.model_cost,
+                *(f"openai/{name}" for name in litellm.model_cost if "/" not in name),
+            }
             raise UsageError(
-                f"LiteLLM knows no provider for the model {self.model!r}.{near} Write provider/model, as in "
-                "openai/gpt-4o-mini."
+                f"LiteLLM knows no provider for the model {self.model!r}.{nearest(self.model, known)} "
+                "Write provider/model, as in openai/gpt-4o-mini."
             ) from None
         return frozenset(litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or ())
 
@@ -130,23 +129,26 @@ class HostedTarget(ServerTarget):
     @cached_property
     def _capabilities(self) -> frozenset[Capability]:
         try:
-            able: set[Capability] = {name for name in ("seed", "logprobs") if name in self.params}
+            params = self.params
         except UsageError:  # `open` says it
-            able = set()
-        if load().supports_response_schema(self.model):
-            able.add("schema")
-        if self.info.get("supports_prompt_caching"):
-            able.add("prefix_cache")
-        corrected: frozenset[Capability] = self.options.correct(able)
-        return corrected
+            params = frozenset()
+        can: dict[Capability, Any] = {
+            "seed": "seed" in params,
+            "logprobs": "logprobs" in params,
+            "schema": load().supports_response_schema(self.model),
+            "prefix_cache": self.info.get("supports_prompt_caching"),
+        }
+        return frozenset(self.options.correct(name for name, is_able in can.items() if is_able))
 
     @property
     def whole_context(self) -> int:  # type: ignore[override]
         """Tokens of prompt, reasoning and answer; 0 if no option and no table has them."""
-        known = (
-            self.options.context_tokens or self.info.get("max_input_tokens") or self.info.get("max_tokens")
+        return int(
+            self.options.context_tokens
+            or self.info.get("max_input_tokens")
+            or self.info.get("max_tokens")
+            or 0
         )
-        return int(known or 0)
 
     def known_to_reason(self) -> bool:
         """Returns whether LiteLLM's table says that the model can reason."""
@@ -156,10 +158,10 @@ class HostedTarget(ServerTarget):
         """Checks the id and that a key is set. Sends nothing. Raises UsageError."""
         await asyncio.to_thread(load)
         remember_environment(f"{self.model.partition('/')[0]}_")
+        headers_of(self.options)
         needs_key = bool(self.params) and not (self.options.api_key_env or self.endpoint)
         if needs_key and (names := missing_key(self.model)):
             raise UsageError(f"{self.model} needs the environment variable {names}, which is not set.")
-        headers_of(self.options)
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply with its price in LiteLLM's table, in parts where somebody takes them."""
@@ -183,56 +185,61 @@ class HostedTarget(ServerTarget):
 
     def prepare(self, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
         """Returns the arguments of LiteLLM. What the model does not take is left out, and logged once."""
-        options, params = self.options, self.params
-        body = body_of(request, self.model, {}, options.omit)
-        if request.schema is not None and body.pop("response_format", None):
-            if "schema" in self.capabilities and request.schema.get("properties"):
-                body["response_format"] = response_format(
-                    request.schema if self.endpoint else accepted(request.schema)
-                )
-            elif "response_format" in params:
-                body["response_format"] = {"type": "json_object"}
-        if body.get("top_p") == 1.0:
-            del body["top_p"]
-        fixed = (
-            {"temperature", "top_p", "top_k"} if "claude" in self.model and self.reasoning_tokens else set()
-        )
-        is_strict = not self.endpoint and self.model.partition("/")[0] in ("openai", "azure")
-        more = set() if is_strict else {"top_k", "min_p"}
-        taken = {"model", "messages", "response_format", *params, *more} - fixed
+        # Some providers refuse top_p next to a temperature, and 1 is what it is without.
+        omit = {*self.options.omit, "top_p"} if request.sampling.top_p == 1 else self.options.omit
+        body = body_of(request, self.model, {}, omit, stream=stream)
+        if request.schema is not None and "response_format" in body:
+            is_forced = "schema" in self.capabilities and request.schema.get("properties")
+            schema = request.schema if self.endpoint else accepted(request.schema)
+            body["response_format"] = response_format(schema) if is_forced else {"type": "json_object"}
+        taken = {"model", "messages", "stream", "stream_options", *self.params}
+        if self.endpoint or self.model.partition("/")[0] not in ("openai", "azure"):  # which refuse others'
+            taken |= {"top_k", "min_p"}
+        if self.reasoning_tokens and "claude" in self.model:
+            taken -= {"temperature", "top_p", "top_k"}
         for name in body.keys() - taken:
             del body[name]
-            warn_once(f"{self.model} does not take {name}; it is left out.")
-        headers = headers_of(options)
+            warn_once("%s does not take %s; it is left out.", self.model, name)
+        headers = headers_of(self.options)
         key = headers.pop("authorization", "").removeprefix("Bearer ")
         key = key or ("none" if self.endpoint and missing_key(self.model) else "")
-        reached = {"api_key": key, "base_url": self.endpoint, "extra_headers": headers}
-        sent = {**body, **options.sent, **{name: value for name, value in reached.items() if value}}
-        if stream:
-            sent |= {"stream": True, "stream_options": {"include_usage": True}}
-        return sent | {
-            "timeout": options.timeout_s, "num_retries": 0, "max_retries": 0, "drop_params": True
-        }  # fmt: skip
+        return {
+            **body,
+            **self.options.sent,
+            "api_key": key or None,
+            "base_url": self.endpoint or None,
+            "extra_headers": headers or None,
+            "timeout": self.options.timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": True,
+        }
 
     def _failure(self, error: Exception) -> Exception:
         """Returns what an exception of LiteLLM becomes."""
         errors, status, where = load().exceptions, getattr(error, "status_code", None), self.where
-        # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
-        text = str(getattr(error, "message", "") or error).rpartition("Exception - ")[2]
-        text = text.partition("Traceback (most")[0]
+        # LiteLLM writes its exception's names before the server's message, and a traceback after it.
+        said = getattr(error, "message", "") or error
+        text = str(said).rpartition("Exception - ")[2].partition("Traceback (most")[0]
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
         if isinstance(error, errors.Timeout):
             return Again(f"gave no answer within {self.options.timeout_s:g} s")
         if isinstance(error, errors.APIConnectionError) or not status or text.startswith(_UNREADABLE):
-            said = f"{type(error).__name__}: {shorten(text, 120)}"
-            unsent = "Connect" in text and "refused" in text
-            return Again(f"does not answer, or sent a reply that cannot be read ({said})", refused=unsent)
+            return Again(
+                "does not answer, or sent a reply that cannot be read "
+                f"({type(error).__name__}: {shorten(text, 120)})",
+                refused="Connect" in text and "refused" in text,
+            )
         body = getattr(error.__context__, "body", None)  # the server's, as OpenAI's client keeps it
-        fields = body if isinstance(body, dict) else {}
-        code = _CODES.get(type(error).__name__) or fields.get("code")
-        headers = getattr(error, "litellm_response_headers", None) or {}
-        return failure(int(status), {"error": {**fields, "message": text, "code": code}}, headers, where)
+        content = {
+            **(body if isinstance(body, dict) else {}),
+            "message": text,
+            "status": type(error).__name__,  # that a prompt is too long, or filtered, where no word says so
+        }
+        return failure(
+            int(status), {"error": content}, getattr(error, "litellm_response_headers", None) or {}, where
+        )
 
     def table_usd(self, used: Usage) -> float:
         """Returns the dollars of a reply by LiteLLM's table; 0, which is logged once, without a price."""
@@ -245,21 +252,22 @@ class HostedTarget(ServerTarget):
             )
             return max(0.0, float(sum(amounts)))
         except Exception:  # of many kinds, for an unknown model
-            warn_once(f"LiteLLM has no price for {self.model}: its replies count 0 usd.")
+            warn_once("LiteLLM has no price for %s: its replies count 0 usd.", self.model)
             return 0.0
 
     def table_price(self) -> Price | None:
         """Returns the highest price of the model's tiers in LiteLLM's table; None without one."""
 
-        def dearest(*beginnings: str) -> float | None:
-            prices = (price for name, price in self.info.items() if name.startswith(beginnings))
-            return max((MILLION * price for price in prices if price is not None), default=None)
+        def dearest(*beginnings: str) -> float:
+            prices = [price for name, price in self.info.items() if name.startswith(beginnings)]
+            return MILLION * max(filter(None, prices), default=0.0)
 
-        read, cached = dearest("input_cost_per_token"), dearest("cache_read_input_token_cost")
-        written = dearest("output_cost_per_token", "output_cost_per_reasoning_token")
-        if read is None or written is None:
+        if not self.info:
             return None
-        return Price(read, read if cached is None else cached, written)
+        return Price(
+            input=dearest("input_cost_per_token", "cache_read_input_token_cost"),
+            output=dearest("output_cost_per_token", "output_cost_per_reasoning_token"),
+        )
 
     async def aclose(self) -> None:
         """Does nothing: LiteLLM shares its connections among all models."""
@@ -270,10 +278,7 @@ def missing_key(model: str) -> str:
 
     Imports LiteLLM, which takes seconds. Sends nothing.
     """
-    try:
-        environment = load().validate_environment(model)
-    except Exception:  # an unknown provider, of which `open` speaks
-        return ""
+    environment = load().validate_environment(model)
     if environment["keys_in_environment"] or model.partition("/")[0] in _ROLES:
         return ""
     return " or ".join(
@@ -298,3 +303,22 @@ def accepted(schema: Any) -> Any:
         elif name not in _REFUSED:
             kept["anyOf" if name == "oneOf" else name] = accepted(value)
     return kept
+
+
+def _build(spec: TargetSpec) -> HostedTarget:
+    return HostedTarget(spec.model, spec.base_url, HostedOptions.of(spec.options))
+
+
+def _model_does(spec: TargetSpec) -> Does:
+    # Whatever the base_url: LiteLLM has providers whose address is a part of the id.
+    if spec.model.partition("/")[0] in _IN_PROCESS:
+        return Does("runs", "loads this model into this process")
+    return Does("speaks", "asks this model by LiteLLM, with the key of its provider")
+
+
+def _lacking(who: str, spec: TargetSpec) -> Iterator[str]:
+    if not (spec.options.get("api_key_env") or spec.base_url) and (names := missing_key(spec.model)):
+        yield f"{who}, {spec.model}, needs the environment variable {names}, which is not set"
+
+
+KIND = TargetKind("hosted", HostedOptions, _build, _model_does, _lacking)

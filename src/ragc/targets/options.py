@@ -19,7 +19,7 @@ from ragc.core.redact import holds_key, is_secret_name, remember
 from ragc.core.tables import Choice, Flag, Json, PlacedTable, Table, Words
 from ragc.errors import UsageError
 from ragc.targets.base import Capability
-from ragc.targets.prices import price_problem
+from ragc.targets.prices import Price
 
 _OWNED = frozenset({
     "api_key", "api_base", "base_url", "custom_llm_provider", "headers", "extra_headers", "messages", "model",
@@ -29,9 +29,6 @@ _SERVED = frozenset(
     {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
-
-AUTO = "auto"
-"""The value of `thinking_tokens` that leaves the number to `ragc.targets.reasoning`."""
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The levels of `reasoning_effort`, the least first. Not every model takes every one."""
@@ -62,14 +59,8 @@ def _check_body(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _check_price(price: dict[str, Any]) -> dict[str, Any]:
-    if price and (valid := price_problem(price)):
-        raise ValueError(f"must be {valid}")
-    return price
-
-
 def _check_reasoning(tokens: object) -> object:
-    if tokens not in (None, AUTO) and not (type(tokens) is int and tokens >= 0):
+    if tokens not in (None, "auto") and not (type(tokens) is int and tokens >= 0):
         raise ValueError('must be a whole number of at least 0, or "auto"')
     return tokens
 
@@ -107,14 +98,12 @@ _BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
 class TargetOptions(Table):
     """The options of a target of any kind."""
 
-    price: Annotated[
-        Json,
-        AfterValidator(_check_price),
-        Does("speaks", "says what replies cost, by which budget.usd is kept"),
-    ] = Field(
-        default_factory=dict,
-        description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
-        "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
+    price: Annotated[Price | None, Does("speaks", "says what replies cost, by which budget.usd is kept")] = (
+        Field(
+            default=None,
+            description="Dollars per million tokens: a table of `input`, `output` and, if not as `input`, "
+            "`cached_input`. Each from 0. By default LiteLLM's table, and 0 for a model of your own machine.",
+        )
     )
     thinking_tokens: Annotated[int | str | None, BeforeValidator(_check_reasoning), HARMLESS] = Field(
         default=None,
@@ -141,8 +130,8 @@ class TargetOptions(Table):
     @property
     def sent(self) -> Mapping[str, Any]:
         """The fields that are merged into the body of every request: `body`, and the options above."""
-        own = {name: getattr(self, name) for name in _BODY_OPTIONS}
-        return {**getattr(self, "body", {}), **{name: value for name, value in own.items() if value}}
+        own = {name: value for name in _BODY_OPTIONS if (value := getattr(self, name))}
+        return {**getattr(self, "body", {}), **own}
 
 
 class ServerOptions(TargetOptions):

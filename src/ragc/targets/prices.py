@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
+from ragc.core.tables import FromZero, Table
 from ragc.errors import UsageError
 from ragc.targets.base import ChatRequest, Reply, Target, Usage
 
@@ -16,49 +17,33 @@ AROUND_REQUEST, AROUND_MESSAGE = 64, 16
 """Tokens that a chat template may add to a request, and to each of its messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Dollars per million tokens: of prompts, of prompt tokens read from a cache, and of replies."""
+class Price(Table):
+    """Dollars per million tokens: of prompts, of replies, and of prompt tokens read from a cache.
 
-    input: float
-    cached_input: float
-    output: float
+    Each is at least 0. Without `cached_input` cached tokens cost as much as others.
+    """
 
-    @classmethod
-    def of(cls, table: Any, of: str = "A price") -> Price:
-        """Returns the price in a table with the keys `input`, `output` and, optionally, `cached_input`.
-
-        Without it cached tokens cost as much as others. `of` begins the message. Raises UsageError for
-        other keys and for numbers below 0.
-        """
-        if reason := price_problem(table):
-            raise UsageError(f"{of} must be {reason}, found {json.dumps(table, default=str)}.")
-        read, written = float(table["input"]), float(table["output"])
-        return cls(read, float(table.get("cached_input", read)), written)
+    input: FromZero = Field(description="Dollars per million tokens of prompts.", examples=[0.15])
+    output: FromZero = Field(description="Dollars per million tokens of replies.", examples=[0.6])
+    cached_input: FromZero = Field(
+        default_factory=lambda price: price.get("input", 0.0),
+        description="Dollars per million tokens of prompts that a cache held. By default as `input`.",
+    )
 
     def usd(self, usage: Usage) -> float:
         """Returns dollars of a reply with this usage."""
         fresh = max(0, usage.prompt - usage.cached)
-        amount = fresh * self.input + usage.cached * self.cached_input + usage.completion * self.output
-        return amount / MILLION
+        return (
+            fresh * self.input + usage.cached * self.cached_input + usage.completion * self.output
+        ) / MILLION
 
     def most(self, prompt: int, reply: int) -> float:
         """Returns the most dollars of a prompt of `prompt` tokens with a reply of `reply` tokens."""
         return (prompt * max(self.input, self.cached_input) + reply * self.output) / MILLION
 
 
-FREE = Price(0.0, 0.0, 0.0)
-
-
-def price_problem(value: object) -> str:
-    """Returns what a valid price is, if `value` is none; "" for a valid one."""
-    is_price = (
-        isinstance(value, Mapping)
-        and {"input", "output"} <= value.keys() <= {"input", "cached_input", "output"}
-        and all(type(amount) in (int, float) and 0 <= amount < math.inf for amount in value.values())
-    )
-    example = "{input = 0.15, cached_input = 0.075, output = 0.6}"
-    return "" if is_price else f"a table of dollars per million tokens, each at least 0, such as {example}"
+EXAMPLE = "dollars per million tokens such as {input = 0.15, cached_input = 0.075, output = 0.6}"
+FREE = Price(input=0, output=0)
 
 
 def typed_price(target: Target) -> Price | None:
@@ -67,17 +52,16 @@ def typed_price(target: Target) -> Price | None:
     Raises UsageError for what is no price.
     """
     price: Any = getattr(getattr(target, "options", None), "price", None) or getattr(target, "price", None)
-    if not price or isinstance(price, Price):
-        return price or None
-    return Price.of(price, f"The price of {target.name}")
+    if price is None or isinstance(price, Price):
+        return price
+    return Price.of(price, f"The price of {target.name}, {EXAMPLE}: ")
 
 
 def price_of(target: Target) -> Price | None:
     """Returns the price by which requests to `target` are reserved: the typed one, else the highest tier in
     LiteLLM's table, `FREE` for what runs locally. None if unknown.
     """
-    price = typed_price(target)
-    return getattr(target, "table_price", lambda: None)() if price is None else price
+    return typed_price(target) or getattr(target, "table_price", lambda: None)()
 
 
 def priced(target: Target, reply: Reply) -> float:
@@ -92,13 +76,12 @@ def most_tokens(target: Target, request: ChatRequest) -> Usage:
     A token of a text is at least one of its bytes, whatever the tokenizer. A reply has the request's limit, a
     higher one set for the target, or the whole context where no limit is sent.
     """
-    texts = [message.content for message in request.messages]
-    if request.schema is not None:
-        texts.append(json.dumps(request.schema, ensure_ascii=False))
+    schemas = [] if request.schema is None else [json.dumps(request.schema, ensure_ascii=False)]
+    texts = [*schemas, *(message.content for message in request.messages)]
     prompt = AROUND_REQUEST + sum(len(text.encode("utf-8", "replace")) + AROUND_MESSAGE for text in texts)
     options = getattr(target, "options", None)
     body: Mapping[str, Any] = getattr(options, "body", {})
-    limits = [*map(body.get, ("max_tokens", "max_completion_tokens")), getattr(target, "longest_reply", None)]
+    limits = body.get("max_tokens"), body.get("max_completion_tokens"), getattr(target, "longest_reply", None)
     known = [limit for limit in limits if type(limit) is int]
     if "max_tokens" in getattr(options, "omit", ()) and not known:
         known = [target.context_tokens]

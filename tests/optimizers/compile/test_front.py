@@ -22,8 +22,8 @@ from ragc.recipe.models import PickRule
 from ragc.reports.front import front_programs, limit_lines
 from ragc.reports.write import write as write_report
 from ragc.store.calls import CallStore
-from ragc.targets import embedded
 from ragc.targets.base import ChatRequest
+from ragc.targets.embedded import target as embedded
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
 from tests.support.used import count_use
@@ -238,7 +238,7 @@ def test_a_compiled_program_is_scored_by_the_metrics_of_its_limits_too(
 ) -> None:
     out = run(sets=("search.limits.latency=60", "search.limits.searches=9")).path
     record = replace(embedded.KIND, build=lambda *_: ScriptedTarget(needs_demos))
-    monkeypatch.setattr("ragc.targets.embedded.KIND", record)
+    monkeypatch.setattr("ragc.targets.embedded.target.KIND", record)
     assert {"em", "latency", "searches"} <= set(ragc.evaluate(out, split="dev").metrics)
 
 

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 import httpx
 
 from ragc.core.digest import digest
+from ragc.core.extras import EXTRAS
 from ragc.core.files import cache_home, make_private
 from ragc.core.text import repair_surrogates
 from ragc.downloads import (
@@ -39,9 +40,9 @@ from ragc.downloads import (
     noted_digest,
 )
 from ragc.errors import RequestRefused, TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
+from ragc.targets.base import Capability, ChatRequest, Reply, TargetKind, Watch, parts_taker
 from ragc.targets.embedded.slots import Slots
-from ragc.targets.options import EmbeddedOptions
+from ragc.targets.options import EmbeddedOptions, TargetSpec
 from ragc.targets.prices import FREE, Price
 from ragc.targets.reasoning import Reasons
 from ragc.targets.retry import with_tries
@@ -372,3 +373,20 @@ def cores() -> int:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
         allowed = min(allowed, math.ceil(int(quota) / int(period)))
     return max(1, allowed)
+
+
+def _build(spec: TargetSpec) -> EmbeddedTarget:
+    if spec.base_url:
+        raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
+    is_path = spec.model and not is_hub_file(spec.model)
+    return EmbeddedTarget(spec.base / spec.model if is_path else spec.model, **spec.options)
+
+
+KIND = TargetKind(
+    "embedded",
+    EmbeddedOptions,
+    _build,
+    modules=EXTRAS["embedded"],
+    model_file=True,
+    default_weights="SmolLM2-135M-Instruct",
+)
