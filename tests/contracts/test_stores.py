@@ -108,15 +108,6 @@ def test_what_was_put_is_there_and_nothing_else(store_place: Place) -> None:
     store.check()
 
 
-@pytest.mark.parametrize("store_place", SHARED, indirect=True)
-@pytest.mark.parametrize("value", [b"bytes", {"a": 1}, 3, None])
-def test_only_text_is_written(store_place: Place, value: object) -> None:
-    store = store_place.open()
-    with pytest.raises(TypeError, match="JSON text"):
-        store.put("k", value)  # type: ignore[arg-type]
-    assert store.get("k") is None
-
-
 @pytest.mark.parametrize("store_place", ALL, indirect=True)
 def test_equal_requests_at_once_are_one_call_and_later_ones_none(store_place: Place) -> None:
     store, calls = store_place.open(), list[str]()
