@@ -384,11 +384,15 @@ def test_a_stream_that_breaks_off_is_not_begun_again_once_something_was_shown() 
         assert len(server.requests) == (2 if answer is parts else 3)
 
 
-def test_calls_of_tools_come_in_parts_too() -> None:
-    first = {"index": 0, "id": "c", "function": {"name": "search", "arguments": '{"q"'}}
-    second = {"index": 0, "function": {"arguments": ': "x"}'}}
-    deltas = [{"delta": {"tool_calls": [call]}} for call in (first, second)]
+def test_calls_of_tools_come_in_mixed_parts_too() -> None:
+    parts = [
+        {"index": 0, "id": "c", "function": {"name": "search", "arguments": '{"q"'}},
+        {"index": 1, "id": "d", "function": {"name": "open", "arguments": "{"}},
+        {"index": 0, "function": {"arguments": ': "x"}'}},
+        {"index": 1, "function": {"arguments": "}"}},
+    ]
+    deltas = [{"delta": {"tool_calls": [part]}} for part in parts]
     answer = streaming(*deltas, {"delta": {}, "finish_reason": "tool_calls"})
     with serving(partial(in_part, answer)) as server:
         (_, streamed), _ = both(server)
-    assert (streamed.text, streamed.finish) == ('search{"q": "x"}', "tool_calls")
+    assert (streamed.text, streamed.finish) == ('search({"q": "x"})\nopen({})', "tool_calls")

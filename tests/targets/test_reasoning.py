@@ -31,7 +31,7 @@ def words(text: str) -> int:
         (
             (
                 "<|channel|>analysis<|message|>Peru<|end|><|start|>assistant<|channel|>final<|message|>"
-                f"{JSON}<|return|>"
+                f"{JSON}<|return|>\n"
             ),
             "Peru",
             JSON,

@@ -142,9 +142,11 @@ class Table(BaseModel):
         try:
             return handler(values)
         except ValidationError as error:
-            found = error.errors(include_url=False)
+            details = error.errors(include_url=False)
             # A default that follows from another key is no problem of its own where that key is wrong.
-            raise_problems(cls.detail(one) for one in found if one["type"] != "default_factory_not_called")
+            raise_problems(
+                cls.detail(part) for part in details if part["type"] != "default_factory_not_called"
+            )
             raise
 
     @classmethod

@@ -90,10 +90,11 @@ class ServerTarget(Reasons):
     async def complete(self, request: ChatRequest) -> Reply:
         """Returns the reply to `request`, in parts where somebody takes them."""
         options, take, where = self.options, parts_taker.get(), self.where
-        prepared, shown = self.prepare(request, stream=take is not None), list[str]()
+        prepared, is_shown = self.prepare(request, stream=take is not None), False
 
         def show(part: str) -> None:
-            shown.append(part)
+            nonlocal is_shown
+            is_shown = True
             if take is not None:
                 take(mask_keys(part))
 
@@ -106,7 +107,7 @@ class ServerTarget(Reasons):
             size += sum(bound_tokens(message.content) for message in request.messages)
         reply = await with_tries(
             attempt, where.endpoint, tries=options.tries, total_s=options.total, rate=self._rate, size=size,
-            may_repeat=lambda: not shown, sleep=self.sleep,
+            may_repeat=lambda: not is_shown, sleep=self.sleep,
         )  # fmt: skip
         for name in ("logprobs", "prompt_logprobs"):
             if getattr(request, name) and not getattr(reply, name) and (reply.text or name != "logprobs"):

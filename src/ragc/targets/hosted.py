@@ -219,8 +219,8 @@ class HostedTarget(ServerTarget):
         """Returns what an exception of LiteLLM becomes."""
         errors, status, where = load().exceptions, getattr(error, "status_code", None), self.where
         # LiteLLM writes its exception's names before the server's message, and a traceback after it.
-        said = getattr(error, "message", "") or error
-        text = str(said).rpartition("Exception - ")[2].partition("Traceback (most")[0]
+        message = getattr(error, "message", "") or error
+        text = str(message).rpartition("Exception - ")[2].partition("Traceback (most")[0]
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return TargetStopped(untrusted(where.endpoint, error), endpoint=where.endpoint, refused=True)
         if isinstance(error, errors.Timeout):

@@ -46,6 +46,7 @@ _BLOCK = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FINAL = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>")
+_FINAL_END = re.compile(r"<\|(?:return|end)\|>\s*\Z")
 _FRAME = re.compile(r"\s*(?:\{|\[\s*[{\[\"]|```|<\w+>|\[\[ ## )")
 """How a reply begins in any layout: JSON, fenced or not, tags or markers."""
 _UNOPENED = re.compile(r"(?s)(.*?)(?<![\"'`])(?:</think(?:ing)?>|\[/THINK\]|◁/think▷)(?![\"'`])(?!\s*\w+ \w)")
@@ -153,7 +154,7 @@ def split(text: str, outputs: str = "", *, apart: bool = False) -> tuple[str, st
         found.append(next(part for part in block.group("tag", "mistral", "kimi", "oss") if part is not None))
         at = block.end()
     if final := _FINAL.match(text, at):
-        return _joined(found), text[final.end() :].lstrip().removesuffix("<|return|>").removesuffix("<|end|>")
+        return _joined(found), _FINAL_END.sub("", text[final.end() :]).lstrip()
     closed = None if at or apart or _FRAME.match(text) else _UNOPENED.match(text)
     if closed and not any(opening in closed[1].lower() for opening in _OPENINGS):
         return closed[1].strip(), text[closed.end() :].lstrip()

@@ -146,6 +146,8 @@ _BY_FILTER = ("safety", "prohibited_content", "recitation", "blocklist", "spii",
 """Why a reply ended, in lower case: the server broke it off, or a filter stopped it."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+_THOUGHT = ("thinking", "reasoning", "thought")
+"""How the type of a part ends that holds what a model thinks."""
 
 
 def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> Reply:
@@ -181,7 +183,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
             if isinstance(part, str):
                 texts.append(part)
             # Mistral and others send what a model thinks, or refuses, as parts between those of the answer
-            elif "text" not in part or str(part.get("type")).endswith(("thinking", "reasoning", "thought")):
+            elif "text" not in part or part.get("refusal") or str(part.get("type")).endswith(_THOUGHT):
                 others.append(part)
             else:
                 texts.append(part["text"])
@@ -197,9 +199,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
         elif not text.strip() and (calls := message.get("tool_calls")):
-            functions = [call["function"] for call in calls]  # of which a stream sends the parts
-            spelled = (f"{called.get('name') or ''}{called.get('arguments') or ''}" for called in functions)
-            text, finish = "".join(spelled), "tool_calls"
+            text, finish = "\n".join(_spelled(call["function"]) for call in calls), "tool_calls"
         scored = [_scored(token, "token") for token in (choice.get("logprobs") or {}).get("content") or ()]
         entries = filter(None, body.get("prompt_logprobs") or ())
         prompt = [_scored(next(iter(entry.values())), "decoded_token") for entry in entries]
@@ -232,6 +232,13 @@ def _reasoning(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _spelled(function: Mapping[str, Any]) -> str:
+    """Returns the name of a tool that is called, with its arguments as JSON."""
+    arguments = function.get("arguments") or {}
+    spelled = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return f"{function['name']}({spelled})"
+
+
 def _scored(entry: Mapping[str, Any], name: str) -> TokenLogprob:
     value = min(0.0, max(MIN_LOGPROB, float(entry["logprob"])))  # the lowest one in place of NaN
     return TokenLogprob(repair_surrogates(str(entry.get(name) or "")), value)
@@ -259,6 +266,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
 def joined(chunks: Iterable[Any]) -> dict[str, Any]:
     """Returns the body of the completion that came in `chunks` of a stream. Raises Again where it is cut."""
     values: defaultdict[str, list[Any]] = defaultdict(list, content=[""])
+    calls: dict[int, dict[str, str]] = {}
     scored: list[Any] = []
     usage = stopped = None
     for chunk in chunks:
@@ -268,14 +276,21 @@ def joined(chunks: Iterable[Any]) -> dict[str, Any]:
         for choice in (chunk.get("choices") or ())[:1]:
             stopped = choice.get("finish_reason") or stopped
             scored += (choice.get("logprobs") or {}).get("content") or ()
-            for name, value in (choice.get("delta") or {}).items():
+            delta = choice.get("delta") or {}
+            for call in delta.get("tool_calls") or ():
+                function = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                for key in function:
+                    function[key] += (call.get("function") or {}).get(key) or ""
+            for name, value in delta.items():
                 values[name] += value if isinstance(value, list) else filter(None, [value])
     if not stopped:
         raise Again("ended the stream before the reply was complete")
-    message = {
+    message: dict[str, Any] = {
         name: "".join(parts) if all(isinstance(part, str) for part in parts) else parts
         for name, parts in values.items()
     }
+    if calls:
+        message["tool_calls"] = [{"function": function} for function in calls.values()]
     whole = {"message": message, "finish_reason": stopped, "logprobs": {"content": scored}}
     return {"choices": [whole], "usage": usage}
 
