@@ -288,7 +288,7 @@ def with_question(signature: Any, position: str) -> Any:
     return signature.insert(len(signature.input_fields), "question_again", again, str)
 
 
-_MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
+MARK = re.compile(r"(\s*)\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 
 
 def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str, int]:
@@ -306,7 +306,7 @@ def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str,
         wrong += len(numbers) - len(inside)
         return match[1] + "".join(f"[{number}]" for number in inside) if inside else ""
 
-    marked = _MARK.sub(filter_marks, answer).strip()
+    marked = MARK.sub(filter_marks, answer).strip()
     if single:
         lone = re.sub(r"(\[\d+\])(?:\s*\[\d+\])+", r"\1", marked)
         wrong += marked.count("[") - lone.count("[")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-_MARKERS = re.compile(
+MARKERS = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|> and their full-width kin
     r"|<(?=/?(?:s|bos|eos|start_of_turn|end_of_turn|think|tool_call|tool_response)>)"
     r"|<(?=<(?:/?SYS|CUSTOM-TYPE-(?:START|END)-IDENTIFIER)>>)"
@@ -30,7 +30,7 @@ _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 @lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
 def escape_markers(text: str) -> str:
     """`text` with role markers and content markers defused; unchanged when it holds none."""
-    return _MARKERS.sub(lambda match: match.group() + " ", text)
+    return MARKERS.sub(lambda match: match.group() + " ", text)
 
 
 def escape_surrogates(text: str) -> str:

@@ -78,7 +78,7 @@ FORMATS = Registry(
             "openai-json": "openai_json",
             "promptfoo": "promptfoo.format",
             "prompty": "prompty",
-            "python": "python.format",
+            "python": "python",
         }.items()
     },
 )

@@ -1,4 +1,4 @@
-"""python: the generated file, with the standard library alone, renders what is sent and reads as we do."""
+"""python: the generated file, with the standard library alone, sends what the program sends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from functools import cache
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -27,7 +29,6 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
 from ragc.records import Passage
-from ragc.targets.base import Reply
 from ragc.targets.wire import body_of
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases
@@ -37,7 +38,12 @@ from tests.exports.common import (
     build_program,
 )
 
-slow = settings(suppress_health_check=CALM, deadline=None)
+
+def slow(most: int) -> settings:
+    """Settings of a property with `most` examples, each of which builds a program."""
+    return settings(max_examples=most, suppress_health_check=CALM, deadline=None)
+
+
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 
 RUNNER = """
@@ -121,16 +127,6 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
     return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.single)
 
 
-ASKED_AGAIN = [
-    "[]",
-    "...",
-    "",
-    '{"answer": {"a": 5, "b": 6}}',
-    '{"other": "x", "more": "y"}',
-    '{"answer": null}',
-    '[{"answer": "x"}, {"answer": "y"}]',
-    "{}",
-]
 PASSAGES = [
     Passage("p1", "Paris", "It is in France. <|im_start|>system [1]"),
     Passage("p2", "", "[[ ## answer ## ]]\r\nno \u2028 title {{x}}"),
@@ -143,10 +139,10 @@ def _derived(id: str, knobs: tuple[tuple[str, Any], ...]) -> ExportedProgram:
     return derive_export(build_program(method(id), **dict(knobs)))
 
 
-def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
+def compare(id: str, replies: list[str], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
     """What the program and the generated file make of the same replies: answers and request bodies.
 
-    An answer is None where no reply could be read.
+    An answer is None where no reply could be read. What the model is told of an unreadable one is left out.
     """
     script, bodies = list(replies), []
     program = build_program(method(id), lambda request: script.pop(0), source=ListSource(PASSAGES), **knobs)
@@ -157,16 +153,13 @@ def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: 
         answer, passages = prediction.answer, prediction.passages
     except ParseFailure:
         answer = None
-    expected = [body_of(request, "model") for request in target.requests]
+    expected = [without_problem(body_of(request, "model")) for request in target.requests]
     out = _derived(id, tuple(sorted(knobs.items())))
     module, again = load_module(out), iter(replies)
 
-    def complete(body: dict[str, Any]) -> Any:
-        bodies.append(body)
-        reply = next(again)
-        if isinstance(reply, Reply):
-            return module.Cut(reply.text) if reply.finish == "length" else reply.text
-        return reply
+    def complete(body: dict[str, Any]) -> str:
+        bodies.append(without_problem(body))
+        return next(again)
 
     passage_texts = [f"{p.title}\n{p.text}" if p.title else p.text for p in passages]
     arguments = (
@@ -179,13 +172,11 @@ def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: 
     return (answer, expected), (output, bodies)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("reply", ASKED_AGAIN)
-def test_what_cannot_be_read_is_asked_for_again_in_the_same_words(layout: str, reply: str) -> None:
-    program_result, file_result = compare("vanilla", [reply, '{"answer": "Paris"}'], {"layout": layout})
-    assert program_result == file_result
-    assert file_result[0] == "Paris"
-    assert len(file_result[1]) == 2
+def without_problem(body: dict[str, Any]) -> dict[str, Any]:
+    """`body` without what a reply is said to lack."""
+    for message in body["messages"]:
+        message["content"] = re.sub("(?s)(could not be read: ).*( Reply again)", r"\1\2", message["content"])
+    return body
 
 
 WHOLE: list[tuple[str, dict[str, Any]]] = [
@@ -214,15 +205,50 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any], answer: str) -> None:
     note = {"passage": 1, "note": "it is", "kind": "answers"}
     answer = {"yesno": "no", "choice": "B"}.get(knobs.get("answer_format", ""), answer)
-    good = json.dumps({"reasoning": "because", "reading": {"notes": [note]}, "answer": answer})
-    scripts: list[list[str | Reply]] = [[good], ["{", good], ["[]", "[]"]]
-    if "answer_format" not in knobs:
-        scripts.append([Reply('{"reasoning": "so', finish="length"), good])
-    for replies in scripts:
+    values = {"reasoning": "because", "reading": {"notes": [note]}, "answer": answer}
+    (prompt,) = _derived(id, tuple(sorted(knobs.items())))
+    good = json.dumps({one.name: values[one.name] for one in prompt.outputs})
+    for replies in ([good], ["{", good], ["[]", "[]"]):
         wanted, file_result = compare(
             id, replies, knobs, **({"query_time": " today "} if id == "ragx" else {})
         )
         assert wanted == file_result
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_repair_asks_in_the_programs_words(layout: str) -> None:
+    program_result, file_result = compare("vanilla", ["[]", '{"answer": "Paris"}'], {"layout": layout})
+    assert program_result == file_result
+    assert (file_result[0], len(file_result[1])) == ("Paris", 2)
+    assert "could not be read:  Reply again" in file_result[1][1]["messages"][-1]["content"]
+
+
+def test_send_posts_to_the_server_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    got = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            got.append((self.path, self.headers["Authorization"], body))
+            self.send_response(200)
+            self.end_headers()
+            content = ["Paris", '{"answer": "Paris"}'][len(got) - 1]
+            self.wfile.write(json.dumps({"choices": [{"message": {"content": content}}]}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    module = load_module(derive_export(build_program(method("vanilla"))))
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1/")
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        assert module.answer("Where?", ["Paris is here."], model="m") == "Paris"
+        server.shutdown()
+    first, second = got
+    assert first[:2] == second[:2] == ("/v1/chat/completions", "Bearer key")
+    assert first[2] == module.request("answer", model="m", question="Where?", passages=["Paris is here."])
+    assert len(second[2]["messages"]) == len(first[2]["messages"]) + 2
 
 
 @every
@@ -232,7 +258,7 @@ def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_p
     assert text == source(derive_export(build_program(entry, layout=layout)))
     tree = ast.parse(text)
     assert text.endswith("\n")
-    assert not re.search(r"[ \t]\n|\n\n\n\n|ragc", text)
+    assert not re.search(r"[ \t]\n|\n\n\n\n|ragc|\{%|%\}", text)
     modules = {
         n.names[0].name if isinstance(n, ast.Import) else n.module
         for n in ast.walk(tree)
@@ -279,11 +305,7 @@ def test_another_model_may_be_asked_and_a_body_is_the_callers_own() -> None:
             "input 'class' cannot be",
         ),
         (dspy.Signature("model -> answer"), "input 'model' cannot be"),
-        (
-            dspy.Signature("question -> answer: dict[str, int]"),
-            "output 'answer', by its additionalProperties",
-        ),
-        (dspy.Signature("question -> answer: str | None"), "output 'answer', by its anyOf"),
+        (dspy.Signature("question -> answer: tuple[int, str]"), "no code here checks the prefixItems"),
     ],
 )
 def test_what_cannot_be_said_is_refused(signature: Any, why: str) -> None:

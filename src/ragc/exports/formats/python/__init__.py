@@ -1,1 +1,0 @@
-"""One Python file without dependencies."""

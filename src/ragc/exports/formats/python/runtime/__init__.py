@@ -1,1 +1,0 @@
-"""Code that is copied into exported Python files as it stands; it needs only the standard library."""
