@@ -7,6 +7,7 @@ import json
 import keyword
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -33,14 +34,11 @@ _CHECKED = frozenset(
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """Returns one file for all prompts, named after the method; raises NotExpressible."""
     from ragc.core.text import MARKERS
-    from ragc.prompts.render import environment
     from ragc.signatures import answer
 
     for prompt in program:
         _check(prompt)
-    template = files("ragc.exports").joinpath("templates/python.py.j2").read_text("utf-8")
-    rendering = environment().overlay(trim_blocks=True, lstrip_blocks=True).from_string(template)
-    text = rendering.render(
+    text = _template().render(
         program=program,
         whole=program.single and program.method in _WHOLE,
         inputs=[one.name for one in program.prompts[0].inputs],
@@ -56,6 +54,14 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 def _file_name(program: ExportedProgram) -> str:
     return re.sub(r"\W", "_", program.method, flags=re.ASCII) + SUFFIX
+
+
+@cache
+def _template() -> Any:
+    from ragc.prompts.render import environment
+
+    source = files("ragc.exports").joinpath("templates/python.py.j2").read_text("utf-8")
+    return environment().overlay(trim_blocks=True, lstrip_blocks=True).from_string(source)
 
 
 def _check(prompt: CompiledPrompt) -> None:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from functools import partial
+from functools import cache, partial
+from types import ModuleType
 from typing import Any, Literal
 
 import dspy
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
@@ -34,22 +35,22 @@ from tests.exports.formats.python.replies import (
 from tests.exports.formats.python.test_format import load_module, slow, typed
 
 
-def assert_read_alike(call: RagPredict, text: str, outputs: Any) -> None:
-    """The program reads these outputs in `text`, but for the signs of line breaks, or it asks again."""
-    read = read_as_program(call, text)
-    if read != UNREAD:
-        first, second = (
-            re.sub(r"\\r\\n|\\r|\\u0085|\\u202[89]|\\u001[cde]|\\u000[bc]|\\f", r"\\n", json.dumps(values))
-            for values in (read, validated(call, outputs))
-        )
-        assert first == second
+def without_blanks(values: Any) -> str:
+    """`values` as JSON without white space, which adapters put around values."""
+    return re.sub(r"\s|\\[nrtf]|\\u00(?:0b|1[c-f]|85|a0)|\\u202[89]", "", json.dumps(values, sort_keys=True))
+
+
+@cache
+def generated(id: str, layout: str) -> tuple[ModuleType, list[tuple[str, RagPredict]]]:
+    """The generated file of a method, and its calls by name."""
+    program = build_program(method(id), layout=layout)
+    return load_module(derive_export(program)), program.named_predictors()
 
 
 def drawn(layout: str, data: Any) -> tuple[RagPredict, Callable[[str], Any], type[Exception]]:
     """A call of a method, what reads its replies in the generated file, and the error of that."""
-    program = build_program(data.draw(st.sampled_from(METHODS)), layout=layout)
-    name, call = data.draw(st.sampled_from(program.named_predictors()))
-    module = load_module(derive_export(program))
+    module, calls = generated(data.draw(st.sampled_from(METHODS)).id, layout)
+    name, call = data.draw(st.sampled_from(calls))
     return call, partial(module.parse, name), module.ReplyError
 
 
@@ -59,22 +60,23 @@ def drawn(layout: str, data: Any) -> tuple[RagPredict, Callable[[str], Any], typ
 def test_parse_returns_what_a_reply_writes(layout: str, data: Any) -> None:
     call, parse, error = drawn(layout, data)
     outputs = data.draw(outputs_of(call))
+    assume(layout != "chat" or "[[ ##" not in json.dumps(outputs))
     reply = write_reply(call, outputs)
     if layout in JSON_LAYOUTS:
         assert parse(reply) == outputs
         return
-    with suppress(error):  # a text that holds the mark of a field, or tags
-        assert_read_alike(call, reply, parse(reply))
+    with suppress(error):  # a text that holds tags
+        assert without_blanks(parse(reply)) == without_blanks(outputs)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@slow(examples(200))
+@slow(examples(400))
 @given(data=st.data())
-def test_parse_reads_no_damaged_reply_otherwise_than_the_program(layout: str, data: Any) -> None:
-    call, parse, error = drawn(layout, data)
+def test_parse_reads_no_damaged_reply_otherwise_than_the_program(data: Any) -> None:
+    call, parse, error = drawn("minimal", data)
     text = data.draw(damage(write_reply(call, data.draw(outputs_of(call)))))
     with suppress(error):
-        assert_read_alike(call, text, parse(text))
+        outputs = parse(text)
+        assert read_as_program(call, text) in (UNREAD, validated(call, outputs))
 
 
 class Colour(Enum):
