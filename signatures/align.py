@@ -20,7 +20,7 @@ import dspy
 from pydantic import BaseModel, Field, model_validator
 
 from ragc.signatures.answer import OrNothing
-from ragc.signatures.wording import brief, derived, describe, with_paragraph
+from ragc.signatures.wording import brief, change_texts, derived, describe
 
 
 class Match(BaseModel):
@@ -190,7 +190,7 @@ def _example(*, reflect: bool) -> str:
 def sentence_alignment(*, reflect: bool, reword: bool) -> Any:
     """Returns AlignSentences with an example, with verdicts if `reflect`, with `synonyms` if `reword`."""
     example = _example(reflect=reflect)
-    signature: Any = with_paragraph(AlignSentences, example, brief=example)
+    signature = change_texts(AlignSentences, lambda text: f"{text}\n\n{example}", names=())
     if not reflect:
         plain = Annotated[list[Finding], Field(max_length=8)]
         signature = describe(signature, "aligned", _FOUND, brief=_BRIEF_FOUND, kind=plain)

@@ -30,13 +30,13 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from ragc.errors import UnknownName
 from ragc.signatures.wording import (
+    Otherwise,
     brief,
     change_texts,
     derived,
     describe,
     input_field,
     other_case,
-    otherwise,
     output_field,
     switched,
 )
@@ -135,10 +135,9 @@ _BEST_GUESS = "If they do not settle it, give the answer that they make most lik
 @brief(
     "Answer the question from the passages in as few words as possible.",
     answer="a name, number or short phrase",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Answer the question from the passages in as few words as possible.
 
     Some of them may be irrelevant, or speak of something else with a similar
@@ -148,8 +147,9 @@ _BEST_GUESS = "If they do not settle it, give the answer that they make most lik
 
     Where that does not give the answer, answer from what you know.
     """,
-    brief="Answer the question from the passages in as few words as possible.\n\n"
-    "Where that does not give the answer, answer from what you know.",
+        brief="Answer the question from the passages in as few words as possible.\n\n"
+        "Where that does not give the answer, answer from what you know.",
+    ),
 )
 class ShortAnswer(dspy.Signature):
     """Answer the question from the passages in as few words as possible.
@@ -405,7 +405,7 @@ class OpenAnswer(dspy.Signature):
     query_time=_BRIEF_TIME,
     answer="a name, number or short phrase",
 )
-class ReferenceAnswer(dspy.Signature):
+class ReferenceAnswer(OpenAnswer):
     """Answer the question from the passages alone, in as few words as possible.
 
     If the question assumes something false, answer exactly: invalid question
@@ -416,13 +416,6 @@ class ReferenceAnswer(dspy.Signature):
     several. Where they differ, go by those closest to the time of the question. The question is invalid when
     the passages show that what it takes for granted is false, not when they are silent.
     """
-
-    question: str = dspy.InputField(desc="what to answer")
-    query_time: str = dspy.InputField(desc=f"{_ASKED_AT}; now and latest mean then")
-    passages: list[str] = dspy.InputField(
-        desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
-    )
-    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def normalize_refusal(text: str) -> str:
@@ -454,10 +447,9 @@ class Notes(pydantic.BaseModel):
     "Note what each passage says about the question, then answer it in as few words as possible.",
     reading="a short note for each passage: it answers, gives only context, or is irrelevant",
     answer="a name, number or short phrase",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Note what each passage says about the question, then answer it in as few words as possible.
 
     Take the passages one by one, in their order, and write down the fact in each that bears on the question,
@@ -468,8 +460,9 @@ class Notes(pydantic.BaseModel):
 
     Where that does not give the answer, answer from what you know.
     """,
-    brief="Note what each passage says about the question, then answer it in as few words as possible.\n\n"
-    "Where that does not give the answer, answer from what you know.",
+        brief="Note what each passage says about the question, then answer it in as few words as possible.\n\n"
+        "Where that does not give the answer, answer from what you know.",
+    ),
 )
 class ReadingNotes(dspy.Signature):
     """Note what each passage says about the question, then answer it in as few words as possible.

@@ -19,8 +19,7 @@ import dspy
 from pydantic import BaseModel, Field
 
 from ragc.signatures.answer import UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
-from ragc.signatures.values import Percent
-from ragc.signatures.wording import brief, change_texts, derived, output_field
+from ragc.signatures.wording import Percent, brief, change_texts, derived, output_field
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -167,7 +166,7 @@ class JudgeKnown(dspy.Signature):
     reason="how well known the subject is, and any doubt, in a few words",
     known="yes: likely right; no: it may be wrong",
 )
-class JudgeDraft(dspy.Signature):
+class JudgeDraft(JudgeKnown):
     """Say whether a first answer to the question, given from memory, is likely right.
 
     Whoever answers from memory states what is made up as firmly as what is known. So a definite name, number
@@ -182,8 +181,6 @@ class JudgeDraft(dspy.Signature):
     Say no when the answer may as well be wrong.
     """
 
-    question: str = dspy.InputField(desc="what was asked")
-    heuristic_answer: str = dspy.InputField(desc="a first answer to it, written from memory")
     reason: str = dspy.OutputField(
         default="",
         desc="what speaks for and against the first answer, in a sentence: how widely its subject is written "
@@ -202,7 +199,7 @@ class JudgeDraft(dspy.Signature):
     reason="how well known the subject is, and any doubt, in a few words",
     known="yes: likely right; no: it may be wrong",
 )
-class JudgeClaim(dspy.Signature):
+class JudgeClaim(ClaimKnown):
     """Say whether a claim, made from memory, is likely right, so that its query need not be searched.
 
     Whoever writes from memory states what is made up as firmly as what is known. So a definite name, number
@@ -217,8 +214,6 @@ class JudgeClaim(dspy.Signature):
     Say no when the claim may as well be wrong.
     """
 
-    query: str = dspy.InputField(desc="what would be searched for")
-    claim: str = dspy.InputField(desc="a statement on it, written from memory")
     reason: str = dspy.OutputField(
         default="",
         desc="what speaks for and against the claim, in a sentence: how widely its subject is written about, "
@@ -253,19 +248,13 @@ class JudgeLabelledDraft(JudgeDraft):
     "Answer the question from the passages and from what you know in as few words as possible.",
     answer="a name, number or short phrase",
 )
-class KnowingAnswer(dspy.Signature):
+class KnowingAnswer(ShortAnswer):
     """Answer the question from the passages and from what you know in as few words as possible.
 
     The passages were found by a search. Some may be irrelevant, or speak of something else with a similar
     name: leave those aside. Where one clearly speaks of what is asked, trust it more than your memory; for
     what the passages leave open, use what you know.
     """
-
-    question: str = dspy.InputField(desc="what to answer")
-    passages: list[str] = dspy.InputField(
-        desc="texts that a search brought, numbered from 1; not all of them need be of use"
-    )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import ALONE, or_nothing
-from ragc.signatures.values import Percent
-from ragc.signatures.wording import brief, otherwise
+from ragc.signatures.wording import Otherwise, Percent, brief
 
 
 class UncertainSpan(pydantic.BaseModel):
@@ -48,10 +47,9 @@ def _unless_complete(value: Any) -> Any:
     "Write the next sentence of an answer to the question, from the passages where there are any.",
     so_far="the answer up to here",
     sentence='one new sentence; "" when the answer is complete',
-)
-@otherwise(
-    ALONE,
-    """
+    otherwise=Otherwise(
+        ALONE,
+        """
     Write the next sentence of an answer to the question, from the passages alone.
 
     Go on from the answer so far and repeat nothing of it; the first sentence says what is asked for most
@@ -60,8 +58,9 @@ def _unless_complete(value: Any) -> Any:
     passage is given, write what the question itself tells of the matter. An answer is complete as soon as the
     question is answered, or when the passages have nothing more to say to it.
     """,
-    brief="Write the next sentence of an answer to the question, with facts from the passages alone; without "
-    "passages, say what the question itself tells.",
+        brief="Write the next sentence of an answer to the question, with facts from the passages alone; without "
+        "passages, say what the question itself tells.",
+    ),
 )
 class DraftSentence(dspy.Signature):
     """Write the next sentence of an answer to the question.

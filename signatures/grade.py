@@ -14,8 +14,7 @@ from typing import Any, Literal
 import dspy
 import pydantic
 
-from ragc.signatures.values import Percent
-from ragc.signatures.wording import brief, output_field
+from ragc.signatures.wording import Percent, brief, output_field
 
 
 class Grade(pydantic.BaseModel):

@@ -127,7 +127,7 @@ class EntityExtract(dspy.Signature):
     domain="open when none of the others fits",
     entities=f"each name with its kind; {_KINDS_BY_DOMAIN}",
 )
-class ExtractKgLookup(dspy.Signature):
+class ExtractKgLookup(DomainRouter):
     """Say what the question needs from a database: its domain, and the names to look up there.
 
     Go by what a database would have to hold to answer. Copy each name as it stands in the question, whole and
@@ -135,11 +135,6 @@ class ExtractKgLookup(dspy.Signature):
     only; a question without such a name has none, and one that no database of these domains answers is open.
     """
 
-    question: str = dspy.InputField(desc="what is to be answered")
-    domain: Literal["finance", "music", "movie", "sports", "open"] = dspy.OutputField(
-        desc="finance: companies, shares, markets; music: songs, artists, awards; movie: films and those who "
-        "make them; sports: teams, players, games; open: none of these"
-    )
     entities: Entities = dspy.OutputField(
         desc=f"the names, at most 6, each with its kind, which the domain limits: {_KINDS_BY_DOMAIN}"
     )

@@ -26,8 +26,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, MEMORY, OrNothing, one_of, redeclare_output
-from ragc.signatures.values import Trajectory
-from ragc.signatures.wording import brief, change_texts, derived, otherwise
+from ragc.signatures.wording import Otherwise, Trajectory, brief, change_texts, derived
 
 
 @brief(
@@ -36,10 +35,9 @@ from ragc.signatures.wording import brief, change_texts, derived, otherwise
     thought="one sentence: what is known and what is missing",
     action="local searches a fixed collection of documents, web searches the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
     Think first: which fact does the question need next, and do the results so far show it? Search for one
@@ -47,8 +45,9 @@ from ragc.signatures.wording import brief, change_texts, derived, otherwise
     repeat a search; where one brought nothing of use, try other words or the other tool. Finish as soon as
     the results show the answer, and take it from them; what searches do not find, take from what you know.
     """,
-    brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
-    "\n\nWhat searches do not find, take from what you know.",
+        brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+        "\n\nWhat searches do not find, take from what you know.",
+    ),
 )
 class ReactStep(dspy.Signature):
     """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
@@ -78,10 +77,9 @@ class ReactStep(dspy.Signature):
     thought="one sentence: what is known and what is missing",
     action="search looks in a fixed collection of documents and on the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
     Think first: which fact does the question need next, and do the results so far show it? Search for one
@@ -89,10 +87,11 @@ class ReactStep(dspy.Signature):
     repeat a search; where one brought nothing of use, try other words. Finish as soon as the results show the
     answer, and take it from them; what searches do not find, take from what you know.
     """,
-    brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
-    "\n\nWhat searches do not find, take from what you know.",
+        brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+        "\n\nWhat searches do not find, take from what you know.",
+    ),
 )
-class ReactConcatStep(dspy.Signature):
+class ReactConcatStep(ReactStep):
     """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
     Think first: which fact does the question need next, and do the results so far show it? Search for one
@@ -101,17 +100,9 @@ class ReactConcatStep(dspy.Signature):
     answer, and take it from them rather than from memory.
     """
 
-    question: str = dspy.InputField(desc="what is to be answered in the end")
-    trajectory: Trajectory = dspy.InputField(
-        desc="the steps taken so far, each with what it found; none at first"
-    )
-    thought: str = dspy.OutputField(
-        default="", desc="what is known and what is missing, in a sentence or two"
-    )
     action: Literal["search", "finish"] = dspy.OutputField(
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
-    action_input: str = dspy.OutputField(desc="what to search for; to finish, the answer in a few words")
 
 
 @brief(
@@ -120,10 +111,9 @@ class ReactConcatStep(dspy.Signature):
     trajectory="follow-up questions so far with their answers",
     kind="follow_up to ask, answer to answer",
     text="the follow-up question, with names for pronouns, or the answer in a few words",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Ask the one follow-up question that is still needed to answer the question, or answer it.
 
     A follow-up asks for one fact, the first that is not known yet, and is looked up by somebody who sees
@@ -135,8 +125,9 @@ class ReactConcatStep(dspy.Signature):
     Example: for "Who was born first, the author of Emma or the author of Faust?" ask "Who wrote the novel
     Emma?", then "When was Jane Austen born?", and so on, until both dates are known.
     """,
-    brief="Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
-    "Answer from the steps, and from what you know where they do not help; while a fact is missing, ask.",
+        brief="Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
+        "Answer from the steps, and from what you know where they do not help; while a fact is missing, ask.",
+    ),
 )
 class SelfAskStep(dspy.Signature):
     """Ask the one follow-up question that is still needed to answer the question, or answer it.
@@ -165,10 +156,9 @@ class SelfAskStep(dspy.Signature):
     "Answer the question in one brief sentence that says nothing beyond the passages.\n\n"
     "If they do not say it, write: The passages do not say.",
     intermediate_answer="one brief sentence",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Answer the question in one brief sentence, from the passages, or from what you know where they are silent.
 
     Name what the question is about in full, so that the sentence can be understood without it. Leave aside
@@ -176,8 +166,9 @@ class SelfAskStep(dspy.Signature):
     it either, write "The passages do not say", and after it the nearest fact that they do say, if there is
     one.
     """,
-    brief="Answer the question in one brief sentence, from the passages, or else from what you know.\n\n"
-    "If neither gives it, write: The passages do not say.",
+        brief="Answer the question in one brief sentence, from the passages, or else from what you know.\n\n"
+        "If neither gives it, write: The passages do not say.",
+    ),
 )
 class IntermediateAnswer(dspy.Signature):
     """Answer the question in one brief sentence that says nothing beyond the passages.
@@ -200,10 +191,9 @@ class IntermediateAnswer(dspy.Signature):
     "If they have not shown it, give your best guess.",
     trajectory="taken so far, with what they found",
     answer="a name, number or short phrase",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Answer the question now, in as few words as possible, from what the steps have shown.
 
     No step is left. Put together the facts that the steps have shown, and answer the question itself, not the
@@ -212,9 +202,10 @@ class IntermediateAnswer(dspy.Signature):
 
     Where that does not give the answer, answer from what you know.
     """,
-    brief="Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
-    "If they have not shown it, give your best guess.\n\n"
-    "Where that does not give the answer, answer from what you know.",
+        brief="Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
+        "If they have not shown it, give your best guess.\n\n"
+        "Where that does not give the answer, answer from what you know.",
+    ),
 )
 class AnswerFromSteps(dspy.Signature):
     """Answer the question now, in as few words as possible, from what the steps have shown.
@@ -412,10 +403,9 @@ _GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
     steps_left="steps that may follow this one",
     thought="what the results show and what is missing, in one or two sentences",
     step=_BRIEF_GRADING,
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Take the next step towards answering the question: search for one fact, or finish with the answer.
 
     Think first: which facts does the question need, which of them do the results in the trajectory show, and
@@ -429,9 +419,10 @@ _GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
     itself, not the last query.
     Then look at the answer as a strict reader would.
     """,
-    brief="Take the next step towards answering the question: search for one fact that no result shows yet, "
-    "or finish when the results in the trajectory show the answer. Without any results, search. Answer from "
-    "the results, and from what you know where searches found nothing.",
+        brief="Take the next step towards answering the question: search for one fact that no result shows yet, "
+        "or finish when the results in the trajectory show the answer. Without any results, search. Answer from "
+        "the results, and from what you know where searches found nothing.",
+    ),
 )
 class AgentStep(dspy.Signature):
     """Take the next step towards answering the question: search for one fact, or finish with the answer.
@@ -495,10 +486,9 @@ class Reflect(dspy.Signature):
     "Answer the question from the trajectory in as few words as possible.",
     trajectory="the steps and their results",
     answer="a name, number or short phrase; your best guess if not found",
-)
-@otherwise(
-    MEMORY,
-    """
+    otherwise=Otherwise(
+        MEMORY,
+        """
     Answer the question from the trajectory in as few words as possible.
 
     No step is left. Put together the facts that the results show, leave aside results about something else
@@ -507,10 +497,11 @@ class Reflect(dspy.Signature):
 
     Where that does not give the answer, answer from what you know.
     """,
-    brief="Answer the question from the trajectory in as few words as possible.\n\n"
-    "Where that does not give the answer, answer from what you know.",
+        brief="Answer the question from the trajectory in as few words as possible.\n\n"
+        "Where that does not give the answer, answer from what you know.",
+    ),
 )
-class ForcedAnswer(dspy.Signature):
+class ForcedAnswer(AnswerFromSteps):
     """Answer the question from the trajectory in as few words as possible.
 
     No step is left. Put together the facts that the results show, leave aside results about something else
@@ -518,7 +509,6 @@ class ForcedAnswer(dspy.Signature):
     answer, give your best guess; never answer that it is not known.
     """
 
-    question: str = dspy.InputField(desc="what to answer")
     trajectory: Trajectory = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 

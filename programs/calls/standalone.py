@@ -12,7 +12,7 @@ from ragc.core.text import escape_markers
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.records import Turn
-from ragc.signatures.conversation import StandaloneQuestion
+from ragc.signatures.query import StandaloneQuestion
 from ragc.signatures.wording import worded
 from ragc.targets.base import Sampling
 
