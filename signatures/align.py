@@ -13,7 +13,7 @@ Differs: a question word is aligned with what answers it, of which the paper say
 
 from __future__ import annotations
 
-import json
+import re
 from typing import Annotated, Any
 
 import dspy
@@ -168,28 +168,21 @@ class AlignSentences(dspy.Signature):
     )
 
 
-_EXAMPLE_OF = (
+_EXAMPLE = (
     'Example: the question "Who discovered Triton in 1846?" with the parts 1 "Who", 2 "discovered", 3 '
     '"Triton" and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, '
     'was first seen by William Lassell."\n"aligned": '
+    '[{"component": 1, "sentence": 2, "segment": "William Lassell", "same": true}, '
+    '{"component": 2, "sentence": 2, "segment": "was first seen by", "same": true}, '
+    '{"component": 3, "sentence": 2, "segment": "Triton", "same": true}, '
+    '{"component": 4, "sentence": 0, "segment": "", "same": false}]'
 )
-_EXAMPLE = ((2, "William Lassell"), (2, "was first seen by"), (2, "Triton"), (0, ""))
-
-
-def _example(*, reflect: bool) -> str:
-    entries: list[dict[str, Any]] = [
-        {"component": number, "sentence": sentence, "segment": segment}
-        for number, (sentence, segment) in enumerate(_EXAMPLE, 1)
-    ]
-    if reflect:
-        entries = [{**entry, "same": entry["sentence"] > 0} for entry in entries]
-    return _EXAMPLE_OF + json.dumps(entries)
 
 
 @derived
 def sentence_alignment(*, reflect: bool, reword: bool) -> Any:
     """Returns AlignSentences with an example, with verdicts if `reflect`, with `synonyms` if `reword`."""
-    example = _example(reflect=reflect)
+    example = _EXAMPLE if reflect else re.sub(', "same": \\w+', "", _EXAMPLE)
     signature = change_texts(AlignSentences, lambda text: f"{text}\n\n{example}", names=())
     if not reflect:
         plain = Annotated[list[Finding], Field(max_length=8)]

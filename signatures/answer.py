@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import dspy
 import pydantic
@@ -35,15 +34,13 @@ from ragc.signatures.wording import (
     change_texts,
     derived,
     describe,
+    in_case,
     input_field,
-    other_case,
     output_field,
-    switched,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFormat:
+class AnswerFormat(NamedTuple):
     """One way to word the final answer.
 
     `how` stands in the instructions, `what` describes the field. `rules` end the full instructions. With
@@ -58,18 +55,16 @@ class AnswerFormat:
     tokens: int = 100
 
 
-_SHORT = AnswerFormat(
-    "in as few words as possible",
-    "a name, number or short phrase",
-    "Give the answer alone, without a sentence around it or an explanation: to "
-    '"Who painted the Night Watch?" answer "Rembrandt van Rijn". Give names in full, and dates and numbers '
-    "as exactly as the question wants them. A question that asks whether something is so gets yes or no; one "
-    "that offers a choice gets one of the things it names.",
-)
-_FEW = "in a few words"
-
 FORMATS = {
-    "short": _SHORT,
+    "short": AnswerFormat(
+        "in as few words as possible",
+        "a name, number or short phrase",
+        "Give the answer alone, without a sentence around it or an explanation: to "
+        '"Who painted the Night Watch?" answer "Rembrandt van Rijn". Give names in full, and dates and '
+        "numbers as exactly as the question wants them. A question that asks whether something is so gets "
+        "yes or no; one "
+        "that offers a choice gets one of the things it names.",
+    ),
     "list": AnswerFormat(
         "with every answer that may be right, each in few words",
         "all answers that may be right, with commas between them",
@@ -133,6 +128,21 @@ _BEST_GUESS = "If they do not settle it, give the answer that they make most lik
 
 
 @brief(
+    "Answer the question from what you know in as few words as possible.",
+    answer="a name, number or short phrase",
+)
+class ClosedBookAnswer(dspy.Signature):
+    """Answer the question from what you know in as few words as possible.
+
+    There is nothing to look it up in. Make sure that the answer is of the kind that is asked for: a person
+    for who, a date for when. Give the best answer that you have even where you are not certain.
+    """
+
+    question: str = dspy.InputField(desc="what to answer")
+    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+
+
+@brief(
     "Answer the question from the passages in as few words as possible.",
     answer="a name, number or short phrase",
     otherwise=Otherwise(
@@ -151,7 +161,7 @@ _BEST_GUESS = "If they do not settle it, give the answer that they make most lik
         "Where that does not give the answer, answer from what you know.",
     ),
 )
-class ShortAnswer(dspy.Signature):
+class ShortAnswer(ClosedBookAnswer):
     """Answer the question from the passages in as few words as possible.
 
     Use only what the passages say. Some of them may be irrelevant, or speak of something else with a similar
@@ -160,26 +170,9 @@ class ShortAnswer(dspy.Signature):
     If they do not settle it, give the answer that they make most likely.
     """
 
-    question: str = dspy.InputField(desc="what to answer")
     passages: list[str] = dspy.InputField(
         desc="texts that a search brought, numbered from 1; not all of them need be of use"
     )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
-
-
-@brief(
-    "Answer the question from what you know in as few words as possible.",
-    answer="a name, number or short phrase",
-)
-class ClosedBookAnswer(dspy.Signature):
-    """Answer the question from what you know in as few words as possible.
-
-    There is nothing to look it up in. Make sure that the answer is of the kind that is asked for: a person
-    for who, a date for when. Give the best answer that you have even where you are not certain.
-    """
-
-    question: str = dspy.InputField(desc="what to answer")
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def one_of(options: Sequence[str]) -> Any:
@@ -227,20 +220,16 @@ def apply_format(signature: Any, answer_format: str, also: tuple[str, ...] = ())
     """
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
-    form = FORMATS[answer_format]
-    phrases = [(_SHORT.how, form.how), (_SHORT.what, form.what)]
-    if answer_format != "short":
-        phrases.append((f" {_FEW}", f": {form.what}"))
-    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=form.rules)
-    if form.options and "answer" in new_signature.output_fields:
-        return limit_options(new_signature, "answer", (*form.options, *also))
-    return new_signature
+    form, short = FORMATS[answer_format], FORMATS["short"]
 
+    def change(text: str) -> str:
+        text = text.replace(short.how, form.how).replace(short.what, form.what)
+        return text if form is short else text.replace(" in a few words", f": {form.what}")
 
-def _replace_all(text: str, phrases: Sequence[tuple[str, str]]) -> str:
-    for old, new in phrases:
-        text = text.replace(old, new)
-    return text
+    changed = change_texts(signature, change, more=form.rules)
+    if form.options and "answer" in changed.output_fields:
+        return limit_options(changed, "answer", (*form.options, *also))
+    return changed
 
 
 @derived
@@ -262,15 +251,12 @@ def with_reasoning(signature: Any) -> Any:
 def with_knowledge(signature: Any, own: bool) -> Any:
     """Returns `signature` with the instructions that allow, or forbid, the model's `own` knowledge.
 
-    One pair is that of its docstring, the other is declared by `otherwise` under the name `MEMORY` or
-    `ALONE`. With `own` the passages come first, and the model's knowledge fills what is missing. Raises
-    TypeError for a signature that declares neither.
+    One of them is its docstring, the other its `otherwise` in the case `MEMORY` or `ALONE`. With `own` the
+    passages come first, and the model's knowledge fills what is missing. Raises TypeError for a signature
+    that declares neither.
     """
     case, first = (MEMORY, ALONE) if own else (ALONE, MEMORY)
-    declared = other_case(signature)
-    if declared not in (MEMORY, ALONE):
-        raise TypeError(f"{signature.__name__} does not say how it is worded for own_knowledge = {own}")
-    return switched(signature, first) if declared == case else signature
+    return in_case(signature, case, first)
 
 
 @derived
@@ -378,7 +364,7 @@ class KnownAnswer(dspy.Signature):
     query_time=_BRIEF_TIME,
     answer="a name, number or short phrase",
 )
-class OpenAnswer(dspy.Signature):
+class OpenAnswer(KnownAnswer):
     """Answer the question from the passages and from what you know, in as few words as possible.
 
     If the question assumes something false, answer exactly: invalid question
@@ -390,12 +376,10 @@ class OpenAnswer(dspy.Signature):
     for granted: an event that never took place, or a title that somebody never held, makes it invalid.
     """
 
-    question: str = dspy.InputField(desc="what to answer")
     query_time: str = dspy.InputField(desc=f"{_ASKED_AT}; now and latest mean then")
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
-    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @brief(
@@ -460,8 +444,8 @@ class Notes(pydantic.BaseModel):
 
     Where that does not give the answer, answer from what you know.
     """,
-        brief="Note what each passage says about the question, then answer it in as few words as possible.\n\n"
-        "Where that does not give the answer, answer from what you know.",
+        brief="Note what each passage says about the question, then answer it in as few words as possible."
+        "\n\nWhere that does not give the answer, answer from what you know.",
     ),
 )
 class ReadingNotes(dspy.Signature):
@@ -509,9 +493,6 @@ def abstaining(signature: Any, *, own: bool = False) -> Any:
     return describe(careful, "answer", description, brief=description)
 
 
-_SHORT_TOKENS = FORMATS["short"].tokens
-
-
 NOTHING = "none"
 """What prompts write for an empty list; models repeat it where they have nothing to say."""
 
@@ -555,4 +536,4 @@ def step_answer(text: str, answer_format: str) -> str:
 
 def text_tokens(answer_format: str) -> int:
     """Returns the token limit of a text that may be a query, a question or an answer in `answer_format`."""
-    return max(_SHORT_TOKENS, FORMATS[answer_format].tokens)
+    return max(FORMATS["short"].tokens, FORMATS[answer_format].tokens)

@@ -12,8 +12,7 @@ confidence. `reader` gives the main model's calls (Table 9). The proxy's answer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import dspy
 from pydantic import BaseModel, Field
@@ -257,8 +256,7 @@ class KnowingAnswer(ShortAnswer):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Judgements:
+class Judgements(NamedTuple):
     """The calls that decide what is searched, before they are worded.
 
     `split` takes the draft apart into the claims that `claim` judges. `draft` judges the draft, as

@@ -58,7 +58,8 @@ def _unless_complete(value: Any) -> Any:
     passage is given, write what the question itself tells of the matter. An answer is complete as soon as the
     question is answered, or when the passages have nothing more to say to it.
     """,
-        brief="Write the next sentence of an answer to the question, with facts from the passages alone; without "
+        brief="Write the next sentence of an answer to the question, with facts from the passages alone; "
+        "without "
         "passages, say what the question itself tells.",
     ),
 )

@@ -90,14 +90,13 @@ class CondenseDocument(dspy.Signature):
     "If the document does not help to answer it, write the single word irrelevant.",
     summary="the answer in at most 50 words, or irrelevant",
 )
-class AnswerFromDocument(dspy.Signature):
+class AnswerFromDocument(CondenseDocument):
     """Answer the question from the document alone, in at most 50 words.
 
     Say what the document contributes to an answer, also where it is only a part. Add nothing from memory. If
     the document does not help to answer it, write the single word irrelevant.
     """
 
-    question: str = dspy.InputField(desc="what is to be answered")
     document: str = dspy.InputField(desc="the text to answer from, its title first")
     summary: str = dspy.OutputField(desc="the answer in at most 50 words, or irrelevant")
 

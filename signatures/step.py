@@ -45,7 +45,8 @@ from ragc.signatures.wording import Otherwise, Trajectory, brief, change_texts, 
     repeat a search; where one brought nothing of use, try other words or the other tool. Finish as soon as
     the results show the answer, and take it from them; what searches do not find, take from what you know.
     """,
-        brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+        brief="Work towards the answer step by step: search for what the steps so far have not shown, or "
+        "finish."
         "\n\nWhat searches do not find, take from what you know.",
     ),
 )
@@ -87,7 +88,8 @@ class ReactStep(dspy.Signature):
     repeat a search; where one brought nothing of use, try other words. Finish as soon as the results show the
     answer, and take it from them; what searches do not find, take from what you know.
     """,
-        brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+        brief="Work towards the answer step by step: search for what the steps so far have not shown, or "
+        "finish."
         "\n\nWhat searches do not find, take from what you know.",
     ),
 )
@@ -355,42 +357,53 @@ _STRICT = "\nThen look at the answer as a strict reader would."
 """What the full instructions say where the grade comes with the answer."""
 
 
-def _kinds_of_step(tool: str, graded: bool) -> tuple[str, str]:
-    """Returns the full and the short description of a step.
+_SEARCH = (
+    "to search: action is one of the tools, action_input a short query for one fact, unlike those before"
+)
+_FINISH = "to finish: action is finish, answer the final answer, a name, number or short phrase"
+_STEPS = {
+    False: (
+        (
+            f"a search or a finish, with the fields of one of them alone\n{_SEARCH}\n{_FINISH}\n"
+            'example, after the thought "The results name the director, not his birthplace.": {step}'
+        ),
+        (
+            "a search or a finish\n"
+            "to search: a tool and a short query for one fact, unlike those before\n"
+            "to finish: the final answer, a name, number or short phrase\n"
+            "example: {step}"
+        ),
+    ),
+    True: (
+        (
+            f"a search or a finish, with the fields of one of them alone\n{_SEARCH}\n{_FINISH}, then\n"
+            "explanation: which results show the answer and what they leave open, in a sentence\n"
+            "grade: CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do "
+            "not or say otherwise\n"
+            "improvement: which fact should still be found to make it sure, in a sentence, empty if none\n"
+            'example, after the thought "The results name the director, not his birthplace.": {step}'
+        ),
+        (
+            "a search or a finish\n"
+            "to search: a tool and a short query for one fact, unlike those before\n"
+            "to finish: the final answer, a name, number or short phrase, then\n"
+            "explanation: why the results show it or not, in a sentence\n"
+            "grade: CORRECT if they show it, PARTIALLY CORRECT if in part, INCORRECT if not\n"
+            "improvement: what should be found to better it, in a sentence, empty if nothing\n"
+            "example: {step}"
+        ),
+    ),
+}
+"""The full and the short description of a step, by whether it is graded."""
 
-    A line for each kind of step and each field of a grade, and an example that searches with `tool`.
-    """
-    query = "a short query for one fact, unlike those before"
-    search = f"to search: action is one of the tools, action_input {query}"
-    finish = "to finish: action is finish, answer the final answer, a name, number or short phrase"
-    full = ["a search or a finish, with the fields of one of them alone", search, finish]
-    short = [
-        "a search or a finish",
-        f"to search: a tool and {query}",
-        "to finish: the final answer, a name, number or short phrase",
-    ]
-    if graded:
-        full[-1], short[-1] = f"{full[-1]}, then", f"{short[-1]}, then"
-        full += [
-            "explanation: which results show the answer and what they leave open, in a sentence",
-            (
-                "grade: CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if "
-                "they do not or say otherwise"
-            ),
-            "improvement: which fact should still be found to make it sure, in a sentence, empty if none",
-        ]
-        short += [
-            "explanation: why the results show it or not, in a sentence",
-            "grade: CORRECT if they show it, PARTIALLY CORRECT if in part, INCORRECT if not",
-            "improvement: what should be found to better it, in a sentence, empty if nothing",
-        ]
+
+def _described_step(tool: str, *, graded: bool) -> list[str]:
+    """Returns both descriptions of a step with an example that searches with `tool`."""
     step = f'{{"action": "{tool}", "action_input": "birthplace of Fritz Lang"}}'
-    full.append(f'example, after the thought "The results name the director, not his birthplace.": {step}')
-    short.append(f"example: {step}")
-    return "\n".join(full), "\n".join(short)
+    return [text.replace("{step}", step) for text in _STEPS[graded]]
 
 
-_GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
+_GRADING = _described_step("search", graded=True)
 
 
 @brief(
@@ -402,7 +415,7 @@ _GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
     trajectory="the steps so far and their results",
     steps_left="steps that may follow this one",
     thought="what the results show and what is missing, in one or two sentences",
-    step=_BRIEF_GRADING,
+    step=_GRADING[1],
     otherwise=Otherwise(
         MEMORY,
         """
@@ -419,8 +432,10 @@ _GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
     itself, not the last query.
     Then look at the answer as a strict reader would.
     """,
-        brief="Take the next step towards answering the question: search for one fact that no result shows yet, "
-        "or finish when the results in the trajectory show the answer. Without any results, search. Answer from "
+        brief="Take the next step towards answering the question: search for one fact that no result shows "
+        "yet, "
+        "or finish when the results in the trajectory show the answer. Without any results, search. Answer "
+        "from "
         "the results, and from what you know where searches found nothing.",
     ),
 )
@@ -446,7 +461,7 @@ class AgentStep(dspy.Signature):
     thought: str = dspy.OutputField(
         default="", desc="what the results show and what is missing, in one or two sentences"
     )
-    step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
+    step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING[0])  # type: ignore[valid-type]
 
 
 @brief(
@@ -517,6 +532,6 @@ class ForcedAnswer(AnswerFromSteps):
 def agent_step(actions: tuple[str, ...], *, graded: bool, answer_format: str = "short") -> Any:
     """Returns AgentStep that may take `actions` or finish with an answer, which it grades if `graded`."""
     kind = _step(actions, graded, answer_format)
-    full, short = _kinds_of_step(actions[0], graded)
+    full, short = _described_step(actions[0], graded=graded)
     signature = redeclare_output(AgentStep, "step", kind, full, brief=short)
     return signature if graded else change_texts(signature, lambda text: text.replace(_STRICT, ""), names=())

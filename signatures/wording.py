@@ -60,27 +60,24 @@ def brief(task: str, *, otherwise: Otherwise | None = None, **descriptions: str)
     return decorate
 
 
-def other_case(signature: Any) -> str:
-    """Returns the case of the second pair of instructions; "" without a second pair."""
-    other = _carried(signature).otherwise
-    return other.when if other else ""
+def in_case(signature: Any, case: str, first: str) -> Any:
+    """Returns `signature` with its instructions for `case`; `first` is the only other case.
 
-
-def switched(signature: Any, case: str) -> Any:
-    """Returns `signature` with its second pair of instructions, the first under the name `case`.
-
-    Raises TypeError if it has only one pair.
+    One pair is that of its docstring, the other that of `otherwise`. Raises TypeError for a signature that
+    has no second pair for one of these cases.
     """
     carried = _carried(signature)
-    if carried.otherwise is None:
-        raise TypeError(f"{signature.__name__} has no second pair of instructions")
-    first = Otherwise(case, signature.instructions, carried.task)
-    task = carried.otherwise.brief
+    other = carried.otherwise
+    if other is None or other.when not in (case, first):
+        raise TypeError(f"{signature.__name__} does not say how it is worded for {case}")
+    if other.when == first:
+        return signature
+    before = Otherwise(first, signature.instructions, carried.task)
 
     def switch(name: str, desc: str, short: Brief | None) -> tuple[str, Brief | None]:
-        return desc, short and short._replace(task=task, otherwise=short.otherwise and first)
+        return desc, short and short._replace(task=other.brief, otherwise=short.otherwise and before)
 
-    return _rebuilt(signature, carried.otherwise.full, switch)
+    return _rebuilt(signature, other.full, switch)
 
 
 def derived(derive: F) -> F:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import (
     FORMATS,
-    MEMORY,
     ShortAnswer,
     apply_format,
+    with_knowledge,
     with_question,
     with_reasoning,
 )
-from ragc.signatures.wording import description, other_case, switched, worded
+from ragc.signatures.wording import description, worded
 from ragc.testing import SchemaReplies, ScriptedTarget
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -46,10 +47,11 @@ def collect_signatures() -> dict[str, Any]:
             if mine and value.__module__ == module.__name__:
                 by_name[f"{info.name}.{name}"] = value
     for name, signature in list(by_name.items()):
-        if case := other_case(signature):
-            by_name[f"{name}+{'own_knowledge' if case == MEMORY else 'no_knowledge'}"] = switched(
-                signature, ""
-            )
+        for own in (True, False):
+            with suppress(TypeError):  # it has one pair of instructions
+                other = with_knowledge(signature, own=own)
+                if other is not signature:
+                    by_name[f"{name}+{'own_knowledge' if own else 'no_knowledge'}"] = other
     by_name["answer.ShortAnswer+reasoned"] = with_reasoning(ShortAnswer)
     by_name["answer.ShortAnswer+both"] = with_question(ShortAnswer, "both")
     for name in FORMATS:

@@ -129,7 +129,7 @@ def test_the_second_texts_are_worded_as_the_first_are(wording: str) -> None:
 
 
 def test_a_signature_without_a_text_for_own_knowledge_is_named() -> None:
-    with pytest.raises(TypeError, match="Hue does not say how it is worded for own_knowledge = True"):
+    with pytest.raises(TypeError, match="Hue does not say how it is worded for own knowledge"):
         with_knowledge(Hue, own=True)
 
 
