@@ -19,8 +19,7 @@ from typing import Any
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure
-from ragc.programs.calls.layouts import JSON_LAYOUTS
-from ragc.programs.calls.replies import read_laid_out, read_reply
+from ragc.programs.calls.parsing import parse
 from tests.paths import ROOT
 
 FOLDER = ROOT / "tests/recorded/replies"
@@ -39,10 +38,7 @@ def read(row: Mapping[str, Any]) -> dict[str, Any] | None:
     signature, text, layout = signature_of(row), row["reply"], row["layout"]
     truncated = bool(row.get("truncated"))
     try:
-        if layout in JSON_LAYOUTS:
-            reading = read_reply(signature, text, truncated=truncated)
-        else:
-            reading = read_laid_out(signature, text, layout, truncated=truncated)
+        reading = parse(signature, text, layout=layout, finish="length" if truncated else "stop")
     except ParseFailure:
         return None
     return {name: serialize_for_json(value) for name, value in reading.outputs.items()}

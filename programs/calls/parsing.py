@@ -1,0 +1,622 @@
+"""Parses replies: from a model's text to the typed outputs of a signature.
+
+    limits ─► reasoning and template tokens off ─► a JSON object (exact, else by json-repair), else tags or
+    labels, else a lone value ─► coerced by the schema ─► pydantic ─► refusals and unfilled forms fail
+
+What does not fit raises ParseFailure, which says why; the caller asks once more with the schema. Under a
+schema that the target enforces only exact JSON counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+from xml.sax.saxutils import unescape
+
+import json_repair
+import pydantic
+from pydantic_core import from_json
+
+from ragc.core.text import repair_surrogates, repair_value
+from ragc.errors import ParseFailure
+from ragc.metrics.failures import CALLS_TOOLS
+from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.outputs import output_model, parsing_schema, reply_schema
+from ragc.signatures.wording import output_texts
+
+LONGEST = 100_000
+"""Maximum characters of a reply that is parsed."""
+
+DEEPEST = 100
+"""Maximum brackets that are open in a reply at once."""
+
+LONGEST_REFUSAL = 400
+"""Maximum characters of a text that is checked for a refusal; longer ones are answers."""
+
+ASIDES = frozenset({"reasoning", "thought", "reason", "explanation", "improvement"})
+"""Outputs next to an answer, where a sentence like "I cannot find it yet" is no refusal."""
+
+Values = dict[str, Any]
+"""The values of the outputs in a reply by name, before they are coerced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The typed `outputs` of a reply by field name.
+
+    `repaired` counts what was not as requested, the form and each value; `dropped` counts list items that
+    did not fit. Both are 0 for a reply that is exactly as requested.
+    """
+
+    outputs: dict[str, Any]
+    repaired: int = 0
+    dropped: int = 0
+
+
+class Misfit(ValueError):
+    """A value that does not fit, at `place` in the outputs."""
+
+    def __init__(self, message: str, place: tuple[int | str, ...]) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def parse(
+    signature: Any, text: str, *, layout: str, enforced: bool = False, finish: str = "stop"
+) -> Parsed:
+    """Returns the typed outputs of `signature` in the reply `text`.
+
+    `layout` is the form that was requested. With `enforced` the target was given the schema, and only JSON
+    that fits it counts. A reply cut by the token limit (`finish` is "length") counts if all outputs are
+    there and the last is a free text, which is then its beginning, or a list, which then has the items that
+    are whole. Raises ParseFailure.
+    """
+    if finish == "tool_calls":
+        raise ParseFailure(f"{CALLS_TOOLS}in place of an answer. It {beginning(text)}.")
+    _check_limits(text)
+    try:
+        try:
+            parsed = _parse_exact(signature, text, truncated=finish == "length")
+        except ValueError:
+            if enforced:
+                raise
+            parsed = _parse_other(signature, text, layout, truncated=finish == "length")
+        _check_answers(signature, parsed.outputs)
+    except ValueError as error:
+        raise ParseFailure(f"A reply {error}. It {beginning(text)}.") from error
+    return parsed
+
+
+def beginning(text: str) -> str:
+    """Returns how a reply begins, for messages."""
+    return f"began {json.dumps(repair_surrogates(text[:80]), ensure_ascii=False)}"
+
+
+def _check_limits(text: str) -> None:
+    if len(text) > LONGEST:
+        raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
+    depth = 0
+    for bracket in re.findall(r"[\[\](){}]", text):
+        depth = depth + 1 if bracket in "[{(" else max(0, depth - 1)
+        if depth > DEEPEST:
+            raise ParseFailure(f"A reply opens more than {DEEPEST} brackets. It {beginning(text)}.")
+
+
+# Exact JSON.
+
+
+def _parse_exact(signature: Any, text: str, *, truncated: bool) -> Parsed:
+    """Returns the outputs of JSON that fits the reply schema; raises ValueError for others."""
+    schema = reply_schema(signature)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("is no JSON object") from None
+    except ValueError as error:
+        if not truncated:
+            raise ValueError(f"is no JSON ({error})") from None
+        value = _whole_part(schema, text)
+    if not _fits(schema, value, schema.get("$defs", {})):
+        raise ValueError(f"does not fit its schema: {_misfit(signature, value)}")
+    return Parsed(_validate(signature, value))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        if fields.setdefault(key, value) != value:
+            raise ValueError(f'gives two values for "{key}"')
+    return fields
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"has {name}, which is no JSON")
+
+
+def _whole_part(schema: Mapping[str, Any], text: str) -> Any:
+    """Returns the value of cut JSON if only its last output is cut, a free text or a list."""
+    value = from_json(repair_surrogates(text), allow_partial="trailing-strings")
+    last = next(reversed(schema["properties"]), "")
+    if not isinstance(value, dict) or next(reversed(value), None) != last:
+        raise ValueError("was cut by the token limit")
+    return {**value, last: _without_cut_item(schema["properties"][last], value[last], text)}
+
+
+def _without_cut_item(kind: Mapping[str, Any], value: Any, text: str) -> Any:
+    """Returns the last value of the cut reply `text`, without the list item that is not whole."""
+    if kind.get("type") == "array" and isinstance(value, list):
+        try:
+            json.loads(text.rstrip().removesuffix(",") + "]}")
+            whole = not text.rstrip()[-1:].isalnum()  # the next token may be a digit
+        except ValueError:
+            whole = False
+        return value if whole else value[:-1]
+    if kind.get("type") == "string" and "enum" not in kind:
+        return value
+    raise ValueError("was cut by the token limit")
+
+
+def _fits(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> bool:
+    """Returns whether `value` has the types, options and keys of a JSON schema; pydantic checks bounds."""
+    kind = _resolve(kind, defs)
+    if parts := kind.get("anyOf") or kind.get("oneOf"):
+        return any(_fits(part, value, defs) for part in parts)
+    if "enum" in kind or "const" in kind:
+        options = kind.get("enum", [kind.get("const")])
+        return any(type(option) is type(value) and option == value for option in options)
+    match kind.get("type"):
+        case "object" if "properties" in kind:
+            if not isinstance(value, dict) or value.keys() != kind["properties"].keys():
+                return False
+            return all(_fits(inner, value[name], defs) for name, inner in kind["properties"].items())
+        case "array":
+            items = kind.get("items", {})
+            return isinstance(value, list) and all(_fits(items, item, defs) for item in value)
+        case name:
+            return not name or type(value) in _TYPES[name]
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def _resolve(kind: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    return defs[kind["$ref"].rpartition("/")[2]] if "$ref" in kind else kind
+
+
+def _misfit(signature: Any, value: Any) -> str:
+    """Returns what is wrong with `value` in pydantic's words, or the outputs it should have."""
+    try:
+        _validate(signature, value)
+    except ValueError as error:
+        return str(error)
+    return f"it must have exactly the fields {', '.join(signature.output_fields)}, of their types"
+
+
+def _validate(signature: Any, value: Any) -> dict[str, Any]:
+    """Returns the typed outputs of a JSON `value`; raises ValueError, which names the field that is wrong."""
+    try:
+        return dict(vars(output_model(signature).model_validate_json(json.dumps(repair_value(value)))))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the reply"
+        raise Misfit(f"{where}: {first['msg']}", first["loc"]) from error
+    except Exception as error:  # validators of signatures may raise anything
+        raise ValueError(f"cannot be read ({type(error).__name__})") from error
+
+
+# Other forms.
+
+
+def _parse_other(signature: Any, text: str, layout: str, *, truncated: bool) -> Parsed:
+    """Returns the outputs of a reply that is not exact JSON; raises ValueError, as do the readers."""
+    schema = parsing_schema(signature)
+    answer = _without_reasoning(text, schema["properties"])
+    problem = ValueError(f"has no {', '.join(signature.output_fields)}")
+    for reader in _READERS[layout]:
+        values = reader(schema, answer)
+        if not values:
+            continue
+        if truncated:
+            last = next(reversed(schema["properties"]))
+            if last not in values:
+                raise ValueError("was cut by the token limit")
+            values[last] = _without_cut_item(schema["properties"][last], values[last], answer)
+        try:
+            asked = layout not in JSON_LAYOUTS and reader is _READERS[layout][0]
+            return _coerce_all(signature, schema, values, repaired=0 if asked else 1)
+        except ValueError as error:
+            problem = ValueError(f"does not fit its signature: {error}")
+    raise problem
+
+
+_REASONING = re.compile(
+    r"\A\s*(?:[<\[](?P<tag>think|thinking|thought|reasoning|scratchpad|reflection|analysis)[>\]]"
+    r".*?(?:[<\[]/(?P=tag)[>\]]|\Z)|.*</think(?:ing)?>|<\|channel\|>analysis.*?<\|channel\|>final<\|message\|>)",
+    re.DOTALL | re.IGNORECASE,
+)
+_TOKENS = re.compile(
+    r"<\|[a-z_]+\|>.*\Z|</s>.*\Z|<(?:end|start)_of_turn>.*\Z|(?:\*\*)?(?:\[\[ ?)?## ?completed ?##.*\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _without_reasoning(text: str, names: Mapping[str, Any]) -> str:
+    """Returns `text` without reasoning before the answer and without tokens of chat templates."""
+    found = _REASONING.match(text)
+    if found and (found["tag"] or "").casefold() not in names:
+        text = text[found.end() :]
+    return _TOKENS.sub("", text).strip()
+
+
+def _fold(key: Any) -> str:
+    return re.sub(r"[\W_]+", "", str(key)).casefold()
+
+
+def _as_object(schema: Mapping[str, Any], text: str) -> Values:
+    """Returns the outputs in the JSON objects of `text`; several must agree."""
+    names = list(schema["properties"])
+    kind = _resolve(schema["properties"][names[0]], schema.get("$defs", {})) if len(names) == 1 else {}
+    if re.search(r"\w\(\s*\{", text):
+        raise ValueError("calls a tool in place of an answer")
+    values = list(_json_values(text, "{[" if kind.get("type") in ("array", "object") else "{"))
+    found: Values = {}
+    for value in values:
+        fields = _fields(schema, kind, value)
+        if any(_fold(found.get(name, field)) != _fold(field) for name, field in fields.items()):
+            raise ValueError("gives two values for one output")
+        found |= fields
+    objects = [value for value in values if isinstance(value, dict)]
+    if not found and kind.get("type") == "array" and values:
+        return {names[0]: values[0] if len(values) == 1 else objects}
+    before = text[: text.find("{")].replace("```json", "").strip("` \n")
+    if found and names[0] not in found and schema["properties"][names[0]] == {"type": "string"}:
+        found[names[0]] = before
+    return found
+
+
+def _json_values(text: str, opening: str) -> Iterator[Any]:
+    """Yields the values of JSON in prose that begin with an `opening` bracket, else what can be repaired."""
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unique)
+    brackets = re.compile(f"[{re.escape(opening)}]")
+    first = start = brackets.search(text)
+    decoded = False
+    while start:
+        try:
+            value, end = decoder.raw_decode(text, start.start())
+        except json.JSONDecodeError:
+            end = start.end()
+        else:
+            decoded = True
+            yield value
+        start = brackets.search(text, end)
+    if first and not decoded:
+        yield json_repair.loads(text[first.start() :])
+
+
+def _fields(schema: Mapping[str, Any], kind: Mapping[str, Any], value: Any) -> Values:
+    """Returns the outputs in `value`, an object that may have others; {} for a foreign object.
+
+    `kind` is that of the only output, whose object may stand alone, and whose key may have more words.
+    """
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, dict):
+        return {}
+    names = {_fold(name): name for name in schema["properties"]}
+    found = {names[_fold(key)]: field for key, field in value.items() if _fold(key) in names}
+    if found or len(value) != 1 and not kind:
+        return found
+    if kind.get("type") == "object" and {*map(_fold, kind.get("properties", ()))} & {*map(_fold, value)}:
+        return {next(iter(names.values())): value}
+    if len(value) != 1:
+        return {}
+    key, inner = next(iter(value.items()))
+    if isinstance(inner, dict):
+        return _fields(schema, kind, inner)
+    if kind and set(next(iter(names.values())).split("_")) <= set(re.split(r"[\W_]+", key.casefold())):
+        return {next(iter(names.values())): inner}
+    return {}
+
+
+def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
+    """Returns the outputs in tags of their names, `<answer>...</answer>`; the last may be left open."""
+    found: Values = {}
+    for name, kind in schema["properties"].items():
+        spelled = re.escape(name).replace("_", "[_ -]?")
+        tags = re.findall(rf"<{spelled}>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY)
+        if len({_fold(tag) for tag in tags}) > 1:
+            raise ValueError(f'gives two values for "{name}"')
+        if tags:
+            found[name] = _tagged(kind, tags[0], schema.get("$defs", {}))
+        elif re.search(rf"<{spelled} ?/>", text, re.IGNORECASE):
+            found[name] = [] if kind.get("type") == "array" else ""
+    return found
+
+
+_ANY = re.DOTALL | re.IGNORECASE
+
+
+def _tagged(kind: Mapping[str, Any], text: str, defs: Mapping[str, Any]) -> Any:
+    """Returns the value of a `kind` inside a tag, whose items and fields may be tags too."""
+    kind = _resolve(kind, defs)
+    parts = re.findall(r"<(\w+)>(.*?)</\1>", text, re.DOTALL)
+    if kind.get("type") == "array" and parts:
+        return [_tagged(kind.get("items", {}), part, defs) for _, part in parts]
+    if kind.get("type") == "object" and parts:
+        kinds = kind.get("properties", {})
+        return {name: _tagged(kinds.get(name, {}), part, defs) for name, part in parts}
+    return unescape(text.strip())
+
+
+def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
+    """Returns the outputs after their names, in lines such as `Answer: ...` or `[[ ## answer ## ]]`."""
+    names = {_fold(name): name for name in schema["properties"]}
+    found: Values = {}
+    marks = list(_label_pattern(tuple(schema["properties"])).finditer(text))
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        value = text[mark.end() : following.start() if following else len(text)].strip()
+        name = names.get(_fold(mark[mark.lastgroup or 0]))
+        if not name or not value:
+            continue
+        if _fold(found.get(name, value)) != _fold(value):
+            raise ValueError(f'gives two values for "{name}"')
+        found[name] = value
+    first = next(iter(schema["properties"]))
+    if found and first not in found and schema["properties"][first] == {"type": "string"}:
+        found[first] = text[: marks[0].start()].strip()
+    return found
+
+
+@lru_cache(maxsize=512)
+def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of a label: the name of an output or of what models write after one."""
+    spelled = "|".join(re.escape(name).replace("_", "[ _-]?") for name in names)
+    others = "question|observation|explanation|note|confidence|reasoning|reason"
+    return re.compile(
+        rf"(?:^[ \t>*#`\-\d.]*[*_`\"]*(?P<plain>{spelled}|{others})[*_`\"]*[ \t]*[:=\uff1a][*_`]*"
+        rf"|^#+ (?P<head>{spelled})[ \t]*$"
+        rf"|\**(?:\[\[ ?)?## ?(?P<mark>\w[\w -]*?) ?##(?: ?\]\])?\**:?)[ \t]*",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
+    """Returns the whole of `text` as the only output, without what models say before and after it."""
+    if len(schema["properties"]) != 1 or not text or re.search(r"[{}]|<\w+>|</", text):
+        return {}
+    ((name, kind),) = schema["properties"].items()
+    text = re.sub(r"\A```\w*\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
+    text = _LEAD.sub("", text)
+    if kind.get("type") == "string" and (_LISTED.search(text) or text.rstrip().endswith(":")):
+        return {}
+    return {name: text.strip()}
+
+
+_LEAD = re.compile(
+    r"\A(?:(?:so |thus |therefore,? )?(?:the )?(?:final )?answer(?: is)?:?\s+|[^\n]{1,100}:[ \t]*\n\s*)", re.IGNORECASE
+)
+_LISTED = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
+
+Reader = Callable[[Mapping[str, Any], str], Values]
+_READERS: Mapping[str, tuple[Reader, ...]] = {
+    "minimal": (_as_object, _as_tags, _as_labels, _as_lone),
+    "json": (_as_object, _as_tags, _as_labels, _as_lone),
+    "chat": (_as_labels, _as_object, _as_tags, _as_lone),
+    "xml": (_as_tags, _as_object, _as_labels, _as_lone),
+}
+
+
+# Values.
+
+
+def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, *, repaired: int) -> Parsed:
+    """Returns the typed outputs of `values`; list items that do not fit are dropped if others are left."""
+    defs, dropped = schema.get("$defs", {}), 0
+    kinds = schema["properties"]
+    coerced = {name: _coerce(kinds[name], value, defs) for name, value in values.items()}
+    for name, info in signature.output_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Enum):
+            members = info.annotation.__members__
+            coerced[name] = members[values[name]].value if values.get(name) in members else coerced[name]
+    repaired += sum(coerced[name] != value for name, value in values.items() if repaired or isinstance(coerced[name], str))
+    while True:
+        try:
+            return Parsed(_validate(signature, coerced), repaired, dropped)
+        except Misfit as error:
+            if not _drop_item(coerced, error.place):
+                raise
+            dropped += 1
+
+
+def _drop_item(value: Any, place: tuple[int | str, ...]) -> bool:
+    """Removes the item of the first list on the way to `place`; returns False if it is the only one."""
+    for step in place:
+        if isinstance(value, list) and isinstance(step, int):
+            if len(value) < 2:
+                return False
+            del value[step]
+            return True
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return False
+
+
+def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
+    """Returns `value` as the type of a JSON schema where it can mean one value only, else as it is."""
+    kind = _resolve(kind, defs)
+    if parts := kind.get("anyOf") or kind.get("oneOf"):
+        if value is None or _fold(value) in ("none", "null", "na", ""):
+            return None
+        coerced = [_coerce(part, value, defs) for part in parts if part.get("type") != "null"]
+        return next((v for part, v in zip(parts, coerced) if _fits(part, v, defs)), coerced[0])
+    if isinstance(value, dict) and kind.get("type") != "object" and len(value) == 1:
+        (value,) = value.values()
+    if "enum" in kind:
+        return _option(kind["enum"], value)
+    coerce = _COERCIONS.get(kind.get("type", ""))
+    return coerce(kind, value, defs) if coerce else value
+
+
+def _option(options: list[Any], value: Any) -> Any:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    by_text = {_fold(option): option for option in options}
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    if _fold(value) in by_text:
+        return by_text[_fold(value)]
+    if not isinstance(value, str):
+        return value
+    words = _fold_words(re.split(r"[.\n,;:(]", value.strip(_MARKS))[0])
+    named = {option for option in options if f" {_fold_words(str(option))} " in f" {words} "}
+    return named.pop() if len(named) == 1 and not _DENIES.search(words) else value
+
+
+_MARKS = " \n*`\"'()[]"
+_DENIES = re.compile(r"\b(?:not|nor|neither|isn t|doesn t|don t|or|rather than)\b")
+
+
+def _fold_words(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text).strip().casefold()
+
+
+_TRUTH = {
+    **dict.fromkeys(("yes", "true", "correct", "relevant", "1"), True),
+    **dict.fromkeys(("no", "false", "incorrect", "irrelevant", "not relevant", "0"), False),
+}
+
+
+def _truth(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    return _TRUTH.get(_fold_words(re.split(r"[.\n,;:(\u2014]", str(value).strip(_MARKS))[0]), str(value))
+
+
+def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        top = kind.get("maximum", "")
+        text = re.sub(rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-"))
+        numbers = re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w|\.\d|\s*/|\s*out of)", text)
+        if len(numbers) != 1:
+            return value
+        value = float(numbers[0])
+    if isinstance(value, float) and kind.get("maximum") == 100 and 0 < value < 1:
+        value = round(value * 100, 6)
+    if isinstance(value, float) and kind["type"] == "integer" and value.is_integer():
+        return int(value)
+    return value
+
+
+def _list(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
+    items = _resolve(kind.get("items", {}), defs)
+    if value is None:
+        value = []
+    if isinstance(value, dict):
+        value = [value]
+    if isinstance(value, str):
+        value = _listed_items(items, value.strip())
+    if not isinstance(value, list):
+        return value
+    coerced = [_coerce(items, item, defs) for item in value if item not in (None, "")]
+    return coerced[: kind.get("maxItems", len(coerced))]
+
+
+def _listed_items(items: Mapping[str, Any], text: str) -> Any:
+    """Returns the items of a list that is written as a text."""
+    if _fold(text) in ("", "none", "na", "null", "empty"):
+        return []
+    if items.get("type") == "integer":
+        others = re.sub(r"\d+|\b(?:and|documents?|passages?|docs?|ids?)\b|[^\w\s]", "", text, flags=re.IGNORECASE)
+        return [int(number) for number in re.findall(r"\d+", text)] if not others.strip() else text
+    if text[0] in "[{":
+        return json_repair.loads(text)
+    if _LISTED.search(text):
+        lines = [line for line in text.splitlines() if line.strip()]
+        return [_LISTED.sub("", line).strip() for line in lines] if all(map(_LISTED.match, lines)) else text
+    return [text] if "\n" not in text else text
+
+
+def _object(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
+    kinds = kind.get("properties", {})
+    required = [name for name in kinds if name in kind.get("required", kinds)]
+    if isinstance(value, str) and value.strip()[:1] == "{":
+        value = json_repair.loads(value)
+    if not isinstance(value, dict):
+        return {required[0]: _coerce(kinds[required[0]], value, defs)} if len(required) == 1 else value
+    names = {_fold(name): name for name in kinds}
+    renamed = {names.get(_fold(key), key): inner for key, inner in value.items()}
+    return {name: _coerce(kinds.get(name, {}), inner, defs) for name, inner in renamed.items()}
+
+
+def _text(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
+    if value is None and not kind.get("minLength"):
+        return ""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    for mark in ("**", '"', "'", "`"):
+        inner = text[len(mark) : -len(mark)]
+        if text.startswith(mark) and text.endswith(mark) and mark not in inner:
+            text = inner
+    longest = kind.get("maxLength", len(text))
+    return text if len(text) <= longest else (text[:longest].rpartition(" ")[0] or text[:longest])
+
+
+_COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]] = {
+    "boolean": _truth, "integer": _number, "number": _number, "array": _list, "object": _object, "string": _text
+}
+
+
+# Texts that are no answer.
+
+
+_REFUSES = re.compile(
+    r"(?:(?:i'?m |i am )?(?:really |very )?(?:sorry|afraid|unfortunately)\b[^\w\n]*(?:but |that )?)?"
+    r"(?:as an ai\b|i(?:'m| am)? (?:unable|not able|sorry|(?:can(?:no|')t|could not|won'?t|will not) "
+    r"(?:\w+ )?(?:help|assist|answer|provide|comply|determine|find|access|see|share)|"
+    r"(?:don'?t|do not) have (?:access|any|enough|the ability|sufficient)|(?:would )?need (?:more|the|additional))\b|"
+    r"(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)\b|"
+    r"no (?:passages?|documents?|question|context) (?:was|were)\b)",
+    re.IGNORECASE,
+)
+_FORM = re.compile(
+    r"\.\.\.|[<\[{(]{1,2}[a-z][^<>{}\[\]()]{0,80}[>}\])]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?", re.IGNORECASE
+)
+
+
+def _check_answers(signature: Any, outputs: Mapping[str, Any]) -> None:
+    """Raises ValueError if a text is a refusal or a form that is not filled in."""
+    for name, value in outputs.items():
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if not isinstance(value, str):
+            continue
+        text = value.strip().replace("\u2019", "'")
+        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.match(text):
+            raise ValueError(f"refuses to give {name}")
+        if _FORM.fullmatch(text) or _fold(text) in _descriptions(signature)[name]:
+            raise ValueError(f"leaves {name} as a form that is not filled in")
+
+
+@lru_cache(maxsize=512)
+def _descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
+    """Returns the descriptions of each text output in prompts, in both wordings, folded."""
+    return {name: frozenset(map(_fold, texts)) for name, texts in output_texts(signature).items()}
