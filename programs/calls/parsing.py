@@ -247,7 +247,7 @@ _REASONING = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _TOKENS = re.compile(
-    r"<\|[a-z_]+\|>.*\Z|</s>.*\Z|<(?:end|start)_of_turn>.*\Z|(?:\*\*)?(?:\[\[ ?)?## ?completed ?##.*\Z",
+    r"<\|[a-z_]+\|>.*\Z|</s>.*\Z|<(?:end|start)_of_turn>.*\Z|(?:\*\*)?\[{0,2} ?## ?completed ?##.*\Z",
     re.DOTALL | re.IGNORECASE,
 )
 
@@ -278,7 +278,7 @@ def _as_object(schema: Mapping[str, Any], text: str) -> Values:
             raise ValueError("gives two values for one output")
         found |= fields
     objects = [value for value in values if isinstance(value, dict)]
-    if not found and kind.get("type") == "array" and values:
+    if not found and kind.get("type") == "array" and (len(values) == 1 or objects):
         return {names[0]: values[0] if len(values) == 1 else objects}
     before = text[: text.find("{")].replace("```json", "").strip("` \n")
     if found and names[0] not in found and schema["properties"][names[0]] == {"type": "string"}:
@@ -302,6 +302,8 @@ def _json_values(text: str, opening: str) -> Iterator[Any]:
             yield value
         start = brackets.search(text, end)
     if first and not decoded:
+        if re.search(r'\w"?\s*\|\s*"?\w', text):
+            raise ValueError("offers a choice in place of a value")
         yield json_repair.loads(text[first.start() :])
 
 
@@ -340,8 +342,9 @@ def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
             raise ValueError(f'gives two values for "{name}"')
         if tags:
             found[name] = _tagged(kind, tags[0], schema.get("$defs", {}))
-        elif re.search(rf"<{spelled} ?/>", text, re.IGNORECASE):
-            found[name] = [] if kind.get("type") == "array" else ""
+        elif name not in schema["required"] or kind.get("type") == "array":
+            if re.search(rf"<{spelled} ?/>", text, re.IGNORECASE):
+                found[name] = [] if kind.get("type") == "array" else ""
     return found
 
 
@@ -361,19 +364,26 @@ def _tagged(kind: Mapping[str, Any], text: str, defs: Mapping[str, Any]) -> Any:
 
 
 def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
-    """Returns the outputs after their names, in lines such as `Answer: ...` or `[[ ## answer ## ]]`."""
+    """Returns the outputs after their names, in lines such as `Answer: ...` or `[[ ## answer ## ]]`.
+
+    An only output may have other words before the last of its name, as in `Improved query: ...`.
+    """
     names = {_fold(name): name for name in schema["properties"]}
+    first = next(iter(schema["properties"]))
     found: Values = {}
     marks = list(_label_pattern(tuple(schema["properties"])).finditer(text))
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        value = text[mark.end() : following.start() if following else len(text)].strip()
-        name = names.get(_fold(mark[mark.lastgroup or 0]))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    for mark, end in zip(marks, ends, strict=False):
+        value = text[mark.end() : end].strip()
+        label = _fold(mark[mark.lastgroup or 0])
+        if mark["plain"] and label in ("question", "observation") and label not in names:
+            break  # the model goes on with a turn of its own
+        name = names.get(label) or (first if mark["lone"] else "")
         if not name or not value:
             continue
         if _fold(found.get(name, value)) != _fold(value):
             raise ValueError(f'gives two values for "{name}"')
         found[name] = value
-    first = next(iter(schema["properties"]))
     if found and first not in found and schema["properties"][first] == {"type": "string"}:
         found[first] = text[: marks[0].start()].strip()
     return found
@@ -381,40 +391,69 @@ def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
 
 @lru_cache(maxsize=512)
 def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns the pattern of a label: the name of an output or of what models write after one."""
+    """Returns the pattern of a label: the name of an output, or of what models write after one."""
     spelled = "|".join(re.escape(name).replace("_", "[ _-]?") for name in names)
-    others = "question|observation|explanation|note|confidence|reasoning|reason"
+    others = "question|observation|explanation|note|confidence|reasoning|reason|sources?"
+    lone = rf"(?:[a-z-]+ ){{0,2}}(?:{names[0].rpartition('_')[2]}|answer)" if len(names) == 1 else r"(?!)"
+    end = r"[*_`\"]*[ \t]*[:=\uff1a][*_`]*"
     return re.compile(
-        rf"(?:^[ \t>*#`\-\d.]*[*_`\"]*(?P<plain>{spelled}|{others})[*_`\"]*[ \t]*[:=\uff1a][*_`]*"
+        rf"(?:^[ \t>*#`\-\d.]*[*_`\"]*(?:(?P<plain>{spelled}|{others}){end}|(?P<lone>{lone}){end})"
         rf"|^#+ (?P<head>{spelled})[ \t]*$"
-        rf"|\**(?:\[\[ ?)?## ?(?P<mark>\w[\w -]*?) ?##(?: ?\]\])?\**:?)[ \t]*",
+        rf"|\**\[{{0,2}} ?## ?(?P<mark>\w[\w -]*?) ?## ?\]{{0,2}}\**:?)[ \t]*",
         re.IGNORECASE | re.MULTILINE,
     )
 
 
+def _as_sentence(schema: Mapping[str, Any], text: str) -> Values:
+    """Returns the last output at the end of reasoning in prose, after `the answer is`."""
+    *before, last = schema["properties"]
+    ends = list(_CONCLUDES.finditer(text))
+    if not ends or before != [name for name in before if schema["properties"][name] == {"type": "string"}][:1]:
+        return {}
+    return {**dict.fromkeys(before, text[: ends[-1].start()].strip()), last: ends[-1][1].strip(" .*")}
+
+
+_CONCLUDES = re.compile(
+    r"\b(?:so|thus|hence|therefore)?,? ?(?:the |my )?(?:final |correct )?(?:answer|option|best guess)\b(?: to [^.\n]{1,60})? is:?\s+"
+    r"([^\n]+?)\.?\s*\Z",
+    re.IGNORECASE,
+)
+
+
 def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     """Returns the whole of `text` as the only output, without what models say before and after it."""
-    if len(schema["properties"]) != 1 or not text or re.search(r"[{}]|<\w+>|</", text):
+    if len(schema["properties"]) != 1:
         return {}
     ((name, kind),) = schema["properties"].items()
-    text = re.sub(r"\A```\w*\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
-    text = _LEAD.sub("", text)
-    if kind.get("type") == "string" and (_LISTED.search(text) or text.rstrip().endswith(":")):
+    text = re.sub(r"\A```(?:text)?\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
+    text = _FOLLOWING.split(_LEAD.sub("", text), maxsplit=1)[0].strip()
+    lines = text.splitlines()
+    text = text if len(set(lines)) > 1 else "".join(lines[:1])
+    if not text or re.search(r"[{}]|<\w+>|</|##|```", text):
         return {}
-    return {name: text.strip()}
+    if kind.get("type") != "string":
+        return {name: re.sub(r"\A[A-Za-z _]{1,30}: ", "", text)}
+    if _LISTED.search(text) or text.endswith(":") or _SPEAKS.match(text):
+        return {}
+    return {name: text}
 
 
-_LEAD = re.compile(
-    r"\A(?:(?:so |thus |therefore,? )?(?:the )?(?:final )?answer(?: is)?:?\s+|[^\n]{1,100}:[ \t]*\n\s*)", re.IGNORECASE
+_LEAD = re.compile(r"\A[^\n]{1,100}:[ \t]*\n\s*")
+_FOLLOWING = re.compile(r"\n\s*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
+_SPEAKS = re.compile(
+    r"(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
+    r"(?::[*_]{0,2}\s|\s?\uff1a| \u2192)",
+    re.IGNORECASE,
 )
+"""A model that speaks of its answer, or a label that is not the output's."""
 _LISTED = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
 
 Reader = Callable[[Mapping[str, Any], str], Values]
 _READERS: Mapping[str, tuple[Reader, ...]] = {
-    "minimal": (_as_object, _as_tags, _as_labels, _as_lone),
-    "json": (_as_object, _as_tags, _as_labels, _as_lone),
-    "chat": (_as_labels, _as_object, _as_tags, _as_lone),
-    "xml": (_as_tags, _as_object, _as_labels, _as_lone),
+    "minimal": (_as_object, _as_tags, _as_labels, _as_sentence, _as_lone),
+    "json": (_as_object, _as_tags, _as_labels, _as_sentence, _as_lone),
+    "chat": (_as_labels, _as_object, _as_tags, _as_sentence, _as_lone),
+    "xml": (_as_tags, _as_object, _as_labels, _as_sentence, _as_lone),
 }
 
 
@@ -426,11 +465,16 @@ def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, *, re
     defs, dropped = schema.get("$defs", {}), 0
     kinds = schema["properties"]
     coerced = {name: _coerce(kinds[name], value, defs) for name, value in values.items()}
+    if empty := [name for name in schema["required"] if coerced.get(name) == "" and "enum" not in kinds[name]]:
+        raise ValueError(f"{empty[0]} is empty")
     for name, info in signature.output_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Enum):
             members = info.annotation.__members__
             coerced[name] = members[values[name]].value if values.get(name) in members else coerced[name]
     repaired += sum(coerced[name] != value for name, value in values.items() if repaired or isinstance(coerced[name], str))
+    for name, value in coerced.items():
+        if "enum" in kinds[name] and not _fits(kinds[name], value, defs):
+            raise ValueError(f"{name}: must be one of {', '.join(map(str, kinds[name]['enum']))}")
     while True:
         try:
             return Parsed(_validate(signature, coerced), repaired, dropped)
@@ -462,6 +506,8 @@ def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
             return None
         coerced = [_coerce(part, value, defs) for part in parts if part.get("type") != "null"]
         return next((v for part, v in zip(parts, coerced) if _fits(part, v, defs)), coerced[0])
+    if isinstance(value, str) and re.match(r'\s*\{\s*"', value):
+        value = json_repair.loads(value)
     if isinstance(value, dict) and kind.get("type") != "object" and len(value) == 1:
         (value,) = value.values()
     if "enum" in kind:
@@ -476,13 +522,25 @@ def _option(options: list[Any], value: Any) -> Any:
     by_text = {_fold(option): option for option in options}
     if isinstance(value, bool):
         value = "yes" if value else "no"
+    if by_text.keys() >= {"yes", "no"} and _fold(value) in ("true", "false"):
+        return by_text["yes" if _fold(value) == "true" else "no"]
     if _fold(value) in by_text:
         return by_text[_fold(value)]
     if not isinstance(value, str):
         return value
-    words = _fold_words(re.split(r"[.\n,;:(]", value.strip(_MARKS))[0])
-    named = {option for option in options if f" {_fold_words(str(option))} " in f" {words} "}
-    return named.pop() if len(named) == 1 and not _DENIES.search(words) else value
+    first, *rest = re.split(r"[.\n,;:(\u2014]| - ", value.strip(_MARKS), maxsplit=1)
+    lead = by_text.get(_fold(first))
+    if lead is not None and not _named(options, " ".join(rest)) - {lead}:
+        return lead
+    sentence = re.split(r"[.\n;]", value, maxsplit=1)[0]
+    named = _named(options, sentence)
+    return named.pop() if len(named) == 1 and not _DENIES.search(_fold_words(sentence)) else value
+
+
+def _named(options: list[Any], text: str) -> set[Any]:
+    """Returns the options that stand in `text` as words."""
+    words = f" {_fold_words(text)} "
+    return {option for option in options if f" {_fold_words(str(option))} " in words}
 
 
 _MARKS = " \n*`\"'()[]"
@@ -511,7 +569,7 @@ def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
     if isinstance(value, str):
         top = kind.get("maximum", "")
         text = re.sub(rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-"))
-        numbers = re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w|\.\d|\s*/|\s*out of)", text)
+        numbers = re.findall(r"(?<![\w./])-?\d+(?:\.\d+)?(?!\w|\.\d|\s*/|\s*out of)", text)
         if len(numbers) != 1:
             return value
         value = float(numbers[0])
@@ -541,6 +599,7 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
     if _fold(text) in ("", "none", "na", "null", "empty"):
         return []
     if items.get("type") == "integer":
+        text = _LISTED.sub("", text)
         others = re.sub(r"\d+|\b(?:and|documents?|passages?|docs?|ids?)\b|[^\w\s]", "", text, flags=re.IGNORECASE)
         return [int(number) for number in re.findall(r"\d+", text)] if not others.strip() else text
     if text[0] in "[{":
@@ -554,11 +613,13 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
 def _object(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
     kinds = kind.get("properties", {})
     required = [name for name in kinds if name in kind.get("required", kinds)]
-    if isinstance(value, str) and value.strip()[:1] == "{":
-        value = json_repair.loads(value)
     if not isinstance(value, dict):
         return {required[0]: _coerce(kinds[required[0]], value, defs)} if len(required) == 1 else value
     names = {_fold(name): name for name in kinds}
+    if value and not {*map(_fold, value)} & names.keys() or (
+        len(names) > len(value.keys() & names.keys()) and not {*map(_fold, value)} <= names.keys()
+    ):
+        raise ValueError(f"an object has {', '.join(map(str, value))} in place of {', '.join(kinds)}")
     renamed = {names.get(_fold(key), key): inner for key, inner in value.items()}
     return {name: _coerce(kinds.get(name, {}), inner, defs) for name, inner in renamed.items()}
 
@@ -595,8 +656,12 @@ _REFUSES = re.compile(
     r"(?:\w+ )?(?:help|assist|answer|provide|comply|determine|find|access|see|share)|"
     r"(?:don'?t|do not) have (?:access|any|enough|the ability|sufficient)|(?:would )?need (?:more|the|additional))\b|"
     r"(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)\b|"
-    r"no (?:passages?|documents?|question|context) (?:was|were)\b)",
+    r"no (?:passages?|documents?|question|context) (?:was|were)\b|i am programmed\b|i'd be happy\b|"
+    r".{0,200}\bplease (?:provide|share|clarify|specify)\b|(.{1,40}?)(?:\s\1){7,}\Z)",
     re.IGNORECASE,
+)
+_RETRACTS = re.compile(
+    r"\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)", re.IGNORECASE
 )
 _FORM = re.compile(
     r"\.\.\.|[<\[{(]{1,2}[a-z][^<>{}\[\]()]{0,80}[>}\])]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?", re.IGNORECASE
@@ -610,6 +675,8 @@ def _check_answers(signature: Any, outputs: Mapping[str, Any]) -> None:
         if not isinstance(value, str):
             continue
         text = value.strip().replace("\u2019", "'")
+        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _RETRACTS.search(text):
+            raise ValueError(f"takes {name} back")
         if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.match(text):
             raise ValueError(f"refuses to give {name}")
         if _FORM.fullmatch(text) or _fold(text) in _descriptions(signature)[name]:
