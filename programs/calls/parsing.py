@@ -9,6 +9,7 @@ schema that the target enforces only exact JSON counts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -337,7 +338,7 @@ def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
     found: Values = {}
     for name, kind in schema["properties"].items():
         spelled = re.escape(name).replace("_", "[_ -]?")
-        tags = re.findall(rf"<{spelled}>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY)
+        tags = re.findall(rf"<{spelled}(?: [^<>]*)?>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY)
         if len({_fold(tag) for tag in tags}) > 1:
             raise ValueError(f'gives two values for "{name}"')
         if tags:
@@ -372,9 +373,12 @@ def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
     first = next(iter(schema["properties"]))
     found: Values = {}
     marks = list(_label_pattern(tuple(schema["properties"])).finditer(text))
+    markers = [mark for mark in marks if mark["mark"]]
+    if any(_fold(mark["mark"]) in names for mark in markers):
+        marks = markers
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     for mark, end in zip(marks, ends, strict=False):
-        value = text[mark.end() : end].strip()
+        value = re.sub(rf"\A{mark[mark.lastgroup or 0]}:\s", "", text[mark.end() : end].strip(), flags=re.IGNORECASE)
         label = _fold(mark[mark.lastgroup or 0])
         if mark["plain"] and label in ("question", "observation") and label not in names:
             break  # the model goes on with a turn of its own
@@ -422,9 +426,10 @@ _CONCLUDES = re.compile(
 
 def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     """Returns the whole of `text` as the only output, without what models say before and after it."""
-    if len(schema["properties"]) != 1:
+    required = [name for name in schema["properties"] if name in schema["required"]]
+    if len(required) != 1:
         return {}
-    ((name, kind),) = schema["properties"].items()
+    name, kind = required[0], schema["properties"][required[0]]
     text = re.sub(r"\A```(?:text)?\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
     text = _FOLLOWING.split(_LEAD.sub("", text), maxsplit=1)[0].strip()
     lines = text.splitlines()
@@ -433,7 +438,7 @@ def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
         return {}
     if kind.get("type") != "string":
         return {name: re.sub(r"\A[A-Za-z _]{1,30}: ", "", text)}
-    if _LISTED.search(text) or text.endswith(":") or _SPEAKS.match(text):
+    if len(schema["properties"]) > 1 or _LISTED.search(text) or text.endswith(":") or _SPEAKS.match(text):
         return {}
     return {name: text}
 
@@ -504,8 +509,12 @@ def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
     if parts := kind.get("anyOf") or kind.get("oneOf"):
         if value is None or _fold(value) in ("none", "null", "na", ""):
             return None
-        coerced = [_coerce(part, value, defs) for part in parts if part.get("type") != "null"]
-        return next((v for part, v in zip(parts, coerced) if _fits(part, v, defs)), coerced[0])
+        for part in parts:
+            with contextlib.suppress(ValueError):
+                coerced = _coerce(part, value, defs)
+                if _fits(part, coerced, defs):
+                    return coerced
+        return value
     if isinstance(value, str) and re.match(r'\s*\{\s*"', value):
         value = json_repair.loads(value)
     if isinstance(value, dict) and kind.get("type") != "object" and len(value) == 1:
@@ -522,16 +531,18 @@ def _option(options: list[Any], value: Any) -> Any:
     by_text = {_fold(option): option for option in options}
     if isinstance(value, bool):
         value = "yes" if value else "no"
-    if by_text.keys() >= {"yes", "no"} and _fold(value) in ("true", "false"):
-        return by_text["yes" if _fold(value) == "true" else "no"]
+    if by_text.keys() >= {"yes", "no"}:
+        by_text |= {"true": by_text["yes"], "y": by_text["yes"], "false": by_text["no"], "n": by_text["no"]}
+    if all(type(option) is int for option in options):
+        value = _number({"type": "integer", "maximum": max(options)}, value, {})
     if _fold(value) in by_text:
         return by_text[_fold(value)]
     if not isinstance(value, str):
         return value
-    first, *rest = re.split(r"[.\n,;:(\u2014]| - ", value.strip(_MARKS), maxsplit=1)
+    first, *rest = _CLAUSE.split(value.strip(_MARKS), maxsplit=1)
     lead = by_text.get(_fold(first))
-    if lead is not None and not _named(options, " ".join(rest)) - {lead}:
-        return lead
+    if lead is not None:
+        return value if _named(options, " ".join(rest)) - {lead} else lead
     sentence = re.split(r"[.\n;]", value, maxsplit=1)[0]
     named = _named(options, sentence)
     return named.pop() if len(named) == 1 and not _DENIES.search(_fold_words(sentence)) else value
@@ -543,6 +554,7 @@ def _named(options: list[Any], text: str) -> set[Any]:
     return {option for option in options if f" {_fold_words(str(option))} " in words}
 
 
+_CLAUSE = re.compile(r"[.\n,;:(\u2014]| - ")
 _MARKS = " \n*`\"'()[]"
 _DENIES = re.compile(r"\b(?:not|nor|neither|isn t|doesn t|don t|or|rather than)\b")
 
@@ -560,7 +572,7 @@ _TRUTH = {
 def _truth(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
     if isinstance(value, bool):
         return value
-    return _TRUTH.get(_fold_words(re.split(r"[.\n,;:(\u2014]", str(value).strip(_MARKS))[0]), str(value))
+    return _TRUTH.get(_fold_words(_CLAUSE.split(str(value).strip(_MARKS))[0]), str(value))
 
 
 def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
@@ -569,7 +581,7 @@ def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
     if isinstance(value, str):
         top = kind.get("maximum", "")
         text = re.sub(rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-"))
-        numbers = re.findall(r"(?<![\w./])-?\d+(?:\.\d+)?(?!\w|\.\d|\s*/|\s*out of)", text)
+        numbers = next(filter(None, map(_NUMBER.findall, (_CLAUSE.split(text)[0], text))), [])
         if len(numbers) != 1:
             return value
         value = float(numbers[0])
@@ -580,11 +592,14 @@ def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
     return value
 
 
+_NUMBER = re.compile(r"(?<![\w./])-?\d+(?:\.\d+)?(?!\w|\.\d|\s*/|\s*out of)")
+
+
 def _list(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
     items = _resolve(kind.get("items", {}), defs)
     if value is None:
         value = []
-    if isinstance(value, dict):
+    if isinstance(value, dict | int | float) and not isinstance(value, bool):
         value = [value]
     if isinstance(value, str):
         value = _listed_items(items, value.strip())
@@ -604,6 +619,8 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
         return [int(number) for number in re.findall(r"\d+", text)] if not others.strip() else text
     if text[0] in "[{":
         return json_repair.loads(text)
+    if items.get("type") == "object":
+        return text
     if _LISTED.search(text):
         lines = [line for line in text.splitlines() if line.strip()]
         return [_LISTED.sub("", line).strip() for line in lines] if all(map(_LISTED.match, lines)) else text
@@ -612,7 +629,7 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
 
 def _object(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
     kinds = kind.get("properties", {})
-    required = [name for name in kinds if name in kind.get("required", kinds)]
+    required = [name for name in kinds if name in kind.get("required", kinds)] or list(kinds)
     if not isinstance(value, dict):
         return {required[0]: _coerce(kinds[required[0]], value, defs)} if len(required) == 1 else value
     names = {_fold(name): name for name in kinds}
@@ -651,13 +668,11 @@ _COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], A
 
 
 _REFUSES = re.compile(
-    r"(?:(?:i'?m |i am )?(?:really |very )?(?:sorry|afraid|unfortunately)\b[^\w\n]*(?:but |that )?)?"
-    r"(?:as an ai\b|i(?:'m| am)? (?:unable|not able|sorry|(?:can(?:no|')t|could not|won'?t|will not) "
-    r"(?:\w+ )?(?:help|assist|answer|provide|comply|determine|find|access|see|share)|"
-    r"(?:don'?t|do not) have (?:access|any|enough|the ability|sufficient)|(?:would )?need (?:more|the|additional))\b|"
-    r"(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)\b|"
-    r"no (?:passages?|documents?|question|context) (?:was|were)\b|i am programmed\b|i'd be happy\b|"
-    r".{0,200}\bplease (?:provide|share|clarify|specify)\b|(.{1,40}?)(?:\s\1){7,}\Z)",
+    r"\b(?:i(?:'m| am)? (?:(?:truly |really |very |so )?sorry|afraid|unable|not able|programmed)|as an ai|i'd be happy"
+    r"|i (?:can(?:no|')t|could not|couldn't|won't|will not) (?:\w+ )?(?:help|assist|answer|provide|comply|determine|"
+    r"find|access|see|share)|i (?:don't|do not) have|i (?:would )?need (?:more|the|additional)|did you mean"
+    r"|(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)"
+    r"|no (?:passages?|documents?|question|context) (?:was|were))\b|\A(.{1,40}?)(?:\s\1){7}",
     re.IGNORECASE,
 )
 _RETRACTS = re.compile(
@@ -677,7 +692,7 @@ def _check_answers(signature: Any, outputs: Mapping[str, Any]) -> None:
         text = value.strip().replace("\u2019", "'")
         if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _RETRACTS.search(text):
             raise ValueError(f"takes {name} back")
-        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.match(text):
+        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.search(text[:200]):
             raise ValueError(f"refuses to give {name}")
         if _FORM.fullmatch(text) or _fold(text) in _descriptions(signature)[name]:
             raise ValueError(f"leaves {name} as a form that is not filled in")
