@@ -581,7 +581,7 @@ def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
     if isinstance(value, str):
         top = kind.get("maximum", "")
         text = re.sub(rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-"))
-        numbers = next(filter(None, map(_NUMBER.findall, (_CLAUSE.split(text)[0], text))), [])
+        numbers = _NUMBER.findall(text.split(" (")[0])
         if len(numbers) != 1:
             return value
         value = float(numbers[0])
