@@ -408,22 +408,6 @@ def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-def _as_sentence(schema: Mapping[str, Any], text: str) -> Values:
-    """Returns the last output at the end of reasoning in prose, after `the answer is`."""
-    *before, last = schema["properties"]
-    ends = list(_CONCLUDES.finditer(text))
-    if not ends or before != [name for name in before if schema["properties"][name] == {"type": "string"}][:1]:
-        return {}
-    return {**dict.fromkeys(before, text[: ends[-1].start()].strip()), last: ends[-1][1].strip(" .*")}
-
-
-_CONCLUDES = re.compile(
-    r"\b(?:so|thus|hence|therefore)?,? ?(?:the |my )?(?:final |correct )?(?:answer|option|best guess)\b(?: to [^.\n]{1,60})? is:?\s+"
-    r"([^\n]+?)\.?\s*\Z",
-    re.IGNORECASE,
-)
-
-
 def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     """Returns the whole of `text` as the only output, without what models say before and after it."""
     required = [name for name in schema["properties"] if name in schema["required"]]
@@ -443,7 +427,9 @@ def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     return {name: text}
 
 
-_LEAD = re.compile(r"\A[^\n]{1,100}:[ \t]*\n\s*")
+_LEAD = re.compile(
+    r"\A(?:[^\n]{1,100}:[ \t]*\n\s*|(?:so |thus )?(?:the )?(?:final |correct )?answer is:? )", re.IGNORECASE
+)
 _FOLLOWING = re.compile(r"\n\s*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
 _SPEAKS = re.compile(
     r"(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
@@ -455,10 +441,10 @@ _LISTED = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
 
 Reader = Callable[[Mapping[str, Any], str], Values]
 _READERS: Mapping[str, tuple[Reader, ...]] = {
-    "minimal": (_as_object, _as_tags, _as_labels, _as_sentence, _as_lone),
-    "json": (_as_object, _as_tags, _as_labels, _as_sentence, _as_lone),
-    "chat": (_as_labels, _as_object, _as_tags, _as_sentence, _as_lone),
-    "xml": (_as_tags, _as_object, _as_labels, _as_sentence, _as_lone),
+    "minimal": (_as_object, _as_tags, _as_labels, _as_lone),
+    "json": (_as_object, _as_tags, _as_labels, _as_lone),
+    "chat": (_as_labels, _as_object, _as_tags, _as_lone),
+    "xml": (_as_tags, _as_object, _as_labels, _as_lone),
 }
 
 
