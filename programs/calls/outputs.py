@@ -11,7 +11,6 @@ import pydantic
 from pydantic import ValidationError, WrapValidator
 from pydantic.fields import FieldInfo
 
-
 _NOISE = ("title", "description", "default", "desc", "prefix", "__dspy_field_type")
 
 

@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 from xml.sax.saxutils import unescape
@@ -35,6 +34,9 @@ LONGEST = 100_000
 
 DEEPEST = 100
 """Maximum brackets that are open in a reply at once."""
+
+MOST_TAGS = 1000
+"""Maximum tags in the value of an output that may be nested in tags."""
 
 LONGEST_REFUSAL = 400
 """Maximum characters of a text that is checked for a refusal; longer ones are answers."""
@@ -59,17 +61,7 @@ class Parsed:
     dropped: int = 0
 
 
-class Misfit(ValueError):
-    """A value that does not fit, at `place` in the outputs."""
-
-    def __init__(self, message: str, place: tuple[int | str, ...]) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-def parse(
-    signature: Any, text: str, *, layout: str, enforced: bool = False, finish: str = "stop"
-) -> Parsed:
+def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, finish: str = "stop") -> Parsed:
     """Returns the typed outputs of `signature` in the reply `text`.
 
     `layout` is the form that was requested. With `enforced` the target was given the schema, and only JSON
@@ -80,13 +72,15 @@ def parse(
     if finish == "tool_calls":
         raise ParseFailure(f"{CALLS_TOOLS}in place of an answer. It {beginning(text)}.")
     _check_limits(text)
+    truncated = finish == "length"
     try:
         try:
-            parsed = _parse_exact(signature, text, truncated=finish == "length")
+            asked = enforced or layout in JSON_LAYOUTS
+            parsed = Parsed(_parse_exact(signature, text, truncated), repaired=0 if asked else 1)
         except ValueError:
             if enforced:
                 raise
-            parsed = _parse_other(signature, text, layout, truncated=finish == "length")
+            parsed = _parse_other(signature, text, layout, truncated)
         _check_answers(signature, parsed.outputs)
     except ValueError as error:
         raise ParseFailure(f"A reply {error}. It {beginning(text)}.") from error
@@ -111,20 +105,21 @@ def _check_limits(text: str) -> None:
 # Exact JSON.
 
 
-def _parse_exact(signature: Any, text: str, *, truncated: bool) -> Parsed:
-    """Returns the outputs of JSON that fits the reply schema; raises ValueError for others."""
+def _parse_exact(signature: Any, text: str, truncated: bool) -> Values:
+    """Returns the typed outputs in JSON that fits the reply schema; raises ValueError for others."""
     schema = reply_schema(signature)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("is no JSON object") from None
+        value = json.loads(text, object_pairs_hook=_unique)
     except ValueError as error:
         if not truncated:
             raise ValueError(f"is no JSON ({error})") from None
         value = _whole_part(schema, text)
+    outputs = _validate(signature, value)
     if not _fits(schema, value, schema.get("$defs", {})):
-        raise ValueError(f"does not fit its schema: {_misfit(signature, value)}")
-    return Parsed(_validate(signature, value))
+        raise ValueError(
+            f"does not have exactly the fields {', '.join(schema['properties'])}, of their types"
+        )
+    return outputs
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,10 +128,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if fields.setdefault(key, value) != value:
             raise ValueError(f'gives two values for "{key}"')
     return fields
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"has {name}, which is no JSON")
 
 
 def _whole_part(schema: Mapping[str, Any], text: str) -> Any:
@@ -196,15 +187,6 @@ def _resolve(kind: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, A
     return defs[kind["$ref"].rpartition("/")[2]] if "$ref" in kind else kind
 
 
-def _misfit(signature: Any, value: Any) -> str:
-    """Returns what is wrong with `value` in pydantic's words, or the outputs it should have."""
-    try:
-        _validate(signature, value)
-    except ValueError as error:
-        return str(error)
-    return f"it must have exactly the fields {', '.join(signature.output_fields)}, of their types"
-
-
 def _validate(signature: Any, value: Any) -> dict[str, Any]:
     """Returns the typed outputs of a JSON `value`; raises ValueError, which names the field that is wrong."""
     try:
@@ -212,7 +194,7 @@ def _validate(signature: Any, value: Any) -> dict[str, Any]:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the reply"
-        raise Misfit(f"{where}: {first['msg']}", first["loc"]) from error
+        raise ValueError(f"does not fit its signature: {where}: {first['msg']}") from error
     except Exception as error:  # validators of signatures may raise anything
         raise ValueError(f"cannot be read ({type(error).__name__})") from error
 
@@ -220,7 +202,7 @@ def _validate(signature: Any, value: Any) -> dict[str, Any]:
 # Other forms.
 
 
-def _parse_other(signature: Any, text: str, layout: str, *, truncated: bool) -> Parsed:
+def _parse_other(signature: Any, text: str, layout: str, truncated: bool) -> Parsed:
     """Returns the outputs of a reply that is not exact JSON; raises ValueError, as do the readers."""
     schema = parsing_schema(signature)
     answer = _without_reasoning(text, schema["properties"])
@@ -234,11 +216,11 @@ def _parse_other(signature: Any, text: str, layout: str, *, truncated: bool) -> 
             if last not in values:
                 raise ValueError("was cut by the token limit")
             values[last] = _without_cut_item(schema["properties"][last], values[last], answer)
+        asked = layout not in JSON_LAYOUTS and reader is _READERS[layout][0]
         try:
-            asked = layout not in JSON_LAYOUTS and reader is _READERS[layout][0]
             return _coerce_all(signature, schema, values, repaired=0 if asked else 1)
         except ValueError as error:
-            problem = ValueError(f"does not fit its signature: {error}")
+            problem = error
     raise problem
 
 
@@ -281,9 +263,6 @@ def _as_object(schema: Mapping[str, Any], text: str) -> Values:
     objects = [value for value in values if isinstance(value, dict)]
     if not found and kind.get("type") == "array" and (len(values) == 1 or objects):
         return {names[0]: values[0] if len(values) == 1 else objects}
-    before = text[: text.find("{")].replace("```json", "").strip("` \n")
-    if found and names[0] not in found and schema["properties"][names[0]] == {"type": "string"}:
-        found[names[0]] = before
     return found
 
 
@@ -313,24 +292,17 @@ def _fields(schema: Mapping[str, Any], kind: Mapping[str, Any], value: Any) -> V
 
     `kind` is that of the only output, whose object may stand alone, and whose key may have more words.
     """
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
     if not isinstance(value, dict):
         return {}
     names = {_fold(name): name for name in schema["properties"]}
     found = {names[_fold(key)]: field for key, field in value.items() if _fold(key) in names}
-    if found or len(value) != 1 and not kind:
+    if found or not kind:
         return found
+    (name,) = names.values()
     if kind.get("type") == "object" and {*map(_fold, kind.get("properties", ()))} & {*map(_fold, value)}:
-        return {next(iter(names.values())): value}
-    if len(value) != 1:
-        return {}
-    key, inner = next(iter(value.items()))
-    if isinstance(inner, dict):
-        return _fields(schema, kind, inner)
-    if kind and set(next(iter(names.values())).split("_")) <= set(re.split(r"[\W_]+", key.casefold())):
-        return {next(iter(names.values())): inner}
-    return {}
+        return {name: value}
+    key = next(iter(value), "") if len(value) == 1 else ""
+    return {name: value[key]} if {*name.split("_")} <= {*re.split(r"[\W_]+", key.casefold())} else {}
 
 
 def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
@@ -338,14 +310,13 @@ def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
     found: Values = {}
     for name, kind in schema["properties"].items():
         spelled = re.escape(name).replace("_", "[_ -]?")
-        tags = re.findall(rf"<{spelled}(?: [^<>]*)?>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY)
+        tags = re.findall(
+            rf"<{spelled}(?: [^<>]*)?>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY
+        )
         if len({_fold(tag) for tag in tags}) > 1:
             raise ValueError(f'gives two values for "{name}"')
         if tags:
             found[name] = _tagged(kind, tags[0], schema.get("$defs", {}))
-        elif name not in schema["required"] or kind.get("type") == "array":
-            if re.search(rf"<{spelled} ?/>", text, re.IGNORECASE):
-                found[name] = [] if kind.get("type") == "array" else ""
     return found
 
 
@@ -355,7 +326,7 @@ _ANY = re.DOTALL | re.IGNORECASE
 def _tagged(kind: Mapping[str, Any], text: str, defs: Mapping[str, Any]) -> Any:
     """Returns the value of a `kind` inside a tag, whose items and fields may be tags too."""
     kind = _resolve(kind, defs)
-    parts = re.findall(r"<(\w+)>(.*?)</\1>", text, re.DOTALL)
+    parts = re.findall(r"<(\w+)>(.*?)</\1>", text, re.DOTALL) if text.count("<") <= MOST_TAGS else []
     if kind.get("type") == "array" and parts:
         return [_tagged(kind.get("items", {}), part, defs) for _, part in parts]
     if kind.get("type") == "object" and parts:
@@ -378,7 +349,9 @@ def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
         marks = markers
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     for mark, end in zip(marks, ends, strict=False):
-        value = re.sub(rf"\A{mark[mark.lastgroup or 0]}:\s", "", text[mark.end() : end].strip(), flags=re.IGNORECASE)
+        value = re.sub(
+            rf"\A{mark[mark.lastgroup or 0]}:\s", "", text[mark.end() : end].strip(), flags=re.IGNORECASE
+        )
         label = _fold(mark[mark.lastgroup or 0])
         if mark["plain"] and label in ("question", "observation") and label not in names:
             break  # the model goes on with a turn of its own
@@ -388,8 +361,6 @@ def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
         if _fold(found.get(name, value)) != _fold(value):
             raise ValueError(f'gives two values for "{name}"')
         found[name] = value
-    if found and first not in found and schema["properties"][first] == {"type": "string"}:
-        found[first] = text[: marks[0].start()].strip()
     return found
 
 
@@ -399,11 +370,11 @@ def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     spelled = "|".join(re.escape(name).replace("_", "[ _-]?") for name in names)
     others = "question|observation|explanation|note|confidence|reasoning|reason|sources?"
     lone = rf"(?:[a-z-]+ ){{0,2}}(?:{names[0].rpartition('_')[2]}|answer)" if len(names) == 1 else r"(?!)"
-    end = r"[*_`\"]*[ \t]*[:=\uff1a][*_`]*"
+    end = r"[*_`\"]{0,4}[ \t]*[:=\uff1a][*_`]{0,4}"
     return re.compile(
-        rf"(?:^[ \t>*#`\-\d.]*[*_`\"]*(?:(?P<plain>{spelled}|{others}){end}|(?P<lone>{lone}){end})"
+        rf"(?:^[ \t>*#`\-\d.]{{0,20}}[*_`\"]{{0,4}}(?:(?P<plain>{spelled}|{others}){end}|(?P<lone>{lone}){end})"
         rf"|^#+ (?P<head>{spelled})[ \t]*$"
-        rf"|\**\[{{0,2}} ?## ?(?P<mark>\w[\w -]*?) ?## ?\]{{0,2}}\**:?)[ \t]*",
+        rf"|\*{{0,2}}\[{{0,2}} ?## ?(?P<mark>\w[\w -]{{0,80}}?) ?## ?\]{{0,2}}\*{{0,2}}:?)[ \t]*",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -430,14 +401,14 @@ def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
 _LEAD = re.compile(
     r"\A(?:[^\n]{1,100}:[ \t]*\n\s*|(?:so |thus )?(?:the )?(?:final |correct )?answer is:? )", re.IGNORECASE
 )
-_FOLLOWING = re.compile(r"\n\s*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
+_FOLLOWING = re.compile(r"\n[ \t]*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
 _SPEAKS = re.compile(
-    r"(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
+    r"(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|\w+\((?:[\"'{]|\w+=)|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
     r"(?::[*_]{0,2}\s|\s?\uff1a| \u2192)",
     re.IGNORECASE,
 )
 """A model that speaks of its answer, or a label that is not the output's."""
-_LISTED = re.compile(r"^\s*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
+_LISTED = re.compile(r"^[ \t]*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
 
 Reader = Callable[[Mapping[str, Any], str], Values]
 _READERS: Mapping[str, tuple[Reader, ...]] = {
@@ -452,41 +423,16 @@ _READERS: Mapping[str, tuple[Reader, ...]] = {
 
 
 def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, *, repaired: int) -> Parsed:
-    """Returns the typed outputs of `values`; list items that do not fit are dropped if others are left."""
-    defs, dropped = schema.get("$defs", {}), 0
-    kinds = schema["properties"]
+    """Returns the typed outputs of `values`; raises ValueError if one cannot be what its schema says."""
+    kinds, defs = schema["properties"], schema.get("$defs", {})
     coerced = {name: _coerce(kinds[name], value, defs) for name, value in values.items()}
-    if empty := [name for name in schema["required"] if coerced.get(name) == "" and "enum" not in kinds[name]]:
-        raise ValueError(f"{empty[0]} is empty")
-    for name, info in signature.output_fields.items():
-        if isinstance(info.annotation, type) and issubclass(info.annotation, Enum):
-            members = info.annotation.__members__
-            coerced[name] = members[values[name]].value if values.get(name) in members else coerced[name]
-    repaired += sum(coerced[name] != value for name, value in values.items() if repaired or isinstance(coerced[name], str))
     for name, value in coerced.items():
+        if value == "" and name in schema["required"]:
+            raise ValueError(f"leaves {name} empty")
         if "enum" in kinds[name] and not _fits(kinds[name], value, defs):
-            raise ValueError(f"{name}: must be one of {', '.join(map(str, kinds[name]['enum']))}")
-    while True:
-        try:
-            return Parsed(_validate(signature, coerced), repaired, dropped)
-        except Misfit as error:
-            if not _drop_item(coerced, error.place):
-                raise
-            dropped += 1
-
-
-def _drop_item(value: Any, place: tuple[int | str, ...]) -> bool:
-    """Removes the item of the first list on the way to `place`; returns False if it is the only one."""
-    for step in place:
-        if isinstance(value, list) and isinstance(step, int):
-            if len(value) < 2:
-                return False
-            del value[step]
-            return True
-        if not isinstance(value, dict) or step not in value:
-            return False
-        value = value[step]
-    return False
+            raise ValueError(f"must have one of {', '.join(map(str, kinds[name]['enum']))} as {name}")
+        repaired += value != values[name] and bool(repaired or isinstance(value, str))
+    return Parsed(_validate(signature, coerced), repaired)
 
 
 def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
@@ -512,8 +458,6 @@ def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
 
 
 def _option(options: list[Any], value: Any) -> Any:
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
     by_text = {_fold(option): option for option in options}
     if isinstance(value, bool):
         value = "yes" if value else "no"
@@ -566,7 +510,9 @@ def _number(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
         return str(value)
     if isinstance(value, str):
         top = kind.get("maximum", "")
-        text = re.sub(rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-"))
+        text = re.sub(
+            rf"(?<=\d)\s*(?:/|out of)\s*{top}(?!\d)" if top else r"\Z", "", value.replace("\u2212", "-")
+        )
         numbers = _NUMBER.findall(text.split(" (")[0])
         if len(numbers) != 1:
             return value
@@ -601,15 +547,14 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
         return []
     if items.get("type") == "integer":
         text = _LISTED.sub("", text)
-        others = re.sub(r"\d+|\b(?:and|documents?|passages?|docs?|ids?)\b|[^\w\s]", "", text, flags=re.IGNORECASE)
+        others = re.sub(
+            r"\d+|\b(?:and|documents?|passages?|docs?|ids?)\b|[^\w\s]", "", text, flags=re.IGNORECASE
+        )
         return [int(number) for number in re.findall(r"\d+", text)] if not others.strip() else text
     if text[0] in "[{":
         return json_repair.loads(text)
     if items.get("type") == "object":
         return text
-    if _LISTED.search(text):
-        lines = [line for line in text.splitlines() if line.strip()]
-        return [_LISTED.sub("", line).strip() for line in lines] if all(map(_LISTED.match, lines)) else text
     return [text] if "\n" not in text else text
 
 
@@ -619,10 +564,9 @@ def _object(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
     if not isinstance(value, dict):
         return {required[0]: _coerce(kinds[required[0]], value, defs)} if len(required) == 1 else value
     names = {_fold(name): name for name in kinds}
-    if value and not {*map(_fold, value)} & names.keys() or (
-        len(names) > len(value.keys() & names.keys()) and not {*map(_fold, value)} <= names.keys()
-    ):
-        raise ValueError(f"an object has {', '.join(map(str, value))} in place of {', '.join(kinds)}")
+    spelled = {*map(_fold, value)}
+    if spelled - names.keys() and names.keys() - spelled:  # a default would stand in for another field
+        raise ValueError(f"has {', '.join(map(str, value))} in place of {', '.join(kinds)}")
     renamed = {names.get(_fold(key), key): inner for key, inner in value.items()}
     return {name: _coerce(kinds.get(name, {}), inner, defs) for name, inner in renamed.items()}
 
@@ -646,7 +590,12 @@ def _text(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
 
 
 _COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]] = {
-    "boolean": _truth, "integer": _number, "number": _number, "array": _list, "object": _object, "string": _text
+    "boolean": _truth,
+    "integer": _number,
+    "number": _number,
+    "array": _list,
+    "object": _object,
+    "string": _text,
 }
 
 
@@ -662,10 +611,12 @@ _REFUSES = re.compile(
     re.IGNORECASE,
 )
 _RETRACTS = re.compile(
-    r"\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)", re.IGNORECASE
+    r"\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)",
+    re.IGNORECASE,
 )
 _FORM = re.compile(
-    r"\.\.\.|[<\[{(]{1,2}[a-z][^<>{}\[\]()]{0,80}[>}\])]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?", re.IGNORECASE
+    r"\.\.\.|[<\[{(]{1,2}[a-z][^<>{}\[\]()]{0,80}[>}\])]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?",
+    re.IGNORECASE,
 )
 
 
