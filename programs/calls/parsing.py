@@ -65,9 +65,9 @@ def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, fin
     """Returns the typed outputs of `signature` in the reply `text`.
 
     `layout` is the form that was requested. With `enforced` the target was given the schema, and only JSON
-    that fits it counts. A reply cut by the token limit (`finish` is "length") counts if all outputs are
-    there and the last is a free text, which is then its beginning, or a list, which then has the items that
-    are whole. Raises ParseFailure.
+    that fits it counts. A reply cut by the token limit (`finish` is "length") counts if its last output is
+    a free text, which is then its beginning, or a list, which then has the items that are whole, and only
+    outputs with a default are missing. Raises ParseFailure.
     """
     if finish == "tool_calls":
         raise ParseFailure(f"{CALLS_TOOLS}in place of an answer. It {beginning(text)}.")
@@ -76,7 +76,7 @@ def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, fin
     try:
         try:
             asked = enforced or layout in JSON_LAYOUTS
-            parsed = Parsed(_parse_exact(signature, text, truncated), repaired=0 if asked else 1)
+            parsed = _parse_exact(signature, text, truncated, repaired=0 if asked else 1)
         except ValueError:
             if enforced:
                 raise
@@ -105,21 +105,21 @@ def _check_limits(text: str) -> None:
 # Exact JSON.
 
 
-def _parse_exact(signature: Any, text: str, truncated: bool) -> Values:
-    """Returns the typed outputs in JSON that fits the reply schema; raises ValueError for others."""
-    schema = reply_schema(signature)
+def _parse_exact(signature: Any, text: str, truncated: bool, *, repaired: int) -> Parsed:
+    """Returns the outputs in JSON that fits the reply schema, but may lack what has a default."""
+    schema = {**reply_schema(signature), "required": parsing_schema(signature)["required"]}
+    dropped = 0
     try:
         value = json.loads(text, object_pairs_hook=_unique)
     except ValueError as error:
         if not truncated:
             raise ValueError(f"is no JSON ({error})") from None
-        value = _whole_part(schema, text)
+        value = from_json(repair_surrogates(text), allow_partial="trailing-strings")
+        value, dropped = _without_cut_item(schema, value, text)
     outputs = _validate(signature, value)
     if not _fits(schema, value, schema.get("$defs", {})):
-        raise ValueError(
-            f"does not have exactly the fields {', '.join(schema['properties'])}, of their types"
-        )
-    return outputs
+        raise ValueError(f"does not have exactly the fields {', '.join(schema['properties'])} with their types")
+    return Parsed(outputs, repaired, dropped)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -130,26 +130,21 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _whole_part(schema: Mapping[str, Any], text: str) -> Any:
-    """Returns the value of cut JSON if only its last output is cut, a free text or a list."""
-    value = from_json(repair_surrogates(text), allow_partial="trailing-strings")
-    last = next(reversed(schema["properties"]), "")
-    if not isinstance(value, dict) or next(reversed(value), None) != last:
-        raise ValueError("was cut by the token limit")
-    return {**value, last: _without_cut_item(schema["properties"][last], value[last], text)}
+def _without_cut_item(schema: Mapping[str, Any], value: Any, text: str) -> tuple[Any, int]:
+    """Returns the outputs of the cut reply `text` without the list item that is not whole, and 1 if one was.
 
-
-def _without_cut_item(kind: Mapping[str, Any], value: Any, text: str) -> Any:
-    """Returns the last value of the cut reply `text`, without the list item that is not whole."""
-    if kind.get("type") == "array" and isinstance(value, list):
-        try:
+    Raises ValueError if the last output that it has is neither a free text nor a list.
+    """
+    last = next(reversed(value), "") if isinstance(value, dict) else ""
+    kind = schema["properties"].get(last, {})
+    if kind.get("type") == "array" and isinstance(value[last], list):
+        with contextlib.suppress(ValueError):
             json.loads(text.rstrip().removesuffix(",") + "]}")
-            whole = not text.rstrip()[-1:].isalnum()  # the next token may be a digit
-        except ValueError:
-            whole = False
-        return value if whole else value[:-1]
+            if not text.rstrip()[-1:].isalnum():  # the next token may be a digit
+                return value, 0
+        return {**value, last: value[last][:-1]}, 1
     if kind.get("type") == "string" and "enum" not in kind:
-        return value
+        return value, 0
     raise ValueError("was cut by the token limit")
 
 
@@ -163,9 +158,10 @@ def _fits(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> bool:
         return any(type(option) is type(value) and option == value for option in options)
     match kind.get("type"):
         case "object" if "properties" in kind:
-            if not isinstance(value, dict) or value.keys() != kind["properties"].keys():
+            kinds = kind["properties"]
+            if not isinstance(value, dict) or not {*kind["required"]} <= value.keys() <= kinds.keys():
                 return False
-            return all(_fits(inner, value[name], defs) for name, inner in kind["properties"].items())
+            return all(_fits(kinds[name], inner, defs) for name, inner in value.items())
         case "array":
             items = kind.get("items", {})
             return isinstance(value, list) and all(_fits(items, item, defs) for item in value)
@@ -211,14 +207,10 @@ def _parse_other(signature: Any, text: str, layout: str, truncated: bool) -> Par
         values = reader(schema, answer)
         if not values:
             continue
-        if truncated:
-            last = next(reversed(schema["properties"]))
-            if last not in values:
-                raise ValueError("was cut by the token limit")
-            values[last] = _without_cut_item(schema["properties"][last], values[last], answer)
+        values, dropped = _without_cut_item(schema, values, answer) if truncated else (values, 0)
         asked = layout not in JSON_LAYOUTS and reader is _READERS[layout][0]
         try:
-            return _coerce_all(signature, schema, values, repaired=0 if asked else 1)
+            return _coerce_all(signature, schema, values, 0 if asked else 1, dropped)
         except ValueError as error:
             problem = error
     raise problem
@@ -422,7 +414,7 @@ _READERS: Mapping[str, tuple[Reader, ...]] = {
 # Values.
 
 
-def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, *, repaired: int) -> Parsed:
+def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, repaired: int, dropped: int) -> Parsed:
     """Returns the typed outputs of `values`; raises ValueError if one cannot be what its schema says."""
     kinds, defs = schema["properties"], schema.get("$defs", {})
     coerced = {name: _coerce(kinds[name], value, defs) for name, value in values.items()}
@@ -432,7 +424,7 @@ def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, *, re
         if "enum" in kinds[name] and not _fits(kinds[name], value, defs):
             raise ValueError(f"must have one of {', '.join(map(str, kinds[name]['enum']))} as {name}")
         repaired += value != values[name] and bool(repaired or isinstance(value, str))
-    return Parsed(_validate(signature, coerced), repaired)
+    return Parsed(_validate(signature, coerced), repaired, dropped)
 
 
 def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
@@ -615,7 +607,7 @@ _RETRACTS = re.compile(
     re.IGNORECASE,
 )
 _FORM = re.compile(
-    r"\.\.\.|[<\[{(]{1,2}[a-z][^<>{}\[\]()]{0,80}[>}\])]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?",
+    r"\.\.\.|[<\[{]{1,2}[a-z][^<>{}\[\]]{2,80}[>}\]]{1,2}|(?:your|insert|the) [\w ]{1,30} (?:goes )?here\.?",
     re.IGNORECASE,
 )
 
