@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,6 @@ from pydantic_core import from_json
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.metrics.failures import CALLS_TOOLS
 from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.outputs import output_model, parsing_schema, reply_schema
 from ragc.signatures.wording import output_texts
@@ -69,11 +68,11 @@ def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, fin
     a free text, which is then its beginning, or a list, which then has the items that are whole, and only
     outputs with a default are missing. Raises ParseFailure.
     """
-    if finish == "tool_calls":
-        raise ParseFailure(f"{CALLS_TOOLS}in place of an answer. It {beginning(text)}.")
-    _check_limits(text)
     truncated = finish == "length"
     try:
+        if finish == "tool_calls":
+            raise ValueError("calls tools in place of an answer")
+        _check_limits(text)
         try:
             asked = enforced or layout in JSON_LAYOUTS
             parsed = _parse_exact(signature, text, truncated, repaired=0 if asked else 1)
@@ -83,23 +82,19 @@ def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, fin
             parsed = _parse_other(signature, text, layout, truncated)
         _check_answers(signature, parsed.outputs)
     except ValueError as error:
-        raise ParseFailure(f"A reply {error}. It {beginning(text)}.") from error
+        start = json.dumps(repair_surrogates(text[:80]), ensure_ascii=False)
+        raise ParseFailure(f"A reply {error}. It began {start}.") from error
     return parsed
-
-
-def beginning(text: str) -> str:
-    """Returns how a reply begins, for messages."""
-    return f"began {json.dumps(repair_surrogates(text[:80]), ensure_ascii=False)}"
 
 
 def _check_limits(text: str) -> None:
     if len(text) > LONGEST:
-        raise ParseFailure(f"A reply has {len(text):,} characters; {LONGEST:,} at most are read.")
+        raise ValueError(f"has {len(text):,} characters; {LONGEST:,} at most are read")
     depth = 0
     for bracket in re.findall(r"[\[\](){}]", text):
         depth = depth + 1 if bracket in "[{(" else max(0, depth - 1)
         if depth > DEEPEST:
-            raise ParseFailure(f"A reply opens more than {DEEPEST} brackets. It {beginning(text)}.")
+            raise ValueError(f"opens more than {DEEPEST} brackets inside each other")
 
 
 # Exact JSON.
@@ -118,7 +113,9 @@ def _parse_exact(signature: Any, text: str, truncated: bool, *, repaired: int) -
         value, dropped = _without_cut_item(schema, value, text)
     outputs = _validate(signature, value)
     if not _fits(schema, value, schema.get("$defs", {})):
-        raise ValueError(f"does not have exactly the fields {', '.join(schema['properties'])} with their types")
+        raise ValueError(
+            f"does not have exactly the fields {', '.join(schema['properties'])} with their types"
+        )
     return Parsed(outputs, repaired, dropped)
 
 
@@ -245,7 +242,7 @@ def _as_object(schema: Mapping[str, Any], text: str) -> Values:
     kind = _resolve(schema["properties"][names[0]], schema.get("$defs", {})) if len(names) == 1 else {}
     if re.search(r"\w\(\s*\{", text):
         raise ValueError("calls a tool in place of an answer")
-    values = list(_json_values(text, "{[" if kind.get("type") in ("array", "object") else "{"))
+    values = _json_values(text, "{[" if kind.get("type") in ("array", "object") else "{")
     found: Values = {}
     for value in values:
         fields = _fields(schema, kind, value)
@@ -258,25 +255,22 @@ def _as_object(schema: Mapping[str, Any], text: str) -> Values:
     return found
 
 
-def _json_values(text: str, opening: str) -> Iterator[Any]:
-    """Yields the values of JSON in prose that begin with an `opening` bracket, else what can be repaired."""
+def _json_values(text: str, opening: str) -> list[Any]:
+    """Returns the values of JSON in prose that begin with an `opening` bracket, else what can be repaired."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unique)
-    brackets = re.compile(f"[{re.escape(opening)}]")
-    first = start = brackets.search(text)
-    decoded = False
-    while start:
-        try:
-            value, end = decoder.raw_decode(text, start.start())
-        except json.JSONDecodeError:
-            end = start.end()
-        else:
-            decoded = True
-            yield value
-        start = brackets.search(text, end)
-    if first and not decoded:
-        if re.search(r'\w"?\s*\|\s*"?\w', text):
-            raise ValueError("offers a choice in place of a value")
-        yield json_repair.loads(text[first.start() :])
+    brackets = [bracket.start() for bracket in re.finditer(f"[{re.escape(opening)}]", text)]
+    values: list[Any] = []
+    end = 0
+    for start in brackets:
+        if start >= end:
+            with contextlib.suppress(json.JSONDecodeError):
+                value, end = decoder.raw_decode(text, start)
+                values.append(value)
+    if values or not brackets:
+        return values
+    if re.search(r'\w"?\s*\|\s*"?\w', text):
+        raise ValueError("offers a choice in place of a value")
+    return [json_repair.loads(text[brackets[0] :])]
 
 
 def _fields(schema: Mapping[str, Any], kind: Mapping[str, Any], value: Any) -> Values:
@@ -303,16 +297,15 @@ def _as_tags(schema: Mapping[str, Any], text: str) -> Values:
     for name, kind in schema["properties"].items():
         spelled = re.escape(name).replace("_", "[_ -]?")
         tags = re.findall(
-            rf"<{spelled}(?: [^<>]*)?>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)", text, _ANY
+            rf"<{spelled}(?: [^<>]*)?>((?:(?!<{spelled}>).)*?)(?:<[/\\]{spelled}>|\Z)",
+            text,
+            re.DOTALL | re.IGNORECASE,
         )
         if len({_fold(tag) for tag in tags}) > 1:
             raise ValueError(f'gives two values for "{name}"')
         if tags:
             found[name] = _tagged(kind, tags[0], schema.get("$defs", {}))
     return found
-
-
-_ANY = re.DOTALL | re.IGNORECASE
 
 
 def _tagged(kind: Mapping[str, Any], text: str, defs: Mapping[str, Any]) -> Any:
@@ -336,11 +329,9 @@ def _as_labels(schema: Mapping[str, Any], text: str) -> Values:
     first = next(iter(schema["properties"]))
     found: Values = {}
     marks = list(_label_pattern(tuple(schema["properties"])).finditer(text))
-    markers = [mark for mark in marks if mark["mark"]]
-    if any(_fold(mark["mark"]) in names for mark in markers):
-        marks = markers
-    ends = [*(mark.start() for mark in marks[1:]), len(text)]
-    for mark, end in zip(marks, ends, strict=False):
+    if any(mark["mark"] and _fold(mark["mark"]) in names for mark in marks):
+        marks = [mark for mark in marks if mark["mark"]]
+    for mark, end in zip(marks, [*(mark.start() for mark in marks[1:]), len(text)], strict=False):
         value = re.sub(
             rf"\A{mark[mark.lastgroup or 0]}:\s", "", text[mark.end() : end].strip(), flags=re.IGNORECASE
         )
@@ -379,8 +370,6 @@ def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     name, kind = required[0], schema["properties"][required[0]]
     text = re.sub(r"\A```(?:text)?\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
     text = _FOLLOWING.split(_LEAD.sub("", text), maxsplit=1)[0].strip()
-    lines = text.splitlines()
-    text = text if len(set(lines)) > 1 else "".join(lines[:1])
     if not text or re.search(r"[{}]|<\w+>|</|##|```", text):
         return {}
     if kind.get("type") != "string":
@@ -395,11 +384,11 @@ _LEAD = re.compile(
 )
 _FOLLOWING = re.compile(r"\n[ \t]*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
 _SPEAKS = re.compile(
-    r"(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|\w+\((?:[\"'{]|\w+=)|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
+    r"(.{1,40}?)(?:\s+\1){3,}\Z|(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|\w+\((?:[\"'{]|\w+=)|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
     r"(?::[*_]{0,2}\s|\s?\uff1a| \u2192)",
     re.IGNORECASE,
 )
-"""A model that speaks of its answer, or a label that is not the output's."""
+"""A model in a loop, one that speaks of its answer or calls a tool, or a label that is not the output's."""
 _LISTED = re.compile(r"^[ \t]*(?:[-*\u2022]|\d+[.)])\s", re.MULTILINE)
 
 Reader = Callable[[Mapping[str, Any], str], Values]
@@ -414,7 +403,9 @@ _READERS: Mapping[str, tuple[Reader, ...]] = {
 # Values.
 
 
-def _coerce_all(signature: Any, schema: Mapping[str, Any], values: Values, repaired: int, dropped: int) -> Parsed:
+def _coerce_all(
+    signature: Any, schema: Mapping[str, Any], values: Values, repaired: int, dropped: int
+) -> Parsed:
     """Returns the typed outputs of `values`; raises ValueError if one cannot be what its schema says."""
     kinds, defs = schema["properties"], schema.get("$defs", {})
     coerced = {name: _coerce(kinds[name], value, defs) for name, value in values.items()}
@@ -431,9 +422,7 @@ def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
     """Returns `value` as the type of a JSON schema where it can mean one value only, else as it is."""
     kind = _resolve(kind, defs)
     if parts := kind.get("anyOf") or kind.get("oneOf"):
-        if value is None or _fold(value) in ("none", "null", "na", ""):
-            return None
-        for part in parts:
+        for part in sorted(parts, key=lambda part: part.get("type") != "null"):
             with contextlib.suppress(ValueError):
                 coerced = _coerce(part, value, defs)
                 if _fits(part, coerced, defs):
@@ -449,10 +438,12 @@ def _coerce(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any
     return coerce(kind, value, defs) if coerce else value
 
 
+def _null(kind: Any, value: Any, defs: Any) -> Any:
+    return None if _fold(value) in ("none", "null", "na", "") else value
+
+
 def _option(options: list[Any], value: Any) -> Any:
     by_text = {_fold(option): option for option in options}
-    if isinstance(value, bool):
-        value = "yes" if value else "no"
     if by_text.keys() >= {"yes", "no"}:
         by_text |= {"true": by_text["yes"], "y": by_text["yes"], "false": by_text["no"], "n": by_text["no"]}
     if all(type(option) is int for option in options):
@@ -492,8 +483,6 @@ _TRUTH = {
 
 
 def _truth(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
-    if isinstance(value, bool):
-        return value
     return _TRUTH.get(_fold_words(_CLAUSE.split(str(value).strip(_MARKS))[0]), str(value))
 
 
@@ -568,17 +557,11 @@ def _text(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
         return ""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if type(value) in (int, float):
         return str(value)
     if not isinstance(value, str):
         return value
-    text = value.strip()
-    for mark in ("**", '"', "'", "`"):
-        inner = text[len(mark) : -len(mark)]
-        if text.startswith(mark) and text.endswith(mark) and mark not in inner:
-            text = inner
-    longest = kind.get("maxLength", len(text))
-    return text if len(text) <= longest else (text[:longest].rpartition(" ")[0] or text[:longest])
+    return re.sub(r"\A(\*\*|[\"'`])((?:(?!\1).)+)\1\Z", r"\2", value.strip(), flags=re.DOTALL)
 
 
 _COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]] = {
@@ -588,6 +571,7 @@ _COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], A
     "array": _list,
     "object": _object,
     "string": _text,
+    "null": _null,
 }
 
 
@@ -599,11 +583,8 @@ _REFUSES = re.compile(
     r"|i (?:can(?:no|')t|could not|couldn't|won't|will not) (?:\w+ )?(?:help|assist|answer|provide|comply|determine|"
     r"find|access|see|share)|i (?:don't|do not) have|i (?:would )?need (?:more|the|additional)|did you mean"
     r"|(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)"
-    r"|no (?:passages?|documents?|question|context) (?:was|were))\b|\A(.{1,40}?)(?:\s\1){7}",
-    re.IGNORECASE,
-)
-_RETRACTS = re.compile(
-    r"\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)",
+    r"|no (?:passages?|documents?|question|context) (?:was|were))\b"
+    r"|\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)",
     re.IGNORECASE,
 )
 _FORM = re.compile(
@@ -615,14 +596,11 @@ _FORM = re.compile(
 def _check_answers(signature: Any, outputs: Mapping[str, Any]) -> None:
     """Raises ValueError if a text is a refusal or a form that is not filled in."""
     for name, value in outputs.items():
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
         if not isinstance(value, str):
             continue
         text = value.strip().replace("\u2019", "'")
-        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _RETRACTS.search(text):
-            raise ValueError(f"takes {name} back")
-        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.search(text[:200]):
-            raise ValueError(f"refuses to give {name}")
+        if name not in ASIDES and len(text) <= LONGEST_REFUSAL and _REFUSES.search(text):
+            raise ValueError(f"refuses to give {name}, or takes it back")
         if _FORM.fullmatch(text) or _fold(text) in _descriptions(signature)[name]:
             raise ValueError(f"leaves {name} as a form that is not filled in")
 
