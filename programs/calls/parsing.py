@@ -106,13 +106,13 @@ def _parse_exact(signature: Any, text: str, truncated: bool, *, repaired: int) -
     dropped = 0
     try:
         value = json.loads(text, object_pairs_hook=_unique)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         if not truncated:
             raise ValueError(f"is no JSON ({error})") from None
         value = from_json(repair_surrogates(text), allow_partial="trailing-strings")
         value, dropped = _without_cut_item(schema, value, text)
     outputs = _validate(signature, value)
-    if not _fits(schema, value, schema.get("$defs", {})):
+    if not value or not _fits(schema, value, schema.get("$defs", {})):
         raise ValueError(
             f"does not have exactly the fields {', '.join(schema['properties'])} with their types"
         )
@@ -447,11 +447,9 @@ def _option(options: list[Any], value: Any) -> Any:
     if by_text.keys() >= {"yes", "no"}:
         by_text |= {"true": by_text["yes"], "y": by_text["yes"], "false": by_text["no"], "n": by_text["no"]}
     if all(type(option) is int for option in options):
-        value = _number({"type": "integer", "maximum": max(options)}, value, {})
-    if _fold(value) in by_text:
-        return by_text[_fold(value)]
-    if not isinstance(value, str):
-        return value
+        return _number({"type": "integer", "maximum": max(options)}, value, {})
+    if _fold(value) in by_text or not isinstance(value, str):
+        return by_text.get(_fold(value), value)
     first, *rest = _CLAUSE.split(value.strip(_MARKS), maxsplit=1)
     lead = by_text.get(_fold(first))
     if lead is not None:

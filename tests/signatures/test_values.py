@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc.programs.calls.replies import read_reply
+from ragc.programs.calls.parsing import parse
 from ragc.signatures import align, answer, claims, draft, grade, judge, query, route, select, step
 from ragc.signatures.step import AgentStep, Finish, GradedFinish, Search, agent_step
 from ragc.signatures.values import Trajectory
@@ -69,5 +69,5 @@ def test_confidences_are_whole_per_cent(signature: Any, field: str) -> None:
     ],
 )
 def test_a_step_is_of_a_kind_that_can_be_imported(signature: Any, step_text: str, kind: type) -> None:
-    reading = read_reply(signature, f'{{"thought": "so", "step": {step_text}}}')
+    reading = parse(signature, f'{{"thought": "so", "step": {step_text}}}', layout="json")
     assert type(reading.outputs["step"]).__mro__[1] is kind

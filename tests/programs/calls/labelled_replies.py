@@ -14,6 +14,7 @@ import importlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dspy.adapters.utils import serialize_for_json
@@ -79,6 +80,7 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"[*`_]", "", text).split()).strip(_OUTER).casefold()
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
-    """The replies in the file `name`."""
-    return [json.loads(line) for line in (FOLDER / name).read_text("utf-8").splitlines()]
+def rows_of(file: str | Path) -> list[dict[str, Any]]:
+    """The replies in `file`, a name in the folder of labelled replies or a path."""
+    path = file if isinstance(file, Path) else FOLDER / file
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
