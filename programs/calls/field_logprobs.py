@@ -1,4 +1,4 @@
-"""The log probabilities of one output field: of the tokens of a raw reply that spell its value.
+"""The log probabilities of one output: of the tokens of a raw reply that spell its value.
 
 Other tokens of the reply (braces, keys, quotes, or an adapter's markers) are not counted.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from ragc.targets.base import TokenLogprob
 
@@ -16,109 +19,70 @@ _ESCAPE = re.compile(
     r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|["\\/bfnrt])'
 )
 _BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
-_SPACES = str.maketrans({"Ġ": " ", "Ċ": "\n", "▁": " "})  # as vocabularies write white space
+_SPACES = {"Ġ": " ", "Ċ": "\n", "▁": " "}
+"""How vocabularies write white space."""
 
 Spelled = list[tuple[str, int]]
-"""The parts of a text, characters or what stands for them, each with its offset in the raw reply."""
+"""The characters of a text, each with its offset in the raw reply."""
 
 
 def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
     """Returns the tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
     Tokens around the value are left out. Empty when the tokens do not spell `text`. If several tokens make
-    one character the first one has it, and the others may be empty. A value that was read without regard to
-    case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling of the reply.
+    one character the first one has it, and the others may be empty. A value that was parsed without regard
+    to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling of the reply.
     """
-    if not text.strip():
-        return ()
-    spaced = [TokenLogprob(token.token.translate(_SPACES), token.logprob) for token in tokens]
-    return (
-        _spelling(tokens, field, text)
-        or _spelling(spaced, field, text)
-        or _other_spelling(spaced, field, text)
-    )
-
-
-def _other_spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
-    """Yields tokens of a value equal to `text` except for case and marks around it, without these marks."""
-    raw = "".join(token.token for token in tokens)
-    for spelled in (*_json_values(raw, field), *_sections(raw, field)):
-        inside = [at for at, (char, _) in enumerate(spelled) if char.isalnum()]
-        core = spelled[inside[0] : inside[-1] + 1] if inside else []
-        if core and "".join(char for char, _ in core).casefold() == text.strip().casefold():
-            return _crop_tokens(tokens, core)
+    text = text.strip()
+    spaces = str.maketrans({mark: space for mark, space in _SPACES.items() if mark not in text})
+    raw = "".join(token.token for token in tokens).translate(spaces)
+    for value in _values(raw, field):
+        if text and (spelled := _spelling(value, text)):
+            return _cut_tokens(tokens, spelled)
     return ()
 
 
-def _spelling(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
-    raw = "".join(token.token for token in tokens)
-    for spelled in (*_json_values(raw, field), *_plain(raw, field, text)):
-        if mended := _respell(spelled, text):
-            return _crop_tokens(tokens, mended)
-    return ()
+def _values(raw: str, field: str) -> Iterator[Spelled]:
+    """Yields the values of `field`: JSON texts without escapes, then what follows an adapter's markers."""
+    name = re.escape(field)
+    for key in re.finditer(rf'"{name}"\s*:\s*"((?:[^"\\]|\\.)*)', raw, re.DOTALL):
+        spelled: Spelled = []
+        position = key.start(1)
+        while position < key.end(1):
+            escape = _ESCAPE.match(raw, position)
+            spelled.append((json.loads(f'"{escape.group()}"') if escape else raw[position], position))
+            position = escape.end() if escape else position + 1
+        yield spelled
+    markers = rf"(?:\[\[ ## {name} ## \]\]|<{name}>)(.*?)(?:\[\[ ## |</{name}>|\Z)"
+    for mark in re.finditer(markers, raw, re.DOTALL):
+        yield [(character, mark.start(1) + i) for i, character in enumerate(mark[1])]
 
 
-def _respell(spelled: Spelled, text: str) -> Spelled:
-    """Returns `spelled` with broken characters taken from `text`; empty when it does not spell `text`.
+def _spelling(value: Spelled, text: str) -> Spelled:
+    """Returns the part of `value` that spells `text`, with its broken characters whole; [] if it does not.
 
     Tokens that share the bytes of a character show it broken, so only ASCII must agree.
     """
-    spelling, text = "".join(char for char, _ in spelled), text.strip()
-    if spelling.strip() == text:
-        return spelled
-    shown, meant = _BEYOND_ASCII.split(spelling.strip()), _BEYOND_ASCII.split(text)
-    if len(shown) == 1 or shown[::2] != meant[::2]:
-        return []
-    parts: list[str] = []
-    for broken, whole in zip(shown, meant, strict=True):
-        last = len(broken) - 1
-        parts += [whole[i:] if i == last else whole[i : i + 1] for i in range(len(broken))]
-    first = len(spelling) - len(spelling.lstrip())
-    return [(part, spelled[i][1]) for i, part in enumerate(parts, first)]
+    written = "".join(character for character, _ in value)
+    first, last = len(written) - len(written.lstrip()), len(written.rstrip())
+    shown, meant = _BEYOND_ASCII.split(written[first:last]), _BEYOND_ASCII.split(text)
+    if shown == meant or (len(shown) > 1 and shown[::2] == meant[::2]):
+        parts: list[str] = []
+        for broken, whole in zip(shown, meant, strict=True):
+            parts += [whole[i : i + 1] for i in range(len(broken) - 1)]
+            parts += [whole[len(broken) - 1 :]] if broken else []
+        return [(part, value[i][1]) for i, part in enumerate(parts, first)]
+    letters = [i for i, character in enumerate(written) if character.isalnum()]
+    core = value[letters[0] : letters[-1] + 1] if letters else []
+    return core if "".join(character for character, _ in core).casefold() == text.casefold() else []
 
 
-def _json_values(raw: str, field: str) -> Iterator[Spelled]:
-    """Yields the text value of each key `field` of a JSON text, without quotes and with escapes decoded."""
-    for key in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', raw):
-        spelled: Spelled = []
-        at = key.end()
-        while at < len(raw) and raw[at] != '"':
-            escape = _ESCAPE.match(raw, at)
-            char = json.loads(f'"{escape.group()}"') if escape else raw[at]
-            spelled.append((char, at))
-            at = escape.end() if escape else at + 1
-        yield spelled
-
-
-def _plain(raw: str, field: str, text: str) -> Iterator[Spelled]:
-    """Yields where `text` follows the marker of `field` unchanged, in layouts that are not JSON."""
-    for mark in re.finditer(rf"(?:\[\[ ## {re.escape(field)} ## \]\]|<{re.escape(field)}>)\s*", raw):
-        if raw.startswith(text.strip(), mark.end()):
-            yield [(char, mark.end() + i) for i, char in enumerate(text.strip())]
-
-
-def _sections(raw: str, field: str) -> Iterator[Spelled]:
-    """Yields the text after each marker of `field`, up to the next marker, in layouts that are not JSON."""
-    name = re.escape(field)
-    for mark in re.finditer(
-        rf"(?:\[\[ ## {name} ## \]\]|<{name}>)(.*?)(?:\[\[ ## |</{name}>|\Z)", raw, re.DOTALL
-    ):
-        yield [(char, mark.start(1) + at) for at, char in enumerate(mark[1])]
-
-
-def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:
-    cut_tokens: list[TokenLogprob] = []
-    left, start = iter(spelled), 0
-    char = next(left, None)
-    for token in tokens:
-        end, parts = start + len(token.token), []
-        while char is not None and char[1] < end:
-            parts.append(char[0])
-            char = next(left, None)
-        if parts:
-            cut_tokens.append(TokenLogprob("".join(parts), token.logprob))
-        start = end
-    return tuple(cut_tokens)
+def _cut_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[TokenLogprob, ...]:
+    ends = list(accumulate(len(token.token) for token in tokens))
+    parts: defaultdict[int, str] = defaultdict(str)
+    for character, position in spelled:
+        parts[bisect_right(ends, position)] += character
+    return tuple(TokenLogprob(part, tokens[index].logprob) for index, part in parts.items())
 
 
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:

@@ -2,7 +2,7 @@
 
 `json`, `chat` and `xml` are DSPy's adapters, unchanged. `minimal` is the same in fewer tokens: labelled
 inputs, numbered lists, a JSON object as the reply. Replies of `json` and `minimal` are JSON objects that a
-target can enforce. All are read by `ragc.programs.calls.replies` and mended alike.
+target can enforce. All are parsed by `ragc.programs.calls.parsing`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
-from ragc.programs.calls.outputs import Reading
+from ragc.programs.calls.parsing import Parsed
 from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
     ReadReply,
@@ -236,7 +236,7 @@ class RagPredict(TypedPrompt):
                 return roomier
         return self.repair_request(request, reply, error)
 
-    def _parse_second(self, answers: Sequence[GatewayReply], raised_limit: int) -> tuple[Reading | None, str]:
+    def _parse_second(self, answers: Sequence[GatewayReply], raised_limit: int) -> tuple[Parsed | None, str]:
         """Reads the second of `answers`; returns None and the reason when neither can be read."""
         reading, failure = self.parse_reply(answers[1].reply, again=not raised_limit)
         if failure and raised_limit:
@@ -277,11 +277,11 @@ class RagPredict(TypedPrompt):
             reading, failure = self._parse_second(recording.answers, recording.raised_limit)
         return self._outcome(recording, reading, failure)
 
-    def _outcome(self, recording: Recording, reading: Reading | None, failure: str) -> ReadReply:
-        read = reading or Reading({})
+    def _outcome(self, recording: Recording, reading: Parsed | None, failure: str) -> ReadReply:
+        read = reading or Parsed({})
         shown = to_plain(read.outputs)
         return ReadReply(
-            recording, read.outputs, shown, failure, self.template.fields, read.mended, read.dropped
+            recording, read.outputs, shown, failure, self.template.fields, read.repaired, read.dropped
         )
 
     def _cut_to_fit(self, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:

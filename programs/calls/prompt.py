@@ -22,7 +22,8 @@ from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED
 from ragc.programs.calls.chosen_lm import call_lm, is_own, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.calls.outputs import Reading, forgiving, read_exact, reply_schema
+from ragc.programs.calls.outputs import forgiving, reply_schema
+from ragc.programs.calls.parsing import Parsed, parse
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
 
@@ -346,24 +347,19 @@ class TypedPrompt(dspy.Predict):
         more = min(more, target.context_tokens - prompt)
         return replace(request, sampling=replace(request.sampling, max_tokens=more)) if more > limit else None
 
-    def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
+    def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Parsed | None, str]:
         """Parses `reply`; None and the reason if unreadable. The second (`again`) should be JSON."""
         if failure := why_unanswered(reply):
             return None, failure
-        truncated = reply.finish == "length"
         signature = forgiving(self._signature) if again else self._signature
-        is_json = again or self.layout in JSON_LAYOUTS
-        if is_json and (exact := read_exact(signature, reply.text)) is not None:
-            return exact, ""
-        from ragc.programs.calls.replies import read_laid_out, read_reply  # few replies need its parsers
-
+        layout = "json" if again else self.layout
+        enforced = layout in JSON_LAYOUTS and "schema" in self.target.capabilities
         try:
-            if is_json:
-                return read_reply(signature, reply.text, truncated=truncated), ""
-            return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
+            parsed = parse(signature, reply.text, layout=layout, enforced=enforced, finish=reply.finish)
         except ParseFailure as error:
             cut = f"{CUT}{reply.usage.completion:,} tokens before it could be read. "
-            return None, f"{cut if truncated else ''}{error}"
+            return None, f"{cut if reply.finish == 'length' else ''}{error}"
+        return parsed, ""
 
 
 def why_unanswered(reply: Reply) -> str:

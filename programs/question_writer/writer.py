@@ -15,8 +15,8 @@ from typing import Any
 from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.embed.base import Embedder
 from ragc.errors import ParseFailure, RequestRefused
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.spelled import value_tokens
 from ragc.programs.question_writer import examples
 from ragc.programs.question_writer.base import (
     MIN_CONFIRMED,
@@ -260,7 +260,7 @@ class QuestionWriter:
         except (ParseFailure, RequestRefused) as error:
             _pass_over(error)
             return False
-        tokens = value_tokens(reply.get("logprobs") or (), "right", reply.right)
+        tokens = field_tokens(reply.get("logprobs") or (), "right", reply.right)
         sure = math.exp(sum(token.logprob for token in tokens)) if tokens else 1.0
         return bool(reply.right == "yes" and sure >= MIN_CONFIRMED)
 

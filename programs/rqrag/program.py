@@ -33,8 +33,8 @@ from ragc.core import counters
 from ragc.core.text import escape_markers
 from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.programs.base import RagProgram
+from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.spelled import value_tokens
 from ragc.programs.rqrag import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.rqrag import paths as selection
 from ragc.programs.rqrag.paths import (
@@ -82,7 +82,7 @@ def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
     for name in fields:
         if not str(reply.get(name) or "").strip():
             continue
-        tokens = value_tokens(drawn, name, reply[name])
+        tokens = field_tokens(drawn, name, reply[name])
         if not tokens:
             return tuple(token.logprob for token in drawn), False
         spelled += tokens

@@ -13,7 +13,7 @@ import pytest
 import ragc
 from ragc.core import event_loop
 from ragc.programs.calls.outputs import reply_schema
-from ragc.programs.calls.replies import read_json
+from ragc.programs.calls.parsing import parse
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.embedded.target import EmbeddedTarget
 from tests.integration.fetched import fetch_default_weights
@@ -83,7 +83,7 @@ def test_every_complete_reply_fits_its_schema(target: EmbeddedTarget, shape: str
         reply = ask(target, prompt, schema=reply_schema(reply_type), sampling=sampling)
         if reply.finish == "stop":
             json.loads(reply.text)
-            read_json(reply_type, reply.text)
+            parse(reply_type, reply.text, layout="json", enforced=True)
 
 
 def test_a_question_of_many_pages_is_cut_until_the_chat_template_fits_too() -> None:

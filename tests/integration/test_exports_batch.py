@@ -13,7 +13,7 @@ from ragc.core.digest import canonical
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.calls.replies import read_json
+from ragc.programs.calls.parsing import parse
 from ragc.prompts.model import Case
 from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.chat import ChatTarget
@@ -92,5 +92,5 @@ def test_run_batch_runs_it_and_answers_as_our_target_is_answered(tmp_path: Path)
 
 
 def _answer(call: Any, reply: Reply) -> str:
-    answer: str = read_json(call.signature, reply.text, truncated=reply.finish == "length")["answer"]
+    answer: str = parse(call.signature, reply.text, layout="json", finish=reply.finish).outputs["answer"]
     return answer

@@ -18,8 +18,7 @@ from ragc.errors import ParseFailure, TargetError, TargetStopped, TargetUnavaila
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.programs import method
-from ragc.programs.calls.replies import read_json as read_typed
-from ragc.programs.calls.replies import read_laid_out
+from ragc.programs.calls.parsing import parse
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
@@ -403,10 +402,7 @@ WRITTEN = (
 def test_any_text_as_a_reply_is_outputs_or_a_parse_failure(text: str, layout: str, cut: bool) -> None:
     for signature in (ShortAnswer, SyntacticParse):
         try:
-            if layout in ("minimal", "json"):
-                outputs = read_typed(signature, text, truncated=cut)
-            else:
-                outputs = read_laid_out(signature, text, layout, truncated=cut).outputs
+            outputs = parse(signature, text, layout=layout, finish="length" if cut else "stop").outputs
         except ParseFailure as error:
             str(error).encode()
             continue

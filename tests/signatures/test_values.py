@@ -9,13 +9,10 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc.programs.calls.predict import RagPredict
-from ragc.programs.runtime import Runtime
+from ragc.programs.calls.parsing import parse
 from ragc.signatures import align, answer, claims, draft, grade, judge, query, route, select, step
 from ragc.signatures.step import AgentStep, Finish, GradedFinish, Search, agent_step
 from ragc.signatures.wording import Trajectory
-from ragc.store.calls import CallStore
-from ragc.testing import ScriptedTarget
 
 MODULES = (align, answer, claims, draft, grade, judge, query, route, select, step)
 GRADED = '"explanation": "it says so", "grade": "CORRECT", "improvement": ""'
@@ -72,7 +69,5 @@ def test_confidences_are_whole_per_cent(signature: Any, field: str) -> None:
     ],
 )
 def test_a_step_is_of_a_kind_that_can_be_imported(signature: Any, step_text: str, kind: type) -> None:
-    target = ScriptedTarget([f'{{"thought": "so", "step": {step_text}}}'])
-    call = RagPredict(signature, Runtime({"main": target}, store=CallStore(None)))
-    reply = call(tools=["search"], max_step=3, question="Who?", trajectory=[], steps_left=2)
-    assert type(reply.step).__mro__[1] is kind
+    reading = parse(signature, f'{{"thought": "so", "step": {step_text}}}', layout="json")
+    assert type(reading.outputs["step"]).__mro__[1] is kind

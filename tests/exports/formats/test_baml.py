@@ -17,7 +17,7 @@ from ragc.exports.formats.baml.format import BLANKS, LIMITS, SPLIT, SPLITS, func
 from ragc.exports.formats.baml.types import RESERVED, NoBamlType, Types, names, pascal, text, value
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
-from ragc.programs.calls.replies import read_json
+from ragc.programs.calls.parsing import parse
 from ragc.prompts.model import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 from ragc.prompts.render import render
 from ragc.targets.retry import with_tries
@@ -76,7 +76,7 @@ def test_it_reads_good_replies_as_the_program_does(entry: Any, data: Any) -> Non
         prompt = out.prompt(name)
         reply = json.dumps(data.draw(replies(prompt.output_schema)), ensure_ascii=False)
         assert baml.parsed(prompt, reply) == pydantic.TypeAdapter(Any).dump_python(
-            read_json(call.signature, reply)
+            parse(call.signature, reply, layout="json").outputs
         )
 
 

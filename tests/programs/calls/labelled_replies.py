@@ -14,13 +14,13 @@ import importlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.errors import ParseFailure
-from ragc.programs.calls.layouts import JSON_LAYOUTS
-from ragc.programs.calls.replies import read_laid_out, read_reply
+from ragc.programs.calls.parsing import parse
 from tests.paths import ROOT
 
 FOLDER = ROOT / "tests/recorded/replies"
@@ -39,10 +39,7 @@ def read(row: Mapping[str, Any]) -> dict[str, Any] | None:
     signature, text, layout = signature_of(row), row["reply"], row["layout"]
     truncated = bool(row.get("truncated"))
     try:
-        if layout in JSON_LAYOUTS:
-            reading = read_reply(signature, text, truncated=truncated)
-        else:
-            reading = read_laid_out(signature, text, layout, truncated=truncated)
+        reading = parse(signature, text, layout=layout, finish="length" if truncated else "stop")
     except ParseFailure:
         return None
     return {name: serialize_for_json(value) for name, value in reading.outputs.items()}
@@ -83,6 +80,7 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"[*`_]", "", text).split()).strip(_OUTER).casefold()
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
-    """The replies in the file `name`."""
-    return [json.loads(line) for line in (FOLDER / name).read_text("utf-8").splitlines()]
+def rows_of(file: str | Path) -> list[dict[str, Any]]:
+    """The replies in `file`, a name in the folder of labelled replies or a path."""
+    path = file if isinstance(file, Path) else FOLDER / file
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
