@@ -19,6 +19,7 @@ from ragc.errors import UsageError
 from ragc.targets.base import Target
 
 if TYPE_CHECKING:
+    from ragc.programs.calls.prompt import TypedPrompt
     from ragc.programs.runtime import Runtime
 
 _ROLLOUT = ("rollout_id", "temperature")
@@ -49,7 +50,7 @@ def _essence(lm: Any) -> Any:
     return type(lm), getattr(lm, "model", None), engine if isinstance(engine, str) else id(engine), kwargs
 
 
-def lm_of(call: Any) -> Any:
+def lm_of(call: TypedPrompt) -> Any:
     """Returns the LM that is chosen for `call`, a predictor; None if its target answers."""
     lm = context_lm() if call.lm is None and call.role == "main" else call.lm
     if lm is not None and not isinstance(lm, dspy.BaseLM):
@@ -60,15 +61,13 @@ def lm_of(call: Any) -> Any:
     return lm
 
 
-def target_for(call: Any, lm: Any) -> Target:
+def target_for(call: TypedPrompt, lm: Any) -> Target:
     """Returns the target that answers `call`, for which `lm` was chosen; None means that of its role."""
     if lm is None or is_own(lm):
-        target: Target = call.runtime.target(call.role)
-    else:
-        from ragc.targets.dspy_lm import target_of
+        return call.runtime.target(call.role)
+    from ragc.targets.dspy_lm import target_of
 
-        target = target_of(lm)
-    return target
+    return target_of(lm)
 
 
 def is_own(lm: Any) -> bool:
@@ -80,9 +79,8 @@ def is_own(lm: Any) -> bool:
 
 def rollout_of(lm: Any) -> dict[str, Any]:
     """Returns number and temperature of the draw that `lm`, or else a context's LM, sets; {} for none."""
-    if lm is None:
-        lm = dspy.settings.lm
-        lm = None if lm is configured_lm() else lm
+    if lm is None and (lm := dspy.settings.lm) is configured_lm():
+        return {}
     kwargs = getattr(lm, "kwargs", None) or {}
     if kwargs.get("rollout_id") is None or not getattr(lm, "answers_programs", True):
         return {}
@@ -116,7 +114,7 @@ class _Inputs(dict[str, Any]):
         raise LookupError
 
 
-def advice_for(call: Any) -> str | None:
+def advice_for(call: TypedPrompt) -> str | None:
     """Returns the advice of DSPy's Refine for `call` in this context; None outside of Refine.
 
     Refine adds it to the inputs of a call by an adapter, which prompts of typed calls do not pass through.

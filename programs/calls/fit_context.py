@@ -29,9 +29,9 @@ def cut_to_fit(call: TypedPrompt, inputs: dict[str, Any]) -> tuple[dict[str, Any
     """
     target = call.target
     limit = target.context_tokens
-    cut = {name: list(value) if isinstance(value, tuple) else value for name, value in inputs.items()}
+    cut = {name: list(value) if isinstance(value, list | tuple) else value for name, value in inputs.items()}
     while (size := call.size(**cut)) > limit:
-        name, place, text = max(_texts(cut), key=lambda item: len(item[2]), default=("", None, ""))
+        holder, key, text = max(_texts(cut), key=lambda entry: len(entry[2]), default=(cut, "", ""))
         if len(text) <= _MIN_CHARS:
             raise PromptTooLong(
                 f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
@@ -40,19 +40,17 @@ def cut_to_fit(call: TypedPrompt, inputs: dict[str, Any]) -> tuple[dict[str, Any
             )
         tokens = max(1, target.count_tokens(text))
         length = int(len(text) * (1 - (size - limit) / tokens)) - 8
-        shorter = text[: max(_MIN_CHARS, min(length, len(text) - 1))]
-        items = cut[name]
-        cut[name] = shorter if place is None else [*items[:place], shorter, *items[place + 1 :]]
+        holder[key] = text[: max(_MIN_CHARS, min(length, len(text) - 1))]
     if cut != inputs:
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))
     return cut, call.messages(**cut)
 
 
-def _texts(inputs: dict[str, Any]) -> Iterator[tuple[str, int | None, str]]:
-    """Yields each text of `inputs`: its field, its position in a list, and the text."""
+def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Any, Any, str]]:
+    """Yields each text of `inputs`: what holds it, `inputs` or a list in them, its key there, and the text."""
     for name, value in inputs.items():
         if isinstance(value, str):
-            yield name, None, value
+            yield inputs, name, value
         elif isinstance(value, list):
-            yield from ((name, place, item) for place, item in enumerate(value) if isinstance(item, str))
+            yield from ((value, place, item) for place, item in enumerate(value) if isinstance(item, str))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
@@ -21,15 +21,13 @@ from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import advice_for
-from ragc.programs.calls.demos import forced, forced_values, plain
+from ragc.programs.calls.demos import forced_values, plain
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.outputs import Reading
 from ragc.programs.calls.prompt import TypedPrompt
+from ragc.programs.calls.streaming import stream_of
 from ragc.targets.base import ChatRequest, Message, Reply, Target
 from ragc.targets.gateway import GatewayReply
-
-if TYPE_CHECKING:
-    from ragc.programs.calls.streaming import ReplyStream
 
 _SPECIAL = frozenset({"signature", "demos", "_trace"})
 """Arguments of DSPy's own predictors that change nothing here."""
@@ -104,7 +102,7 @@ class RagPredict(TypedPrompt):
             return await self._stand_in(lm, advice).aforward(**kwargs, **({HINT: advice} if advice else {}))
         spot, config = trace.allocate_position(), kwargs.pop("config", None)
         exchange = Exchange(spot, {name: v for name, v in kwargs.items() if name not in _SPECIAL})
-        known = None if forced.get() is None else forced_values(self.signature.output_fields)
+        known = forced_values(self.signature.output_fields)
         if known is not None:
             exchange.parsed = Reading(known)
         else:
@@ -129,7 +127,8 @@ class RagPredict(TypedPrompt):
         if not self.surely_fits(exchange.messages):
             exchange.inputs, exchange.messages = cut_to_fit(self, exchange.inputs)
         request = self.chat_request(exchange.messages, *self.sampling_for(config, lm))
-        stream, pending = self._stream(target), self.runtime.gateway.ask(target, request)
+        stream = stream_of(self.traced_as, target.model, self.layout)
+        pending = self.runtime.gateway.ask(target, request)
         exchange.answers = [await (pending if stream is None else stream.watch(pending))]
         self._parse_last(exchange, request)
         first = exchange.replies[0]
@@ -172,14 +171,6 @@ class RagPredict(TypedPrompt):
             if error.kind != "too long":  # the size is a bound, and the server's tokenizer decides
                 raise
             return None
-
-    def _stream(self, target: Target) -> ReplyStream | None:
-        """Returns the stream that shows the next reply to the listeners of `dspy.streamify`, if any."""
-        if dspy.settings.send_stream is None:
-            return None
-        from ragc.programs.calls.streaming import stream_of
-
-        return stream_of(self.traced_as, target.model, self.layout)
 
     def _finish(self, exchange: Exchange) -> dspy.Prediction:
         """Returns the prediction of a call, which is traced; raises ParseFailure when there is none."""
@@ -276,6 +267,6 @@ def track_usage(model: str, answers: Sequence[GatewayReply]) -> None:
         return
     for answer in answers:
         if not answer.cached:
-            usage = answer.reply.usage
-            spent = {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion}
-            tracker.add_usage(f"ragc/{model}", {**spent, "total_tokens": usage.prompt + usage.completion})
+            prompt, completion = answer.reply.usage.prompt, answer.reply.usage.completion
+            spent = {"prompt_tokens": prompt, "completion_tokens": completion}
+            tracker.add_usage(f"ragc/{model}", spent | {"total_tokens": prompt + completion})

@@ -148,7 +148,7 @@ class TypedPrompt(dspy.Predict):
 
     def target_by(self, lm: Any) -> Target:
         """Returns the target of `lm`, or of the call's role when no `lm` is chosen."""
-        return self.runtime.target(self.role) if lm is None else target_for(self, lm)
+        return target_for(self, lm)
 
     @property
     def signature_sent(self) -> Any:

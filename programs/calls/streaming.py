@@ -50,15 +50,7 @@ class CallerStream:
         self.post(item)
 
     def _put(self, item: Any) -> None:
-        """Puts `item` into the stream, or lets it wait after earlier items if the stream is full."""
-        try:
-            if not self._waiting:
-                self._stream.send_nowait(item)
-                return
-        except _LEFT:
-            return
-        except anyio.WouldBlock:
-            pass
+        """Puts `item` into the stream, where it waits after earlier items if the stream is full."""
         task = self._loop.create_task(self._deliver(item))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
@@ -163,7 +155,7 @@ class ReplyStream:
 
 
 def stream_of(call: Any, model: str, layout: str) -> ReplyStream | None:
-    """Returns the stream of the next reply of `call`, with this model and layout; None without listeners."""
+    """Returns the stream that shows the next reply of `call`, in `layout`; None where nobody listens."""
     stream, listeners = dspy.settings.send_stream, dspy.settings.stream_listeners or []
     if not isinstance(stream, CallerStream):
         return None

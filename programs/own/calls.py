@@ -24,11 +24,12 @@ from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, RagcError, RequestRefused, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import advice_for
-from ragc.programs.calls.demos import forced, forced_values, nearest_first, plain
+from ragc.programs.calls.demos import forced_values, nearest_first, plain
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.outputs import Reading
 from ragc.programs.calls.predict import HINT, Exchange, RagPredict, note_history, track_usage
 from ragc.programs.calls.prompt import PromptTemplate, why_unanswered
+from ragc.programs.calls.streaming import stream_of
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.own.adapter_calls import AdapterCall, settings_of
 from ragc.programs.own.adapters import to_json
@@ -151,7 +152,7 @@ class OwnPredict(RagPredict):
             return twin._forward_by_adapter(**kwargs, **({HINT: advice} if advice else {}))
         spot, config = trace.allocate_position(), kwargs.pop("config", None)
         exchange = Exchange(spot, kwargs)
-        known = None if forced.get() is None else forced_values(self.signature.output_fields)
+        known = forced_values(self.signature.output_fields)
         if known is not None:
             exchange.parsed = Reading(known)
         else:
@@ -220,7 +221,7 @@ class OwnPredict(RagPredict):
         """
 
         async def ask(target: Target, request: ChatRequest) -> GatewayReply:
-            stream = None if self.layout == ADAPTER else self._stream(of)
+            stream = None if self.layout == ADAPTER else stream_of(self.traced_as, of.model, self.layout)
             pending = self.runtime.gateway.ask(target, request)
             if stream is None:
                 return await pending
