@@ -29,7 +29,7 @@ def plain(values: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
 
     DSPy's own marks and lone surrogates are left out. A value that JSON cannot hold becomes its text.
     """
-    items = values.toDict() if isinstance(values, dspy.Example) else values
+    items = values if isinstance(values, Mapping) else values.toDict()
     return {name: _plain(value) for name, value in items.items() if name != "augmented"}
 
 

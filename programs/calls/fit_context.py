@@ -48,7 +48,7 @@ def cut_to_fit(call: TypedPrompt, inputs: dict[str, Any]) -> tuple[dict[str, Any
 
 
 def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields each text of `inputs`: what holds it, `inputs` or a list in them, its key there, and the text."""
+    """Yields each text of `inputs`: what holds it, `inputs` or a list there, its key, and the text."""
     for name, value in inputs.items():
         if isinstance(value, str):
             yield inputs, name, value
