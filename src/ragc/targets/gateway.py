@@ -129,15 +129,17 @@ def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
         body["prompt_logprobs"] = True
     if salt:
         body["salt"] = salt
-    # The digest of the body with its messages, most of which are those of the calls before.
-    head, messages, tail = canonical(body).partition('"messages":[')
-    parts = ",".join(map(_message_json, request.messages))
-    return hashlib.sha256(f"{head}{messages}{parts}{tail}".encode("utf-8", "surrogatepass")).hexdigest()
+    start, opening, end = canonical(body).partition('"messages":[')
+    key = _hashed(start + opening, request.messages[:-1]).copy()
+    key.update(f"{','.join(map(canonical, request.messages[-1:]))}{end}".encode("utf-8", "surrogatepass"))
+    return str(key.hexdigest())
 
 
-@lru_cache(maxsize=1024)
-def _message_json(message: Message) -> str:
-    return canonical(message)
+@lru_cache(maxsize=256)
+def _hashed(start: str, messages: tuple[Message, ...]) -> Any:
+    """Returns the hash of a body up to its last message, which many requests have in common."""
+    parts = "".join(f"{canonical(message)}," for message in messages)
+    return hashlib.sha256(f"{start}{parts}".encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
