@@ -67,7 +67,8 @@ def target_for(call: TypedPrompt, lm: Any) -> Target:
         return call.runtime.target(call.role)
     from ragc.targets.dspy_lm import target_of
 
-    return target_of(lm)
+    target: Target = target_of(lm)
+    return target
 
 
 def is_own(lm: Any) -> bool:

@@ -178,7 +178,7 @@ class RagPredict(TypedPrompt):
         prompt_tokens, completion_tokens = exchange.tokens
         if exchange.failure:
             if spot is not None:
-                event = trace.UnreadableReply(
+                unreadable = trace.UnreadableReply(
                     self.name,
                     f"unreadable: {exchange.failure}",
                     spot[1],
@@ -189,7 +189,7 @@ class RagPredict(TypedPrompt):
                     sent=exchange.sent,
                     raised_limit=exchange.raised_limit,
                 )
-                spot[0].add(spot[1], event)
+                spot[0].add(spot[1], unreadable)
             raise ParseFailure(exchange.failure)
         if parsed.mended or parsed.dropped:
             counters.count(mended=parsed.mended, dropped=parsed.dropped)
@@ -237,17 +237,16 @@ def note_history(lm: Any, model: str, exchange: Exchange) -> None:
     if dspy.settings.disable_history:
         return
     prompt_tokens, completion_tokens = exchange.tokens
-    last = exchange.answers[-1]
     entry = {
         "prompt": None,
         "messages": list(map(_message, exchange.messages)),
         "kwargs": {},
         "response": None,
-        "outputs": [last.reply.text],
+        "outputs": [exchange.replies[-1].text],
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
         "cost": sum(reply.usd for reply in exchange.replies),
         "timestamp": datetime.now(UTC).isoformat(),
-        "uuid": last.key,
+        "uuid": exchange.answers[-1].key,
         "model": model,
         "response_model": model,
         "model_type": "chat",
