@@ -20,7 +20,7 @@ from dspy.predict.parameter import Parameter
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe
-from ragc.core.text import escape_markers, repair_surrogates, repair_value
+from ragc.core.text import repair_surrogates, repair_value
 from ragc.corpora.sources.base import current_question
 from ragc.errors import (
     OF_ONE_QUESTION,
@@ -33,7 +33,6 @@ from ragc.errors import (
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict, extend_trace
-from ragc.programs.calls.prompt import setting
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
@@ -78,9 +77,8 @@ def passages_in(items: Any) -> Iterator[Passage]:
 
 
 def format_passage(passage: Passage) -> str:
-    """Returns a passage as a prompt shows it: title, then text, with markers defused."""
-    title, text = escape_markers(passage.title), escape_markers(passage.text)
-    return f"{title}\n{text}" if title else text
+    """Returns a passage as a prompt shows it: title, then text."""
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
@@ -332,7 +330,7 @@ class RagProgram(dspy.Module):
     @staticmethod
     def _streaming() -> AbstractContextManager[None]:
         """Returns a context that lets calls on the process's loop reach `dspy.streamify`, if it is used."""
-        if setting("send_stream") is None:
+        if dspy.settings.send_stream is None:
             return nullcontext()
         from ragc.programs.calls.streaming import reaching_caller
 

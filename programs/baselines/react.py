@@ -23,7 +23,6 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.core.text import escape_markers
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import ReactKnobs
 from ragc.programs.calls.predict import RagPredict
@@ -54,10 +53,10 @@ class TakenStep:
 
     def render(self) -> str:
         """Returns the step as a prompt shows it."""
-        head = f"Thought: {escape_markers(self.thought)}\nAction: {self.action}"
+        head = f"Thought: {self.thought}\nAction: {self.action}"
         if not self.text:
             return f"{head}, refused because it said nothing to search for"
-        head = f"{head}: {escape_markers(self.text)}"
+        head = f"{head}: {self.text}"
         if self.action == "finish":
             return head
         if self.repeated:

@@ -20,7 +20,6 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.core.text import escape_markers
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import SelfAskKnobs
 from ragc.programs.calls.predict import RagPredict
@@ -62,12 +61,12 @@ class SelfAsk(RagProgram):
             kind, text = await self._next(question, steps)
             if kind == "answer":
                 answer = self._accept_answer(text)
-                steps = steps if answer else [*steps, f"Concluded: {escape_markers(text)}"]
+                steps = steps if answer else [*steps, f"Concluded: {text}"]
             if kind != "follow_up":
                 break
             passages, reading = await self._reading(text)
             read |= dict.fromkeys(passages)
-            steps = [*steps, f"Follow-up: {escape_markers(text)}\nAnswer: {escape_markers(reading)}"]
+            steps = [*steps, f"Follow-up: {text}\nAnswer: {reading}"]
             follow_ups += 1
         forced = not answer
         if forced:

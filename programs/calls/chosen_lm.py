@@ -9,34 +9,25 @@ LM's temperature; all other sampling values come from the program's knobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from ragc.errors import UsageError
 from ragc.targets.base import Target
 
 if TYPE_CHECKING:
+    from ragc.programs.calls.prompt import TypedPrompt
     from ragc.programs.runtime import Runtime
 
 _ROLLOUT = ("rollout_id", "temperature")
 
-call_lm: ContextVar[tuple[object, Any] | None] = ContextVar("ragc_named_lm", default=None)
-"""A call and the LM that its argument `lm` names, in this context."""
 
-
-@contextmanager
-def named_lm(call: object, lm: Any) -> Iterator[None]:
-    """Sends `call` to `lm` in this context and its tasks until exit."""
-    token = call_lm.set((call, lm))
-    try:
-        yield
-    finally:
-        call_lm.reset(token)
+def configured_lm() -> Any:
+    """Returns the LM of `dspy.configure`, whatever a `dspy.context` around this call says; None without."""
+    return Context().run(lambda: dspy.settings.lm)
 
 
 def context_lm() -> Any:
@@ -44,33 +35,25 @@ def context_lm() -> Any:
 
     The LM of `dspy.configure` and its copies do not count, nor does an LM that only writes instructions.
     """
-    lm = thread_local_overrides.get().get("lm")
-    if lm is None or not getattr(lm, "answers_programs", True) or _is_configured(lm):
+    lm = dspy.settings.lm
+    if lm is None or not getattr(lm, "answers_programs", True):
         return None
-    return lm
-
-
-def _is_configured(lm: Any) -> bool:
-    """Returns whether `lm` is the LM of `dspy.configure`, or a copy of it for another draw."""
-    configured = main_thread_config.get("lm")
-    return lm is configured or (configured is not None and _essence(lm) == _essence(configured))
+    configured = configured_lm()
+    is_configured = lm is configured or (configured is not None and _essence(lm) == _essence(configured))
+    return None if is_configured else lm
 
 
 def _essence(lm: Any) -> Any:
+    """Returns what copies of `lm` for other draws have in common."""
     kwargs = {name: value for name, value in getattr(lm, "kwargs", {}).items() if name not in _ROLLOUT}
-    engine = getattr(lm, "_engine_spec", None)
+    engine = getattr(lm, "engine", None)
     return type(lm), getattr(lm, "model", None), engine if isinstance(engine, str) else id(engine), kwargs
 
 
-def lm_of(call: Any) -> Any:
+def lm_of(call: TypedPrompt) -> Any:
     """Returns the LM that is chosen for `call`, a predictor; None if its target answers."""
-    named = call_lm.get()
-    lm = named[1] if named is not None and named[0] is call else call.lm
-    if lm is None and call.role == "main" and thread_local_overrides.get():
-        lm = context_lm()
-    if lm is None:
-        return None
-    if not isinstance(lm, dspy.BaseLM):
+    lm = context_lm() if call.lm is None and call.role == "main" else call.lm
+    if lm is not None and not isinstance(lm, dspy.BaseLM):
         raise UsageError(
             f"The call {call.name or 'without a name'!r} was given an LM of the type {type(lm).__name__}; "
             "give it a dspy.LM, such as dspy.LM('openai/gpt-4o-mini')."
@@ -78,14 +61,13 @@ def lm_of(call: Any) -> Any:
     return lm
 
 
-def target_for(call: Any, lm: Any) -> Target:
+def target_for(call: TypedPrompt, lm: Any) -> Target:
     """Returns the target that answers `call`, for which `lm` was chosen; None means that of its role."""
     if lm is None or is_own(lm):
-        target: Target = call.runtime.target(call.role)
-    else:
-        from ragc.targets.dspy_lm import target_of
+        return call.runtime.target(call.role)
+    from ragc.targets.dspy_lm import target_of
 
-        target = target_of(lm)
+    target: Target = target_of(lm)
     return target
 
 
@@ -98,7 +80,7 @@ def is_own(lm: Any) -> bool:
 
 def rollout_of(lm: Any) -> dict[str, Any]:
     """Returns number and temperature of the draw that `lm`, or else a context's LM, sets; {} for none."""
-    if lm is None and (lm := thread_local_overrides.get().get("lm")) is None:
+    if lm is None and (lm := dspy.settings.lm) is configured_lm():
         return {}
     kwargs = getattr(lm, "kwargs", None) or {}
     if kwargs.get("rollout_id") is None or not getattr(lm, "answers_programs", True):
@@ -122,19 +104,26 @@ def shared_lm(calls: Any, runtime: Runtime) -> Any:
     chosen = {id(call.lm): call.lm for call in calls}
     if len(chosen) > 1:
         raise ValueError("Multiple LMs are being used in the module. There's no unique LM to return.")
-    lm = next(iter(chosen.values()), None)
-    return lm or context_lm() or own_lm(runtime)
+    return next(iter(chosen.values()), None) or context_lm() or own_lm(runtime)
 
 
-def hint_for(call: Any) -> str | None:
+class _Inputs(dict[str, Any]):
+    """The inputs of a call of Refine's adapter, which ends as soon as it adds its advice to them."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        raise LookupError
+
+
+def advice_for(call: TypedPrompt) -> str | None:
     """Returns the advice of DSPy's Refine for `call` in this context; None outside of Refine.
 
-    Refine puts its advice into an adapter, which our prompts do not pass through; it is read from there.
+    Refine adds it to the inputs of a call by an adapter, which prompts of typed calls do not pass through.
     """
     adapter: Any = dspy.settings.adapter
-    if type(adapter).__module__ != "dspy.predict.refine":
+    if type(adapter).__module__ != dspy.Refine.__module__:
         return None
-    wrapped: Any = type(adapter).__call__
-    cells = dict(zip(wrapped.__code__.co_freevars, wrapped.__closure__ or (), strict=False))
-    advice, names = cells["advice"].cell_contents, cells["signature2name"].cell_contents
-    return str(advice.get(names.get(call.signature), "N/A"))
+    inputs = _Inputs()
+    with suppress(LookupError):
+        adapter(None, {}, call.signature, [], inputs)
+    return next(iter(inputs.values()), None)

@@ -17,19 +17,28 @@ from functools import lru_cache
 from typing import Any
 
 import dspy
-from dspy.adapters.utils import serialize_for_json
+from pydantic_core import to_jsonable_python
 
-from ragc.core.text import repair_value
+from ragc.core.text import repair_surrogates, repair_value
 from ragc.corpora.sources.bm25.source import bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 
 
-def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
-    """Returns `demo` as JSON values by field name, without DSPy's own marks and lone surrogates."""
-    items = demo.toDict() if isinstance(demo, dspy.Example) else dict(demo)
-    return {
-        name: repair_value(serialize_for_json(value)) for name, value in items.items() if name != "augmented"
-    }
+def plain(values: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
+    """Returns `values`, such as a demonstration, as JSON values by field name.
+
+    DSPy's own marks and lone surrogates are left out. A value that JSON cannot hold becomes its text.
+    """
+    items = values if isinstance(values, Mapping) else values.toDict()
+    return {name: _plain(value) for name, value in items.items() if name != "augmented"}
+
+
+def _plain(value: Any) -> Any:
+    value = repair_value(value)
+    try:
+        return to_jsonable_python(value, fallback=str)
+    except ValueError:  # half of a surrogate pair inside an object
+        return repair_surrogates(str(value))
 
 
 ASKED = ("question", "query")
@@ -42,7 +51,7 @@ def nearest_first(demos: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any])
     fields = (field,) if field else tuple(inputs)
     documents = [_terms(_text(demo, fields)) for demo in demos]
     scores = bm25_scores(query_terms(_text(inputs, fields)), documents)
-    return tuple(sorted(range(len(demos)), key=lambda at: -scores[at]))
+    return tuple(sorted(range(len(demos)), key=lambda place: -scores[place]))
 
 
 def _text(values: Mapping[str, Any], fields: Sequence[str]) -> str:
@@ -70,7 +79,7 @@ def forced_outputs(outputs: Mapping[str, Any]) -> Iterator[None]:
 
 def forced_values(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the known values of all output `fields`; None when one is not known or nothing is forced."""
-    known = forced.get()
-    if known is None or not fields.keys() <= known.keys():
+    values = forced.get()
+    if values is None or not fields.keys() <= values.keys():
         return None
-    return {name: known[name] for name in fields}
+    return {name: values[name] for name in fields}

@@ -14,16 +14,14 @@ from ragc.errors import PromptTooLong
 from ragc.programs.trace import Note, record
 
 if TYPE_CHECKING:
-    from ragc.programs.calls.predict import RagPredict
+    from ragc.programs.calls.prompt import TypedPrompt
     from ragc.targets.base import Message
 
-_MIN_CHARS = 40  # characters: a text is not cut shorter
-
-Place = tuple[str, int | None]
-"""An input field, and for lists the item."""
+_MIN_CHARS = 40
+"""Characters below which a text is not cut."""
 
 
-def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
+def cut_to_fit(call: TypedPrompt, inputs: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
     """Cuts the longest text of `inputs`, or of a list in it, at its end until `call` fits its context.
 
     Returns the inputs and the messages that show them. A cut is noted in the trace and counted as trimmed.
@@ -31,9 +29,9 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
     """
     target = call.target
     limit = target.context_tokens
-    cut = dict(inputs)
+    cut = {name: list(value) if isinstance(value, list | tuple) else value for name, value in inputs.items()}
     while (size := call.size(**cut)) > limit:
-        slot, text = max(_texts(cut), key=lambda item: len(item[1]), default=(("", None), ""))
+        holder, key, text = max(_texts(cut), key=lambda entry: len(entry[2]), default=(cut, "", ""))
         if len(text) <= _MIN_CHARS:
             raise PromptTooLong(
                 f"A prompt of the call {call.name or 'without a name'!r} takes {size} tokens with its reply, "
@@ -42,25 +40,17 @@ def cut_to_fit(call: RagPredict, inputs: dict[str, Any]) -> tuple[dict[str, Any]
             )
         tokens = max(1, target.count_tokens(text))
         length = int(len(text) * (1 - (size - limit) / tokens)) - 8
-        cut = _replace_text(cut, slot, text[: max(_MIN_CHARS, min(length, len(text) - 1))])
+        holder[key] = text[: max(_MIN_CHARS, min(length, len(text) - 1))]
     if cut != inputs:
         counters.count(trimmed=1)
         record(Note(call.name, "its longest input was cut to fit the context"))
     return cut, call.messages(**cut)
 
 
-def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+def _texts(inputs: dict[str, Any]) -> Iterator[tuple[Any, Any, str]]:
+    """Yields each text of `inputs`: what holds it, `inputs` or a list there, its key, and the text."""
     for name, value in inputs.items():
         if isinstance(value, str):
-            yield (name, None), value
-        elif isinstance(value, list | tuple):
-            yield from (((name, at), item) for at, item in enumerate(value) if isinstance(item, str))
-
-
-def _replace_text(inputs: dict[str, Any], slot: Place, text: str) -> dict[str, Any]:
-    name, at = slot
-    if at is None:
-        return {**inputs, name: text}
-    items = list(inputs[name])
-    items[at] = text
-    return {**inputs, name: items}
+            yield inputs, name, value
+        elif isinstance(value, list):
+            yield from ((value, place, item) for place, item in enumerate(value) if isinstance(item, str))

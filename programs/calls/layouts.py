@@ -2,7 +2,7 @@
 
 `json`, `chat` and `xml` are DSPy's adapters, unchanged. `minimal` is the same in fewer tokens: labelled
 inputs, numbered lists, a JSON object as the reply. Replies of `json` and `minimal` are JSON objects that a
-target can enforce. All are parsed by `ragc.programs.calls.parsing`.
+target can enforce.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import dspy
 import pydantic
-from dspy.adapters.utils import serialize_for_json
+from pydantic_core import to_jsonable_python
 
+from ragc.core.text import escape_numbers
 from ragc.errors import UnknownName
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.wording import description
@@ -70,22 +71,21 @@ class MinimalAdapter(dspy.JSONAdapter):
     @staticmethod
     def _section(name: str, value: Any) -> str:
         if isinstance(value, list | tuple):
-            items = [
-                v if isinstance(v, str) else json.dumps(serialize_for_json(v), ensure_ascii=False)
-                for v in value
-            ]
-            lines = "\n".join(f"[{i}] {item}" for i, item in enumerate(items, 1)) or "none"
-            return f"{_label(name)}:\n{lines}"
-        plain = value if isinstance(value, str) else serialize_for_json(value)
-        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-        return f"{_label(name)}: {text}"
+            items = (f"[{number}] {escape_numbers(_text(item))}" for number, item in enumerate(value, 1))
+            return f"{_label(name)}:\n" + ("\n".join(items) or "none")
+        return f"{_label(name)}: {_text(value)}"
 
     def format_assistant_message_content(
         self, signature: Any, outputs: dict[str, Any], missing_field_message: Any = None
     ) -> str:
         """Returns the JSON object of a reply."""
-        values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
-        return json.dumps(serialize_for_json(values), ensure_ascii=False)
+        return _text({name: outputs.get(name, missing_field_message) for name in signature.output_fields})
+
+
+def _text(value: Any) -> str:
+    """Returns a text as it is, and any other value as JSON."""
+    plain = value if isinstance(value, str) else to_jsonable_python(value, fallback=str)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragc.core.text import escape_markers
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.records import Turn
@@ -41,9 +40,8 @@ async def standalone(call: RagPredict, earlier: Sequence[Turn], question: str) -
 
     Raises ParseFailure where the reply cannot be read.
     """
-    turns = [f"{role}: {escape_markers(text)}" for role, text in earlier[-TURNS:]]
-    shown_question = escape_markers(question)
-    while len(turns) > 1 and not call.fits(turns=turns, question=shown_question):
+    turns = [f"{role}: {text}" for role, text in earlier[-TURNS:]]
+    while len(turns) > 1 and not call.fits(turns=turns, question=question):
         del turns[0]
-    reply = await call.acall(turns=turns, question=shown_question)
+    reply = await call.acall(turns=turns, question=question)
     return str(reply.standalone).strip() or question

@@ -4,9 +4,9 @@
 
 DSPy's listeners read replies in the layout of DSPy's present adapter; ours come in the layout of their call.
 So the text of an output is read here, and sent to listeners as DSPy's `StreamResponse`. Without listeners the
-parts of all replies are sent as they come, as DSPy does. Replayed replies, and replies that a target returns
-whole, show nothing before the prediction. The thoughts of a model are never shown; a reply that begins with
-prose, which may be thoughts, is shown once it is complete.
+parts of all replies are sent as they come, as DSPy does. Cached replies, and replies that a target returns
+whole, show nothing before the prediction. The reasoning of a model is never shown; a reply that begins with
+prose, which may be reasoning, is shown once it is complete.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from xml.sax.saxutils import unescape
 
 import anyio
 import dspy
-from dspy.clients.call_result import attributes
 from dspy.clients.engines.streaming import EngineChunk
 from dspy.streaming import StreamResponse
 from pydantic_core import from_json
 
 from ragc.programs.calls.layouts import JSON_LAYOUTS
-from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
 from ragc.targets.gateway import GatewayReply
 from ragc.targets.reasoning import AnswerParts
@@ -52,15 +50,7 @@ class CallerStream:
         self.post(item)
 
     def _put(self, item: Any) -> None:
-        """Puts `item` into the stream, or lets it wait after earlier items if the stream is full."""
-        try:
-            if not self._waiting:
-                self._stream.send_nowait(item)
-                return
-        except _LEFT:
-            return
-        except anyio.WouldBlock:
-            pass
+        """Puts `item` into the stream, where it waits after earlier items if the stream is full."""
         task = self._loop.create_task(self._deliver(item))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
@@ -77,7 +67,7 @@ def reaching_caller() -> Iterator[None]:
     The caller is on the stream's loop, or in a thread that this loop waits for. Otherwise nothing is
     streamed.
     """
-    stream = setting("send_stream")
+    stream = dspy.settings.send_stream
     if stream is None or isinstance(stream, CallerStream):
         yield
         return
@@ -122,14 +112,14 @@ class ReplyStream:
         self._show_part(self._answer.feed(part))
 
     def _show_part(self, part: str) -> None:
-        """Shows what `part` adds to the reply, which is without thoughts."""
+        """Shows what `part` adds to the reply, which is without reasoning."""
         if not part:
             return
         self._raw += part
         if not self._listeners:
-            choices = [attributes({"index": 0, "delta": {"content": part}, "finish_reason": None})]
+            choice = EngineChunk(index=0, delta=EngineChunk(content=part), finish_reason=None)
             self._stream.post(
-                EngineChunk(id=None, model=self._model, predict_id=id(self._call), choices=choices)
+                EngineChunk(id=None, model=self._model, predict_id=id(self._call), choices=[choice])
             )
         for listener in self._listeners:
             text = text_so_far(self._layout, listener.signature_field_name, self._raw)
@@ -137,7 +127,7 @@ class ReplyStream:
                 self._show(listener, text)
 
     def finish(self, outputs: Mapping[str, Any]) -> None:
-        """Shows the rest of the begun outputs, once all `outputs` are read."""
+        """Shows the rest of the begun outputs, once all `outputs` are parsed."""
         for listener in self._listeners:
             if id(listener) in self._shown:
                 text = outputs.get(listener.signature_field_name)
@@ -156,7 +146,7 @@ class ReplyStream:
     def _show(self, listener: Any, text: str, *, last: bool = False) -> None:
         """Posts what `text`, the output so far, has beyond what was shown; none if its beginning changed."""
         shown = self._shown[id(listener)]
-        more = text[len(shown) :] if text.startswith(shown) else ""
+        more = text.removeprefix(shown) if text.startswith(shown) else ""
         if not (more or last):
             return
         self._shown[id(listener)] = shown + more
@@ -165,8 +155,8 @@ class ReplyStream:
 
 
 def stream_of(call: Any, model: str, layout: str) -> ReplyStream | None:
-    """Returns the stream of the next reply of `call`, with this model and layout; None without listeners."""
-    stream, listeners = setting("send_stream"), setting("stream_listeners") or []
+    """Returns the stream that shows the next reply of `call`, in `layout`; None where nobody listens."""
+    stream, listeners = dspy.settings.send_stream, dspy.settings.stream_listeners or []
     if not isinstance(stream, CallerStream):
         return None
     mine = [listener for listener in listeners if listener.predict is call]
@@ -188,9 +178,9 @@ def text_so_far(layout: str, field: str, raw: str) -> str:
         return text if isinstance(text, str) else ""
     opening, closing = (mark.format(field) for mark in _FRAMES[layout])
     text, closed, _ = raw.partition(opening)[2].partition(closing)
-    if not closed:  # the end may be the beginning of the mark
-        held = next((n for n in range(len(closing) - 1, 0, -1) if text.endswith(closing[:n])), 0)
-        text = text[: len(text) - held]
+    if not closed:  # the end may be the beginning of the closing mark
+        half = next((n for n in range(len(closing) - 1, 0, -1) if text.endswith(closing[:n])), 0)
+        text = text[: len(text) - half]
     if layout == "xml":
         text = unescape(text if closed else _HALF_ESCAPED.sub("", text), {"&quot;": '"', "&apos;": "'"})
     return text.strip()

@@ -8,7 +8,6 @@ that must end more than this question.
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,12 +22,14 @@ from ragc.core import counters, event_loop
 from ragc.core.digest import digest
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, RagcError, RequestRefused, UsageError
-from ragc.programs.calls.chosen_lm import named_lm
-from ragc.programs.calls.demos import nearest_first, plain
+from ragc.programs import trace
+from ragc.programs.calls.chosen_lm import advice_for
+from ragc.programs.calls.demos import forced_values, nearest_first, plain
 from ragc.programs.calls.fit_context import cut_to_fit
-from ragc.programs.calls.predict import HINT, Invocation, RagPredict, track_usage
-from ragc.programs.calls.prompt import PromptTemplate, setting, why_unanswered
-from ragc.programs.calls.replay import ReadReply, Recording, to_plain
+from ragc.programs.calls.outputs import Reading
+from ragc.programs.calls.predict import HINT, Exchange, RagPredict, note_history, track_usage
+from ragc.programs.calls.prompt import PromptTemplate, why_unanswered
+from ragc.programs.calls.streaming import stream_of
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.own.adapter_calls import AdapterCall, settings_of
 from ragc.programs.own.adapters import to_json
@@ -145,47 +146,58 @@ class OwnPredict(RagPredict):
         """Calls as `forward` does, by the adapter's own synchronous call in this thread."""
         if event_loop.is_on_loop():
             return event_loop.run(super().aforward(**kwargs))
-        if (lm := kwargs.pop("lm", None)) is not None:
-            with named_lm(self, lm):
-                return self._forward_by_adapter(**kwargs)
-        if self._stands_for is None and (hint := self._hint) is not None:
-            twin = self._with_hint()
-            return twin._forward_by_adapter(**kwargs, **{HINT: hint})
-        invocation = self._prepare(kwargs)
-        known = self._answer_from_memory(invocation)
+        lm, advice = kwargs.pop("lm", None), None if self._stands_for else advice_for(self)
+        if lm is not None or advice is not None:
+            twin: Any = self._stand_in(lm, advice)
+            return twin._forward_by_adapter(**kwargs, **({HINT: advice} if advice else {}))
+        spot, config = trace.allocate_position(), kwargs.pop("config", None)
+        exchange = Exchange(spot, kwargs)
+        known = forced_values(self.signature.output_fields)
         if known is not None:
-            return known
-        inputs, call = self._adapter_call(invocation)
-        return self._finish_call(invocation, inputs, call, *call.run(inputs))
+            exchange.parsed = Reading(known)
+        else:
+            call = self._adapter_call(exchange, config)
+            self._take(exchange, call, *call.run(exchange.inputs))
+        return self._finish(exchange)
 
-    async def _answer(self, invocation: Invocation) -> dspy.Prediction:
+    async def _exchange(self, exchange: Exchange, config: dict[str, Any] | None) -> None:
         if self.chosen_adapter is None:
-            return await super()._answer(invocation)
-        inputs, call = self._adapter_call(invocation)
-        return self._finish_call(invocation, inputs, call, *await call.arun(inputs))
+            self._count()
+            await super()._exchange(exchange, config)
+            return
+        call = self._adapter_call(exchange, config)
+        self._take(exchange, call, *await call.arun(exchange.inputs))
+
+    @staticmethod
+    def _count() -> None:
+        if (question := current()) is not None:
+            question.count_call()
 
     @property
     def chosen_adapter(self) -> Any:
         """The adapter that makes this call; None where ragc's layouts do."""
         if self.adapter is None or self._pinned or current() is None:
             return self.adapter
-        chosen = setting("adapter")
+        chosen = dspy.settings.adapter
         # Refine gives its advice by an adapter of its own; it is read from there (`_with_hint`).
         return self.adapter if chosen is None or type(chosen).__module__ == "dspy.predict.refine" else chosen
 
-    def _adapter_call(self, invocation: Invocation) -> tuple[dict[str, Any], AdapterCall]:
-        """Returns the inputs of `invocation`, cut to fit the context if needed, and its call."""
-        inputs = invocation.inputs
+    def _adapter_call(self, exchange: Exchange, config: dict[str, Any] | None) -> AdapterCall:
+        """Returns the call of an exchange, whose inputs are cut to fit the context if needed."""
+        self._count()
+        inputs = exchange.inputs
         for name, info in self.signature.input_fields.items():
             if name not in inputs and info.default is not PydanticUndefined:
                 inputs[name] = info.default
-        if not self.surely_fits(self.messages(**inputs)):
-            inputs, _ = cut_to_fit(self, inputs)
-        target, shown = invocation.target, list[Any]()
+        exchange.messages = self.messages(**inputs)
+        if not self.surely_fits(exchange.messages):
+            exchange.inputs, exchange.messages = cut_to_fit(self, inputs)
+        lm = self.chosen_lm
+        target, shown = self.target_by(lm), list[Any]()
         ask = self._make_ask(target, shown)
-        call = self._call_for(inputs, target, invocation.sampling, invocation.sample, ask)
+        call = self._call_for(exchange.inputs, target, *self.sampling_for(config, lm), ask)
         call.shown = shown
-        return inputs, call
+        return call
 
     def _call_for(
         self, inputs: Mapping[str, Any], target: Target, sampling: Sampling, sample: int, ask: Any
@@ -209,7 +221,7 @@ class OwnPredict(RagPredict):
         """
 
         async def ask(target: Target, request: ChatRequest) -> GatewayReply:
-            stream = None if self.layout == ADAPTER else self._shown_reply(of)
+            stream = None if self.layout == ADAPTER else stream_of(self.traced_as, of.model, self.layout)
             pending = self.runtime.gateway.ask(target, request)
             if stream is None:
                 return await pending
@@ -218,25 +230,20 @@ class OwnPredict(RagPredict):
 
         return ask
 
-    def _finish_call(
-        self,
-        invocation: Invocation,
-        inputs: dict[str, Any],
-        call: AdapterCall,
-        outputs: dict[str, Any],
-        failure: str,
-    ) -> dspy.Prediction:
-        """Returns the prediction of a call. Raises ParseFailure if its replies were unreadable."""
-        answers = tuple(call.answers)
-        if failure and answers:
-            failure = why_unanswered(answers[-1].reply) or failure
+    def _take(self, exchange: Exchange, call: AdapterCall, outputs: dict[str, Any], failure: str) -> None:
+        """Takes what came of `call` into its exchange."""
+        exchange.answers, exchange.parsed = call.answers, Reading(outputs)
+        if failure and call.answers:
+            failure = why_unanswered(exchange.replies[-1]) or failure
+        exchange.failure = failure
         if call.shown and not failure:
             call.shown[-1].finish(outputs)
-        counters.count(repairs=max(0, len(answers) - 1))
-        track_usage(invocation.target.model, answers)
-        recording = Recording(answers, failure, inputs != invocation.inputs)
-        outcome = ReadReply(recording, outputs, to_plain(outputs), failure, self.template.fields)
-        return self._to_prediction(invocation, inputs, outcome)
+        counters.count(repairs=max(0, len(call.answers) - 1))
+        lm = self.chosen_lm
+        target = self.target_by(lm)
+        track_usage(target.model, call.answers)
+        if call.answers:
+            note_history(lm or getattr(target, "lm", None), target.model, exchange)
 
     def shown_demos(self, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Returns the demonstrations that a call with `inputs` shows, in order."""
@@ -246,10 +253,10 @@ class OwnPredict(RagPredict):
             return [demos[at] for at in places[::-1]]
         return demos[: self.max_demos]
 
-    def made_elsewhere(self, inputs: Mapping[str, Any]) -> tuple[Message, ...] | None:
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """Returns the messages of the adapter, if there is one."""
         if self.chosen_adapter is None:
-            return None
+            return super().messages(**inputs)
         lm = self.chosen_lm
         call = self._call_for(inputs, self.target_by(lm), *self.sampling_for(None, lm), self._reject_request)
         return call.messages(inputs)
@@ -262,40 +269,22 @@ class OwnPredict(RagPredict):
         """TypedPrompt's template; an adapter's prompt has no constant part."""
         if self.adapter is None:
             return super().template
-        rendering, mode = self._rendered, (self.layout, self.max_demos, tuple(self.demos))
+        rendering, mode = self._template, (self.signature, self.layout, self.max_demos, tuple(self.demos))
         if rendering is None or rendering.of != mode:
-            rendering = self._rendered = self._adapter_template(mode)
+            rendering = self._template = self._adapter_template(mode)
         return rendering
 
-    def _adapter_template(self, mode: tuple[str, int, tuple[Any, ...]]) -> PromptTemplate:
-        outputs = self.signature.output_fields
-        read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
+    def _adapter_template(self, mode: tuple[Any, str, int, tuple[Any, ...]]) -> PromptTemplate:
         fields = [[name, str(info.annotation)] for name, info in self.signature.fields.items()]
         state = self.signature.dump_state()
         demos = [plain(demo) for demo in self.demos]
         mark = digest([to_json(self.adapter), state, fields, demos, [self.layout, self.max_demos]])
-        return PromptTemplate((), mark, repr(state), (), (), outputs, read, mode)
+        return PromptTemplate((), mark, (), (), mode)
 
-    @property
-    def unchanged(self) -> Any:
-        """TypedPrompt's copy, with the present adapter."""
-        if self.adapter is None:
-            return super().unchanged
-        twin = copy.copy(self)
-        kept = {"demos": list(self.demos), "adapter": self.chosen_adapter, "_pinned": True}
-        twin.__dict__ = {**self.__dict__, **kept}
-        return twin
-
-    def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
-        """Returns RagPredict's key; None with an adapter, which is known by its requests alone."""
-        return None if self.adapter is not None else super()._key(inputs, target, sampling, sample)
-
-    def _with_hint(self) -> RagPredict:
-        if self.adapter is None:
-            return super()._with_hint()
-        twin = copy.deepcopy(self)
-        twin.signature = self.signature.append(HINT, dspy.InputField(desc=_HINT_ABOUT))
-        twin._stands_for = self
+    def _stand_in(self, lm: Any, advice: str | None) -> RagPredict:
+        twin = super()._stand_in(lm, advice)
+        if self.adapter is not None and advice is not None:
+            twin.signature = self.signature.append(HINT, dspy.InputField(desc=_HINT_ABOUT))
         return twin
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
@@ -321,11 +310,6 @@ class OwnPredict(RagPredict):
         with question.watch():
             return await super().aforward(**kwargs)
 
-    def _prepare(self, kwargs: dict[str, Any]) -> Any:
-        if (question := current()) is not None:
-            question.count_call()
-        return super()._prepare(kwargs)
-
     def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
         """Returns the sampling as TypedPrompt does; refuses several completions of one call."""
         if int((config or {}).get("n") or self.config.get("n") or 1) > 1:
@@ -340,9 +324,10 @@ class OwnPredict(RagPredict):
         """Builds the request as TypedPrompt does, without a schema that leaves fields open."""
         return _without_open(super().chat_request(messages, sampling, sample))
 
-    def repair_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest:
+    def second_request(self, request: ChatRequest, reply: Reply, problem: str) -> ChatRequest | None:
         """Builds the request as TypedPrompt does, without a schema that leaves fields open."""
-        return _without_open(super().repair_request(request, reply, error))
+        again = super().second_request(request, reply, problem)
+        return None if again is None else _without_open(again)
 
 
 def _without_open(request: ChatRequest) -> ChatRequest:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragc.core.text import escape_markers
+from ragc.core.text import escape_numbers
 from ragc.programs.base import format_passage
 from ragc.records import Passage
 
@@ -63,7 +63,10 @@ def number_passages(passages: Iterable[Passage]) -> dict[Passage, int]:
 
 def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int]) -> str:
     """Returns `passages` as text, each with its number; `none` for no passage."""
-    return "\n".join(f"[{numbers[passage]}] {format_passage(passage)}" for passage in passages) or "none"
+    return (
+        "\n".join(f"[{numbers[passage]}] {escape_numbers(format_passage(passage))}" for passage in passages)
+        or "none"
+    )
 
 
 def render_trajectory(turns: Trajectory) -> list[str]:
@@ -82,7 +85,7 @@ def render_trajectory(turns: Trajectory) -> list[str]:
             if passage not in numbers:
                 numbers[passage] = len(numbers) + 1
                 lines.append(f"Passage {numbers[passage]}: {format_passage(passage)}")
-        texts.append(escape_markers("\n".join(lines)))
+        texts.append("\n".join(lines))
     return texts
 
 

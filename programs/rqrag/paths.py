@@ -19,7 +19,6 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragc.core.text import escape_markers
 from ragc.metrics.short_answer import normalise
 from ragc.records import Passage
 
@@ -75,13 +74,13 @@ def step_texts(path: Path) -> list[str]:
     numbers: dict[str, int] = {}
     texts = []
     for step in path:
-        lines = [f"{step.kind}: {escape_markers(step.query)}"]
+        lines = [f"{step.kind}: {step.query}"]
         for passage in step.passages:
             known = passage.id in numbers
             number = numbers.setdefault(passage.id, len(numbers) + 1)
-            title = " ".join(escape_markers(passage.title).split())
+            title = " ".join(passage.title.split())
             lines.append(f"Passage {number}{f': {title}' if title else ''}{' (shown above)' * known}")
-            lines += [] if known else [escape_markers(passage.text)]
+            lines += [] if known else [passage.text]
         texts.append("\n".join(lines))
     return texts
 

@@ -30,7 +30,6 @@ from typing import Any
 import dspy
 
 from ragc.core import counters
-from ragc.core.text import escape_markers
 from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.field_logprobs import field_tokens
@@ -289,9 +288,7 @@ class RqRag(RagProgram):
             case "confidence":
                 return self._share(reply.confidence)
             case "judge":
-                judged = await self._ask(
-                    self.judge, path, question=question, answer=escape_markers(reply.answer)
-                )
+                judged = await self._ask(self.judge, path, question=question, answer=reply.answer)
                 return 0.0 if judged is None else self._share(judged.score)
         return 0.0
 

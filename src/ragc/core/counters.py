@@ -30,7 +30,6 @@ class Counters:
         dropped             parts of typed outputs that were discarded: unknown ids, quotes that are not
                             in the text, list items that do not fit the other items
         fallbacks           calls answered by a fallback target
-        memo                typed calls replayed whole, without formatting a prompt
 
     JSON has the following only if there are any. `thinking_tokens` are those of `completion_tokens` that were
     thoughts of a model. The others are questions without an answer: `filtered` by the server, `too_long` for
@@ -51,7 +50,6 @@ class Counters:
     fallbacks: int = 0
     sent: int = 0
     replayed: int = 0
-    memo: int = 0
     thinking_tokens: int = 0
     filtered: int = 0
     too_long: int = 0
@@ -81,7 +79,7 @@ class Counters:
 
         Dollars are rounded: their last digits depend on the order in which calls at the same time ended.
         """
-        amounts = {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed", "memo")}
+        amounts = {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed")}
         return amounts | {"usd": round(self.usd, 12)}
 
 

@@ -20,6 +20,7 @@ MARKERS = re.compile(
     r"|\[(?=\[ ## )",
     re.IGNORECASE,
 )
+_NUMBERS = re.compile(r"(?<=[\n\r\v\f\x85\u2028\u2029])[ \t]*\[(?=\d+\])")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 # C0 except tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
@@ -31,6 +32,25 @@ _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 def escape_markers(text: str) -> str:
     """`text` with role markers and content markers defused; unchanged when it holds none."""
     return MARKERS.sub(lambda match: match.group() + " ", text)
+
+
+def escape_value(value: Any) -> Any:
+    """Returns a JSON `value` with `escape_markers` applied to every text in it, keys included."""
+    if isinstance(value, str):
+        return escape_markers(value)
+    if isinstance(value, list):
+        return [escape_value(item) for item in value]
+    if isinstance(value, dict):
+        return {escape_markers(name): escape_value(item) for name, item in value.items()}
+    return value
+
+
+def escape_numbers(text: str) -> str:
+    """`text` with `[2]` and the like at the beginning of its lines, but the first, defused.
+
+    So an item of a numbered list cannot be taken for the next one.
+    """
+    return _NUMBERS.sub(lambda match: match.group() + " ", text) if "[" in text else text
 
 
 def escape_surrogates(text: str) -> str:

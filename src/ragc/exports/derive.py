@@ -245,7 +245,7 @@ def _check_fixed(what: str, call: RagPredict) -> None:
             raise NotExpressible(
                 what, f"the domain of each question decides its demonstrations (icl_domain = {call.where!r})"
             )
-    elif type(call).messages is not RagPredict.messages:
+    elif type(call).messages is not RagPredict.messages and not hasattr(call, "adapter"):
         raise NotExpressible(what, f"{type(call).__name__} makes its messages anew for every question")
 
 

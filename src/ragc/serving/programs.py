@@ -106,7 +106,6 @@ def open_programs(
             opened = open_program(path, sets, questions=False, access=access, targets=targets)
             gateway = opened.task.runtime.gateway
             gateway.store = ClientStore(gateway.store, keep=settings.keep)
-            gateway.memo = False  # it would replay whole calls whoever asks
             created = int(where.stat().st_mtime)
             programs[name] = ServedProgram(
                 name, created, opened, tuple(_streamed(opened)), _rewriter(opened, settings)

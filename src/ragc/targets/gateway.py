@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
 from ragc.core import counters, event_loop
-from ragc.core.digest import digest
+from ragc.core.digest import canonical
 from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
 from ragc.errors import (
@@ -28,7 +30,7 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target, Usage
 from ragc.targets.prices import check_priced, most_tokens, most_usd, priced
 from ragc.targets.reasoning import reasoning_of, set_aside_cut, with_reasoning
 from ragc.targets.retry import meter
@@ -40,12 +42,11 @@ REPEAT_SHIFT = 1 << 20
 
 
 class GatewayReply(NamedTuple):
-    """A reply, the store's key of its request, and whether it was cached or came from a fallback."""
+    """A reply, the store's key of its request, and whether it was cached."""
 
     key: str
     reply: Reply
-    cached: bool = True
-    fallback: bool = False
+    cached: bool
 
 
 class Budget(Protocol):
@@ -118,7 +119,7 @@ def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
     body: dict[str, Any] = {
         "endpoint": target.identity,
         "model": target.model,
-        "messages": request.messages,
+        "messages": [],
         "schema": request.schema,
         "sampling": {name: getattr(request.sampling, name) for name in Sampling.__slots__},
         "logprobs": request.logprobs,
@@ -128,7 +129,17 @@ def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
         body["prompt_logprobs"] = True
     if salt:
         body["salt"] = salt
-    return digest(body)
+    start, opening, end = canonical(body).partition('"messages":[')
+    key = _hashed(start + opening, request.messages[:-1]).copy()
+    key.update(f"{','.join(map(canonical, request.messages[-1:]))}{end}".encode("utf-8", "surrogatepass"))
+    return str(key.hexdigest())
+
+
+@lru_cache(maxsize=256)
+def _hashed(start: str, messages: tuple[Message, ...]) -> Any:
+    """Returns the hash of a body up to its last message, which many requests have in common."""
+    parts = "".join(f"{canonical(message)}," for message in messages)
+    return hashlib.sha256(f"{start}{parts}".encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +174,7 @@ def _write(value: Reply | Refusal) -> str:
 class Gateway:
     """Answers requests from the call store, else from the target.
 
-    Concurrent equal requests share one call. `memo` says whether typed calls may be replayed whole
-    (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is
+    Concurrent equal requests share one call. `fallbacks` are tried in this order when a target is
     unavailable, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
 
     `salt` names the run whose replies alone count (`--no-cache`); what was stored before stays stored. `run`
@@ -178,7 +188,6 @@ class Gateway:
     def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
         self.store = store
         self.budget = budget
-        self.memo = True
         self.salt, self.run = "", uuid4().hex[:16]
         self.repeats: Mapping[Target, int] = {}
         self.sent = self.cached = 0
@@ -221,7 +230,7 @@ class Gateway:
                 if (target.name, candidate.name) not in self._noted:
                     self._noted.add((target.name, candidate.name))
                     log.warning("%s answers in the place of %s: %s", candidate.name, target.name, failed[0])
-            return answer._replace(fallback=bool(failed))
+            return answer
         if len(failed) == 1:
             raise failed[0]
         are_stopped = all(isinstance(error, TargetStopped) for error in failed)
@@ -253,12 +262,15 @@ class Gateway:
             if not self._callers[key]:
                 del self._callers[key]
         reply = value if isinstance(value, Reply) else Reply("")
-        (answer,) = self.charge([GatewayReply(key, reply, cached)], target, waited=time.monotonic() - began)
+        if cached:
+            reply = replace(reply, usd=priced(target, reply))
+            counters.pass_time(reply.seconds, time.monotonic() - began)
+        self._charge(key, reply, target, cached=cached)
         if isinstance(value, Refusal):
             raise RequestRefused(
                 value.message, value.refused, endpoint=value.endpoint, request_id=value.request_id
             )
-        return answer
+        return GatewayReply(key, reply, cached)
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply | Refusal:
         """Returns what the target makes of a request, to be stored: a reply, or a refusal that will stand.
@@ -297,42 +309,23 @@ class Gateway:
         tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
 
-    @property
-    def charges_anywhere(self) -> bool:
-        """Whether `charge` may be called in this thread: a budget may only be used on the process's loop."""
-        return self.budget is None or event_loop.is_on_loop()
-
-    def charge(
-        self, answers: Sequence[GatewayReply], target: Target, waited: float = 0.0
-    ) -> list[GatewayReply]:
-        """Charges and counts `answers` of `target`, which were `waited` for in seconds; returns them priced.
-
-        Those of a recorded typed call count as if they were requested again. A request that was charged
-        before is free in the budget. Unless `charges_anywhere`, call this on the process's loop.
-        """
-        charged: list[GatewayReply] = []
-        for answer in answers:
-            reply, cached = answer.reply, answer.cached
-            if cached:
-                reply = replace(reply, usd=priced(target, reply))
-                counters.pass_time(reply.seconds, waited)
-                if self.budget is not None:
-                    tokens = reply.usage.prompt + reply.usage.completion
-                    self.budget.charge_cached(answer.key, tokens, reply.usd)
-            self.sent, self.cached = self.sent + (not cached), self.cached + cached
-            self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
-            counters.count(
-                lm_calls=1,
-                prompt_tokens=reply.usage.prompt,
-                completion_tokens=reply.usage.completion,
-                thinking_tokens=reply.usage.reasoning,
-                usd=reply.usd,
-                truncated=reply.finish == "length",
-                sent=not cached,
-                replayed=cached,
-            )
-            charged.append(answer._replace(reply=reply))
-        return charged
+    def _charge(self, key: str, reply: Reply, target: Target, *, cached: bool) -> None:
+        """Charges and counts the `reply` to the request `key`; one that was charged before is free."""
+        if cached and self.budget is not None:
+            tokens = reply.usage.prompt + reply.usage.completion
+            self.budget.charge_cached(key, tokens, reply.usd)
+        self.sent, self.cached = self.sent + (not cached), self.cached + cached
+        self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
+        counters.count(
+            lm_calls=1,
+            prompt_tokens=reply.usage.prompt,
+            completion_tokens=reply.usage.completion,
+            thinking_tokens=reply.usage.reasoning,
+            usd=reply.usd,
+            truncated=reply.finish == "length",
+            sent=not cached,
+            replayed=cached,
+        )
 
 
 def _safe(target: Target, reply: Reply) -> Reply:
