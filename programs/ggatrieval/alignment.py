@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from ragc.core import counters
 from ragc.programs.base import format_passage
-from ragc.programs.ggatrieval.copying import find_run, is_copied, key_of, parts_in, typed
+from ragc.programs.ggatrieval.copying import find_run, is_copied, parts_in, words_of
 from ragc.records import Passage
 
 Label = Literal["FULL", "PARTIAL", "NONE"]
@@ -116,8 +116,7 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
         if part := str(getattr(reply, slot, "")).strip():
             parts, wrong = parts_in(part, question)
             dropped += wrong
-            for one in parts:
-                components[key_of(one)] = one
+            components |= {words_of(name): name for name in parts}
     counters.count(dropped=dropped + max(0, len(components) - MAX_PARTS))
     return tuple(components.values())[:MAX_PARTS] or (question,)
 
@@ -148,17 +147,11 @@ def reword(query: str, wordings: Mapping[str, str]) -> str:
 
     Longest first if two overlap.
     """
-    spans: list[tuple[int, int, str]] = []
-    for part, wording in wordings.items():
-        if run := find_run(part, query):
-            spans.append((*run, wording))
-    if not spans:
-        return query
-    text = typed(query)
+    spans = [(*run, wording) for part, wording in wordings.items() if (run := find_run(part, query))]
     chosen: list[tuple[int, int, str]] = []
     for start, end, wording in sorted(spans, key=lambda span: span[0] - span[1]):
         if all(end <= other[0] or start >= other[1] for other in chosen):
             chosen.append((start, end, wording))
     for start, end, wording in sorted(chosen, reverse=True):
-        text = text[:start] + wording + text[end:]
-    return text
+        query = query[:start] + wording + query[end:]
+    return query
