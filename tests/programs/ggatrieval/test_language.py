@@ -110,6 +110,6 @@ def label_of(passage: str, segment: str) -> str:
 
 
 def test_a_predicate_in_two_pieces_tells_the_ship_from_the_film() -> None:
-    assert label_of("The Titanic sank on April 15, 1912.", "sank on 15 April 1912") == "full"
+    assert label_of("The Titanic sank on April 15, 1912.", "sank on April 15 1912") == "full"
     assert label_of("The Titanic is a film of 1997.", "") == "partial"
     assert label_of("The Titanic is a film of 1997.", "sank in 1912") == "partial"
