@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -131,12 +131,6 @@ class RagProgram(dspy.Module):
     """
 
     method: Method
-
-    call_knobs: ClassVar[tuple[str, ...]] = ()
-    """The knobs that `most_calls` depends on; in a number among them it never rises and falls again."""
-
-    fit_calls: ClassVar[int] = 0
-    """At most how many LM calls `fit` takes for one train question, repairs not counted."""
 
     def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
         super().__init__()
@@ -297,21 +291,10 @@ class RagProgram(dspy.Module):
             target_of(lm)
         super().set_lm(lm)
 
-    def most_calls(self) -> int:
-        """Returns an upper bound on LM calls a question, without repairs.
-
-        Here one for each predictor; a program that calls one more than once overrides it.
-        """
-        return len(self.predictors())
-
     @property
     def rewrites(self) -> bool:
         """Whether the last turn of a conversation is made a question that stands alone, by one more call."""
         return bool(getattr(self.knobs, HISTORY, "last") == "rewrite")
-
-    def most_calls_in_all(self) -> int:
-        """Returns `most_calls`, and the call before the program where it rewrites last turns."""
-        return self.most_calls() + self.rewrites
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`; `context` may hold what `Question.context` gives."""

@@ -78,10 +78,6 @@ class SelfEval(GatedProgram):
         super().__init__(runtime, knobs)
         self.gate = self.predictor(NeedInfo, max_tokens=30)
 
-    def most_calls(self) -> int:
-        """Counts the gate, and an answer with or without passages."""
-        return 2
-
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """Returns whether the model says that it needs passages; True when its reply cannot be read."""
         reply = await self.gate.try_call(question=question)
@@ -110,8 +106,6 @@ def should_retrieve(better: int, worse: int, all_better: int, all_worse: int, ru
 
 class SkrKnn(GatedProgram):
     """Neighbours among labelled train questions decide, then one answering call."""
-
-    fit_calls = 2
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -191,10 +185,6 @@ class SkrKnn(GatedProgram):
         else:
             outcome = Outcome.of(question, str(prediction.answer), prediction.passages, prediction.counters)
         return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
-
-    def most_calls(self) -> int:
-        """Returns one, with passages or without."""
-        return 1
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """Returns whether passages are needed, by the labels of similar train questions."""

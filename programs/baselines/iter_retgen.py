@@ -33,15 +33,9 @@ from ragc.signatures.answer import UNCITED, drop_wrong_marks
 class IterRetGen(Vanilla):
     """Vanilla's search and call, `rounds` times."""
 
-    call_knobs = ("rounds",)
-
     def __init__(self, runtime: Runtime, knobs: IterRetGenKnobs) -> None:
         super().__init__(runtime, knobs)
         self.likeness = Likeness(runtime, knobs.encoder)
-
-    def most_calls(self) -> int:
-        """Returns one a round."""
-        return int(self.knobs.rounds)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`, then searches with each answer and answers again."""

@@ -65,11 +65,6 @@ class GGatrieval(SelectingProgram):
     With the knob `asqa_sub_questions` the context's `sub_questions`, a list of texts, are used.
     """
 
-    call_knobs = (
-        "candidates", "k_support", "rounds", "scqu", "tau", "scqu_scope", "doc_condense", "verify",
-        "crag_filter",
-    )  # fmt: skip
-
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
@@ -85,22 +80,6 @@ class GGatrieval(SelectingProgram):
         self.select = self.selecting_call()
         self.verify = self.verifying_call()
         self.answer = self.answer_call(self.reading(ShortAnswer))
-
-    def most_calls(self) -> int:
-        """Returns an upper bound on LM calls a question: parse, answer and every round's calls.
-
-        Each selecting call may have space for one more document only.
-        """
-        knobs, calls = self.knobs, 2
-        imagines = knobs.scqu and knobs.tau > 0
-        for done in range(knobs.rounds):
-            chosen = min(knobs.k_support, done * knobs.candidates)
-            calls += knobs.candidates * (1 + knobs.doc_condense + knobs.crag_filter) + (
-                chosen + knobs.candidates
-            )
-            if done:
-                calls += knobs.verify + imagines * (1 if knobs.scqu_scope == "best" else chosen)
-        return int(calls)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question` from the documents chosen last."""

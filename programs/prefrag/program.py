@@ -58,11 +58,6 @@ def _label(action: str) -> str:
 class PrefRag(SourceChoice):
     """Steps over a preferred source and one or more others, then an answer."""
 
-    call_knobs = (
-        "max_step", "strict_budget", "pref", "pref_style", "compare_first", "reflect", "reflect_mode",
-        "max_supplements",
-    )  # fmt: skip
-
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"
@@ -71,10 +66,6 @@ class PrefRag(SourceChoice):
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
         self.answer = self.answer_call(self.reading(ForcedAnswer))
-
-    def most_calls(self) -> int:
-        """Steps, comparisons and grades, and the forced answer."""
-        return int(self.knobs.most_calls())
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Takes steps until one answers `question`, or none is left and the answer is forced."""

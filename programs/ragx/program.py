@@ -53,8 +53,6 @@ _NONE: tuple[Passage, ...] = ()
 class RagX(WebStages, KgStage):
     """One policy over the model's own knowledge, the source `web` and the source `kg`."""
 
-    call_knobs = ("source_policy", "rerank", "rerank_by", "icl_n", "icl_domain")
-
     def __init__(self, runtime: Runtime, knobs: RagXKnobs) -> None:
         super().__init__(runtime, knobs)
         policy = knobs.source_policy

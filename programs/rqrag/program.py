@@ -92,11 +92,6 @@ def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
 class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores if there is one, else `main`."""
 
-    call_knobs = (
-        "mode", "depth_for", "max_depth", "search_limit", "width", "branching", "retrieve_threshold",
-        "select_for", "select", "n_conf_samples",
-    )  # fmt: skip
-
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
@@ -127,20 +122,6 @@ class RqRag(RagProgram):
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
             self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=REASONED)
-
-    def most_calls(self) -> int:
-        """Returns an upper bound on LM calls a question.
-
-        On demand: two a search, and the answer. Tree: its queries, and its answers with their scores.
-        """
-        knobs = self.knobs
-        if knobs.mode != "tree":
-            return int(2 * knobs.search_limit + 1)
-        first = len(self.kinds)
-        ends = [first if knobs.branching == "turn" else first**depth for depth in range(1, knobs.depth + 1)]
-        answers = 1 + sum(ends)
-        scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
-        return int(self.gated + answers - 1 + answers * (1 + scoring))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`; `candidates` of the prediction are the answers of all trajectories."""

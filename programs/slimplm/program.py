@@ -144,9 +144,6 @@ class SlimPLM(RagProgram):
     none, CapabilityMissing when they ask for probabilities that it does not return.
     """
 
-    call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
-    fit_calls = 1
-
     def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
         super().__init__(runtime, knobs)
         _check(runtime, knobs)
@@ -237,12 +234,6 @@ class SlimPLM(RagProgram):
         """Returns the proxy's draft as an answer; an empty one if it is unreadable."""
         reply = await self.draft.try_call(question=question)
         return dspy.Prediction(answer=reply.heuristic_answer.strip() if reply else "", passages=())
-
-    def most_calls(self) -> int:
-        """Returns the LM calls of a question that is not known: draft, judgements, splits and the answer."""
-        knobs = self.knobs
-        split = knobs.include_question_queries + 1 + (MOST if knobs.use_qf else 0)
-        return int((knobs.use_qj or knobs.use_qr) + knobs.use_qj + (split if knobs.use_qr else 0) + 1)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question` from what the main model knows, or from what is found for its queries.

@@ -120,10 +120,6 @@ class TrajectoryCollector(RqRag):
         for kind in KINDS:
             setattr(self, f"choose_{kind}", self.predictor(choosing((kind,)), max_tokens=100))
 
-    def most_calls(self) -> int:
-        """Returns a query a search, a choice between searches, and the answer."""
-        return int(2 * self.knobs.search_limit)
-
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches and answers; the trajectory is stored in that of the context."""
         trajectory = _current.get()
@@ -182,9 +178,9 @@ class Trajectories:
         return {"form": spec.form, **tokens, "share of original answers": spec.retention}
 
     @property
-    def most_calls(self) -> int:
-        """The calls of the longest trajectory."""
-        return self._program.most_calls()
+    def calls(self) -> int:
+        """The calls of the longest trajectory: queries, choices between searches, and the answer."""
+        return 2 * int(self._program.knobs.search_limit)
 
     @property
     def longest_reply(self) -> int:
