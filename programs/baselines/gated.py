@@ -32,7 +32,7 @@ from ragc.core import event_loop
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import Outcome, Scorer
-from ragc.programs.base import unless_failed
+from ragc.programs.base import LearnsLabels, unless_failed
 from ragc.programs.baselines.knobs import SkrKnnKnobs, VanillaKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.likeness import Likeness
@@ -104,7 +104,7 @@ def should_retrieve(better: int, worse: int, all_better: int, all_worse: int, ru
     return better > worse and better - worse >= margin
 
 
-class SkrKnn(GatedProgram):
+class SkrKnn(LearnsLabels, GatedProgram):
     """Neighbours among labelled train questions decide, then one answering call."""
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
@@ -134,17 +134,6 @@ class SkrKnn(GatedProgram):
         self._labels = tuple(labels.items())
         self._labelled = tuple(Passage(f"{at:06d}", "", q) for at, q in enumerate(labels))
         self._index = Bm25Source(self._labelled) if labels else None
-
-    @property
-    def learned(self) -> dict[str, Any]:
-        """The labels, if there are any."""
-        return {"labels": [list(pair) for pair in self.labels]} if self.labels else {}
-
-    @learned.setter
-    def learned(self, value: Mapping[str, Any]) -> None:
-        if set(value) - {"labels"}:
-            raise UsageError(f"SKR learns labels, found {', '.join(map(repr, value))}.")
-        self.labels = value.get("labels", ())
 
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
         """Labels `questions`, which must be train questions, by how `scorer` scores their answers.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.rqrag import paths as selection
+from ragc.programs.rqrag import program as selection
 from ragc.signatures.query import AnswerPath, DecomposeQuery, RewriteQuery, TrajectoryJudge
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

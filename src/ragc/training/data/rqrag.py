@@ -37,8 +37,7 @@ from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import KINDS, RqRagKnobs
-from ragc.programs.rqrag.paths import Path, PathStep, answer_key, step_texts
-from ragc.programs.rqrag.program import RqRag
+from ragc.programs.rqrag.program import Path, PathStep, RqRag, answer_key, step_texts
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE, normalize_refusal
