@@ -7,15 +7,15 @@ records them, counts their cost, and lets synchronous callers wait.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
-from dspy.predict.parameter import Parameter
 
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
@@ -81,33 +81,19 @@ def format_passage(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
-def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
-    """Returns what DSPy's own `named_parameters` returns of `module`.
-
-    DSPy's leaves objects that refer to each other. Programs are looked through at each question, and the
-    garbage collector then stopped a server for up to 60 ms (experiments/LOG.md).
-    """
-    known: dict[int, tuple[str, Any]] = {}
-    for name, value in vars(module).items():
-        if name == "history":  # up to 10,000 past calls, each a dictionary
-            continue
-        items: Iterable[tuple[str, Any]] = ((name, value),)
-        if isinstance(value, list | tuple):
-            items = ((f"{name}[{at}]", item) for at, item in enumerate(value))
-        elif isinstance(value, dict):
-            items = ((f"{name}['{key}']", item) for key, item in value.items())
-        for path, item in items:
-            if isinstance(item, Parameter):
-                known.setdefault(id(item), (path, item))
-            elif isinstance(item, dspy.Module) and not getattr(item, "_compiled", False):
-                for inner, parameter in item.named_parameters():
-                    known.setdefault(id(parameter), (f"{path}.{inner}", parameter))
-    return list(known.values())
-
-
 def _check_question(args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
     if args or not isinstance(inputs.get("question"), str):
         raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
+
+
+def mix_noise(
+    passages: Sequence[Passage], noise: Sequence[Passage], place: str, seed: str
+) -> tuple[Passage, ...]:
+    """Returns `passages` with `noise` at the "end", or at random places drawn by `seed`."""
+    mixed, order = list(passages), random.Random(f"noise {seed}")
+    for passage in noise:
+        mixed.insert(len(mixed) if place == "end" else order.randrange(len(mixed) + 1), passage)
+    return tuple(mixed)
 
 
 async def unless_failed(work: Awaitable[T]) -> T | None:
@@ -129,12 +115,6 @@ class RagProgram(dspy.Module):
     """
 
     method: Method
-
-    call_knobs: ClassVar[tuple[str, ...]] = ()
-    """The knobs that `most_calls` depends on; in a number among them it never rises and falls again."""
-
-    fit_calls: ClassVar[int] = 0
-    """At most how many LM calls `fit` takes for one train question, repairs not counted."""
 
     def __init__(self, runtime: Runtime, knobs: Knobs) -> None:
         super().__init__()
@@ -270,11 +250,11 @@ class RagProgram(dspy.Module):
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """Returns DSPy's parameters: the settings first, to refuse differing knobs, then predictors."""
-        return [(NAME, settings_of(self)), *parameters_of(self)]
+        return [(NAME, settings_of(self)), *self.named_predictors()]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
         """Returns the predictors by name, without the settings, which are no predictor."""
-        return [(name, held) for name, held in parameters_of(self) if isinstance(held, dspy.Predict)]
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, dspy.Predict)]
 
     def get_lm(self) -> Any:
         """Returns the LM chosen for all predictors, or one that represents the program's own targets.
@@ -295,21 +275,10 @@ class RagProgram(dspy.Module):
             target_of(lm)
         super().set_lm(lm)
 
-    def most_calls(self) -> int:
-        """Returns an upper bound on LM calls a question, without repairs.
-
-        Here one for each predictor; a program that calls one more than once overrides it.
-        """
-        return len(self.predictors())
-
     @property
     def rewrites(self) -> bool:
         """Whether the last turn of a conversation is made a question that stands alone, by one more call."""
         return bool(getattr(self.knobs, HISTORY, "last") == "rewrite")
-
-    def most_calls_in_all(self) -> int:
-        """Returns `most_calls`, and the call before the program where it rewrites last turns."""
-        return self.most_calls() + self.rewrites
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`; `context` may hold what `Question.context` gives."""
@@ -418,6 +387,12 @@ class RagProgram(dspy.Module):
             spot[0].add(spot[1], event)
         return hits
 
+    async def find(
+        self, name: str, query: str, k: int, *, source: Source | None = None
+    ) -> tuple[Passage, ...]:
+        """Returns the passages that `search` finds."""
+        return tuple(hit.passage for hit in await self.search(name, query, k, source=source))
+
     @property
     def budget(self) -> int:
         """Returns the most tokens of passages that one call reads; 0 if only the context bounds them."""
@@ -471,3 +446,20 @@ class RagProgram(dspy.Module):
 
     def _fits_budget(self, call: RagPredict, items: Any) -> bool:
         return not self.budget or self.passage_tokens(passages_in(items), call.role) <= self.budget
+
+
+class LearnsLabels(RagProgram):
+    """A program that learns labels of train questions; assigning `labels` checks them."""
+
+    labels: Any
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The labels, if there are any."""
+        return {"labels": [list(label) for label in self.labels]} if self.labels else {}
+
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if set(value) - {"labels"}:
+            raise UsageError(f"{type(self).__name__} learns labels, found {', '.join(map(repr, value))}.")
+        self.labels = value.get("labels", ())

@@ -331,6 +331,12 @@ def allocate_position() -> tuple[Run, tuple[int, ...]] | None:
     return None if branch is None else (branch.run, branch.child())
 
 
+def recorded_events() -> tuple[Event, ...]:
+    """Returns what was recorded so far of the run of this context."""
+    branch = _current_branch.get()
+    return () if branch is None else branch.run.events
+
+
 def record(event: Event) -> None:
     """Adds `event` at the next free path; does nothing when nothing is recorded."""
     if spot := allocate_position():

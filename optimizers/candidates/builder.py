@@ -18,6 +18,7 @@ from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import ByPredictor, DemoPool
+from ragc.optimizers.candidates.demos.setting import demo_setting
 from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
 from ragc.programs.base import RagProgram
@@ -261,7 +262,7 @@ class ProgramBuilder:
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
         role's own target, because a demonstration does not depend on the target that reads it.
         """
-        setting, marked = self._demo_setting(candidate)
+        setting, marked = await asyncio.to_thread(self._demo_setting, candidate)
         other = self.task.other if candidate.demo_kind == CROSS else None
         name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
 
@@ -282,7 +283,7 @@ class ProgramBuilder:
         """
         method = self.task.method_of(candidate.program)
         part = self.space.part(candidate)
-        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
+        setting = demo_setting(method, self.task.runtime, part.baseline().knobs, candidate.knobs)
         return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:

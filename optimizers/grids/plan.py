@@ -1,4 +1,4 @@
-"""The dry run of a grid: all inputs checked, nothing sent, and upper bounds on what is missing."""
+"""The dry run of a grid: all inputs checked, nothing sent, and estimates of what is missing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.optimizers.candidates.space import Candidate
+from ragc.optimizers.candidates.space import Candidate, search_space
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.grids.settings import build_programs
-from ragc.optimizers.plan.call_bounds import REQUESTS, judge_calls, longest_chain
-from ragc.optimizers.plan.cost import cost_bounds
+from ragc.optimizers.plan.average import candidate_calls, candidate_fit, judge_calls, pool_setting
+from ragc.optimizers.plan.cost import cost_about
 from ragc.recipe import Recipe
 from ragc.store.calls import CallStore
 from ragc.task.base import Task, prepare
@@ -22,11 +22,11 @@ from ragc.task.requirements import require
 
 
 def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
-    """Returns upper bounds on the cost of recording the grid of `recipe`, without the cells that `out` has.
+    """Returns estimates of the cost of recording the grid of `recipe`, without the cells that `out` has.
 
-    `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are those if all
-    replies are readable. Settings share requests, so the real number is smaller still. Keys that `ragc.plan`
-    has too mean the same. Raises what a recording raises before it sends anything.
+    `lm_calls_about` assumes that all replies are readable; settings share requests, so the real number is
+    smaller still. Keys that `ragc.plan` has too mean the same. Raises what a recording raises before it sends
+    anything.
     """
     where = check_out(out)
     require(recipe, study=False)
@@ -36,13 +36,13 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     programs = list(build_programs(task, files.candidates, numbers))
     judging = judge_calls(task, task.dev)
     phases = {
-        "settings": sum(built.most_calls() * len(task.dev) + judging for built in programs),
+        "settings": sum(candidate_calls(task, each) * len(task.dev) + judging for each in candidates),
         "demonstrations": _demonstrations(task, candidates),
-        "learning": sum(built.fit_calls for built in programs) * len(task.train),
+        "learning": sum(candidate_fit(task, each) for each in candidates) * len(task.train),
     }
-    about = sum(phases.values())
-    requests, limit = longest_chain(task) * REQUESTS * about, recipe.budget.lm_calls
-    most = requests if limit is None else min(requests, limit)
+    limit = recipe.budget.lm_calls
+    total = sum(phases.values())
+    about = total if limit is None else min(total, limit)
     reply = max((call.sampling.max_tokens for built in programs for call in built.predictors()), default=0)
     prompts = [prompt_tokens(candidate.knobs, candidate.demos) for candidate in candidates]
     mean = round(sum(prompts) / len(prompts)) if prompts else 0
@@ -54,30 +54,20 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
         "columns": list(files.columns),
         "questions": len(task.dev),
         "cells": len(numbers) * len(task.dev),
-        "bounded": math.isfinite(most),
-        "unbounded_because": []
-        if math.isfinite(requests)
-        else ["the judge is asked as often as an answer needs"],
-        "lm_calls": int(most) if math.isfinite(most) else None,
-        "lm_calls_about": int(min(about, most)) if math.isfinite(min(about, most)) else None,
-        **cost_bounds(task, most, min(about, most), mean, reply),
+        "unknown_because": [] if math.isfinite(total) else ["the judge is asked as often as an answer needs"],
+        "lm_calls_about": int(about) if math.isfinite(about) else None,
+        **cost_about(task, about, mean, reply),
         "phases": {name: int(calls) if math.isfinite(calls) else None for name, calls in phases.items()},
         "budget": recipe.budget.model_dump(exclude_none=True, exclude={"trials"}),
-        "data": {name: len(held) for name, held in task.splits.items()},
+        "data": {name: len(questions) for name, questions in task.splits.items()},
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
 
 
 def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
-    """Returns the typed calls that collect the demonstration pools which `candidates` need."""
-    base, settings = task.baseline_knobs, {}
-    for candidate in candidates:
-        if candidate.demos:
-            setting = task.method.demo_setting(base, candidate.knobs)
-            settings[digest(setting)] = setting
-    total = 0.0
-    for setting in settings.values():
-        built = task.method.build(task.runtime, setting)
-        taught = any(not set(call.signature.output_fields) <= {"answer"} for call in built.predictors())
-        total += built.most_calls() * len(task.train) * (1 + taught) + judge_calls(task, task.train)
-    return total
+    """Returns the calls that collect the demonstration pools which `candidates` need."""
+    space = search_space(task.recipe, task.runtime)
+    collecting = (pool_setting(task, space, candidate) for candidate in candidates if candidate.demos)
+    pools = {digest(candidate.knobs): candidate for candidate in collecting}
+    judging = judge_calls(task, task.train)
+    return sum(candidate_calls(task, each) * len(task.train) + judging for each in pools.values())

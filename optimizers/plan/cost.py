@@ -1,11 +1,10 @@
-"""Upper bounds on the tokens and dollars of a plan's requests."""
+"""Estimates of the tokens and dollars of a plan's requests."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ragc.optimizers.harness.teacher import MAX_REPLY_TOKENS
 from ragc.targets.base import Target
 from ragc.targets.prices import FREE, most_context, most_usd, price_of, typed_price
 from ragc.targets.reasoning import reasoning_of
@@ -13,24 +12,18 @@ from ragc.task.base import Task, reachable_targets
 from ragc.task.run import MeanCallCost
 
 
-def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
-    """Returns upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
+def cost_about(task: Task, calls: float, prompt: int, reply: int) -> dict[str, Any]:
+    """Returns about how many tokens and dollars `calls` LM calls take, None where unknown.
 
     `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
-    tokens; each target's tokens for thoughts are added. Unknown amounts are None.
+    tokens; each target's tokens for reasoning are added.
     """
-    longest = max(reply, MAX_REPLY_TOKENS if task.recipe.search.instructions else reply)
-    targets = _targets(task)
-    tokens = _greatest([most_context(target) for target in targets])
-    usd = _greatest([most_usd(one, most_context(one), longest + reasoning_of(one)) for one in targets])
-    each = likely_cost(task, prompt, reply)
+    each, targets = likely_cost(task, prompt, reply), _targets(task)
     return {
-        "tokens": _times(requests, tokens),
-        "tokens_about": _times(about, each.tokens),
-        "usd": _dollars(requests, usd),
-        "usd_about": _dollars(about, each.usd),
-        "typed_prices": [one.name for one in targets if typed_price(one) not in (None, FREE)],
-        "unpriced": [one.name for one in targets if price_of(one) is None],
+        "tokens_about": _times(calls, each.tokens),
+        "usd_about": _dollars(calls, each.usd),
+        "typed_prices": [target.name for target in targets if typed_price(target) not in (None, FREE)],
+        "unpriced": [target.name for target in targets if price_of(target) is None],
     }
 
 
@@ -58,11 +51,11 @@ def _greatest(amounts: list[Any]) -> Any:
     return None if None in amounts else max(amounts, default=0)
 
 
-def _times(requests: float, each: float | None) -> int | None:
-    return None if each is None or math.isinf(requests) else int(requests * each)
+def _times(calls: float, each: float | None) -> int | None:
+    return None if each is None or math.isinf(calls) else int(calls * each)
 
 
-def _dollars(requests: float, each: float | None) -> float | None:
+def _dollars(calls: float, each: float | None) -> float | None:
     if each == 0:
         return 0.0
-    return None if each is None or math.isinf(requests) else significant(requests * each)
+    return None if each is None or math.isinf(calls) else significant(calls * each)

@@ -1,29 +1,34 @@
-"""The dry run: all inputs checked, nothing sent, and upper bounds on the cost of a compile.
+"""The dry run: all inputs checked, nothing sent, and estimates of what a compile takes.
 
-    questions of each part of a compile x the most requests that one takes = requests at most
-    requests at most x the longest a request can be = tokens at most, and dollars
+    questions of each part of a compile x the LM calls that one takes in a rehearsal = LM calls, about
+    LM calls x the likely length of a request = tokens, about, and dollars
 
-A request that is retried after a failure counts once, because it is charged once.
+No bound is computed: the budget is the bound. Repairs, retries and fallbacks are not counted, and neither are
+trials that are stopped.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
 from ragc.optimizers.candidates.space import search_space
-from ragc.optimizers.candidates.thresholds.curve import POINTS
 from ragc.optimizers.external.check import check_optimizer
-from ragc.optimizers.plan.average import Average, average
+from ragc.optimizers.plan.average import (
+    Average,
+    average,
+    candidate_calls,
+    candidate_fit,
+    judge_calls,
+    pool_setting,
+)
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
-from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound
-from ragc.optimizers.plan.cost import cost_bounds, likely_cost
-from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
+from ragc.optimizers.plan.cost import cost_about, likely_cost
 from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
@@ -36,57 +41,58 @@ from ragc.task.prompt_size import prompt_tokens
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
 
-UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
+OTHERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 """External optimizers that decide themselves how many instructions they propose and evaluate."""
+
+THRESHOLD_VALUES = 2
+"""Values of a threshold that tuning tries on all dev questions, about."""
+
+CALLS_PER_PROPOSAL = 3
+"""Typed calls of one proposal: the purpose of the program, the purpose of the call, the instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One part of a compile: the number of questions it answers, and the most requests it sends.
+    """One part of a compile: the questions it answers, and about how many LM calls; infinite if unknown."""
 
-    `requests` is infinite if no bound is known. `calls` assumes that all replies can be read; `about` assumes
-    also that candidates take the average number of calls.
-    """
+    questions: int = 0
+    calls: float = 0.0
 
-    questions: int
-    requests: float
-    calls: float
-    about: float
-
-    def to_json(self, chain: int) -> dict[str, Any]:
-        """Returns the phase in the output of a dry run; a request may be sent to as many as `chain`
-        targets.
-        """
-        return {
-            "questions": self.questions,
-            "lm_calls": _whole(chain * self.requests),
-            "lm_calls_about": _whole(self.about),
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Returns the phase in the output of a dry run."""
+        return {"questions": self.questions, "lm_calls_about": _finite(self.calls)}
 
 
 class _Plan:
     """Adds up the phases of a compile of `task`."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.recipe = task, task.recipe
+        self.task, self.search = task, task.recipe.search
         self.space = search_space(task.recipe, task.runtime)
-        self.bounds = [part_bound(task, part) for part in self.space.parts]
         self.phases: dict[str, Phase] = {}
-        self.baseline = self.bounds[0].baseline
-        self.most = max(bound.most for bound in self.bounds)
-        searched = not task.recipe.searches_nothing
-        self.trials = task.trials if searched else 0
-        drawn = average(task, self.space, self.trials) if searched else None
-        self.average = drawn or Average(self.most, max(bound.fit for bound in self.bounds), self.trials)
+        first = self.space.baseline()
+        self.baseline, self.fit = candidate_calls(task, first), candidate_fit(task, first)
+        self.trials = 0 if task.recipe.searches_nothing else task.trials
+        drawn = average(task, self.space) if self.trials else None
+        self.average = drawn or Average(self.baseline, self.fit, 1.0)
 
     @classmethod
     def of(cls, task: Task) -> _Plan:
         """Returns all phases of a compile of `task`."""
         plan = cls(task)
-        plan.search(task.recipe.search.optimizer)
-        plan.test()
+        if plan.search.optimizer == OWN_OPTIMIZER:
+            plan.own()
+        else:
+            plan.external(plan.search.optimizer)
+        plan.add("test", task.test, 1, plan.baseline)
+        plan.add("test", task.test, task.tested - 1, plan.average.calls)
         plan.folds()
         return plan
+
+    @property
+    def calls(self) -> float:
+        """The LM calls of all phases."""
+        return sum(phase.calls for phase in self.phases.values())
 
     @property
     def questions(self) -> dict[str, int]:
@@ -97,192 +103,121 @@ class _Plan:
             totals[use] = totals.get(use, 0) + phase.questions
         return totals
 
+    def put(self, name: str, questions: int, calls: float) -> None:
+        """Adds to the phase `name`."""
+        known = self.phases.get(name, Phase())
+        self.phases[name] = Phase(known.questions + questions, known.calls + calls)
+
     def add(
-        self,
-        name: str,
-        all_questions: Iterable[Question],
-        times: int,
-        calls: float,
-        *,
-        judged: bool | None = True,
-        about: tuple[float, float] | None = None,
+        self, name: str, questions: Iterable[Question], times: float, calls: float, *, dev: bool = True
     ) -> None:
-        """Adds a phase that answers `all_questions` `times` times, with at most `calls` typed calls a
-        question.
+        """Adds a phase that answers `questions` so many `times`, with `calls` LM calls each.
 
-        `judged` True: the answers are scored by all metrics; None: by the metric for demonstrations; False:
-        by none. `about` are average times and calls, if they differ.
+        The answers are scored by all metrics, or without `dev` by the metric for demonstrations.
         """
-        questions = tuple(all_questions)
-        if not questions or not times:
-            return
-        metrics = None if judged else (self.task.demo_metric,)
-        judging = 0.0 if judged is False else judge_calls(self.task, questions, metrics)
-        total_calls = times * (calls * len(questions) + judging)
-        often, mean = about or (times, calls)
-        likely = min(total_calls, often * (mean * len(questions) + judging))
-        self._put(name, Phase(len(questions) * times, REQUESTS * total_calls, total_calls, likely))
+        answered = tuple(questions)
+        if answered and times:
+            judging = judge_calls(self.task, answered, None if dev else (self.task.demo_metric,))
+            self.put(name, round(len(answered) * times), times * (calls * len(answered) + judging))
 
-    def _put(self, name: str, phase: Phase) -> None:
-        known = self.phases.get(name, Phase(0, 0, 0, 0))
-        self.phases[name] = Phase(
-            known.questions + phase.questions,
-            known.requests + phase.requests,
-            known.calls + phase.calls,
-            known.about + phase.about,
-        )
+    def learn(self, programs: float, calls: float) -> None:
+        """Adds the learning of `programs` candidates from the train questions."""
+        if calls and programs:
+            self.add("learning", self.task.train, programs, calls, dev=False)
 
     def own(self) -> None:
         """Adds the phases of ragc's own study."""
-        task, trials = self.task, self.trials
+        task, trials, mean = self.task, self.trials, self.average
         self.add("baseline", task.dev, 1, self.baseline)
-        self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
-        if trials and task.recipe.search.demos:
+        self.add("trials", task.dev, trials, mean.calls)
+        if trials and self.search.demos:
             self._demonstrations()
-        if task.recipe.search.instruction_rounds:
-            if trials:
-                self._rounds()
-        elif task.recipe.search.instructions:
-            for bound in self.bounds:
-                self._instructions(bound)
-        if trials and task.recipe.search.calibrate:
-            for part, bound in zip(self.space.parts, self.bounds, strict=True):
-                thresholds = sum(knob.threshold for knob in part.knobs)
-                often = thresholds * (2 + POINTS)
-                mean = min(bound.most, self.average.calls)
-                self.add("calibration", task.dev, often, bound.most, about=(thresholds * 2, mean))
-                self._fit(bound, often, about=thresholds * 2)
-        self._fit(self.bounds[0], 1)
-        if trials:
-            dearest = max(self.bounds, key=lambda bound: bound.fit)
-            share = self.average.fit / dearest.fit if dearest.fit else 0
-            self._fit(dearest, trials, about=trials * share)
-
-    def _fit(self, bound: PartBound, programs: int, *, about: float | None = None) -> None:
-        """Adds the learning of `programs` candidates from the train questions; `about` is the expected
-        number.
-        """
-        if bound.fit:
-            calls = bound.fit
-            judging = judge_calls(self.task, self.task.train, (self.task.demo_metric,)) * calls
-            each = calls * len(self.task.train) + judging
-            total_calls, likely = programs * each, (programs if about is None else about) * each
-            self._put(
-                "learning",
-                Phase(programs * len(self.task.train), REQUESTS * total_calls, total_calls, likely),
-            )
+        if self.search.instruction_rounds:
+            self._rounds()
+        elif self.search.instructions:
+            self._instructions()
+        thresholds = sum(knob.threshold for part in self.space.parts for knob in part.knobs)
+        tuned = THRESHOLD_VALUES * thresholds if trials and self.search.calibrate else 0
+        self.add("calibration", task.dev, tuned, mean.calls)
+        self.learn(1, self.fit)
+        self.learn(trials + tuned, mean.fit)
 
     def _demonstrations(self) -> None:
-        """Adds the most expensive demonstration pools that as many trials can need."""
-        task = self.task
-        kinds = set(task.recipe.search.demo_kinds)
-        sets = [(task.train, bool(kinds - {CROSS}))]
-        sets.append((task.other.questions if task.other else (), CROSS in kinds))
-        demonstrations = sorted(
-            (
-                (calls * (1 + bound.taught), calls, bound.taught, questions)
-                for bound in self.bounds
-                for calls in bound.pools
-                for questions, used in sets
-                if used
-            ),
-            key=lambda phase: phase[0] * len(phase[3]),
-            reverse=True,
+        """Adds the demonstration pools that the trials need: a share of them have one of their own."""
+        task, space = self.task, self.space
+        pools = max(1.0, self.trials * self.average.pools)
+        calls = candidate_calls(task, pool_setting(task, space, space.first.baseline_with_demos()))
+        kinds = set(self.search.demo_kinds)
+        crossed = len(kinds & {CROSS}) / len(kinds)
+        self.add("demonstrations", task.train, pools * (1 - crossed), calls, dev=False)
+        self.add(
+            "demonstrations", task.other.questions if task.other else (), pools * crossed, calls, dev=False
         )
-        for rank, (_, calls, taught, questions) in enumerate(demonstrations[: self.trials]):
-            likely = rank < self.average.collections
-            self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
-            if taught:  # mostly replays of the first answer
-                self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
 
     def _rounds(self) -> None:
         """Adds the rounds of evolving instructions: train questions that parents answer, and the teacher."""
-        search = self.recipe.search
-        children = search.instruction_rounds * search.instructions
-        questions, teacher = round_bounds(self.task, children)
-        judging = judge_calls(self.task, self.task.train) / max(1, len(self.task.train))
-        calls, mean = questions * (self.most + judging), questions * (self.average.calls + judging)
-        self._put(
-            "instructions", Phase(questions, REQUESTS * calls + teacher, calls + teacher, mean + teacher)
-        )
+        from ragc.optimizers.candidates.instructions.rounds import ANSWERS_PER_REFLECTION, STEPS
 
-    def _instructions(self, bound: PartBound) -> None:
+        if self.trials:
+            steps = self.search.instruction_rounds * self.search.instructions * STEPS
+            self.put("instructions", 0, steps)
+            self.add("instructions", self.task.train[:ANSWERS_PER_REFLECTION], steps, self.average.calls)
+
+    def _instructions(self) -> None:
+        """Adds the instructions proposed at first: train questions that are read, and the teacher."""
         from ragc.optimizers.candidates.instructions.propose import MAX_TRAIN_READ
 
-        read = self.task.train[:MAX_TRAIN_READ]
-        self.add("instructions", read, 1, bound.baseline)
-        self.add("instructions", read, 1, bound.baseline, judged=False)  # with the gold answers
-        calls, requests = proposal_calls(
-            self.task.recipe.search.instructions + 1, bound.predictors, len(read), self.task
-        )
-        self._put("instructions", Phase(0, requests, calls, calls))
+        for part in self.space.parts:
+            program = self.task.method_of(part.program).build(self.task.runtime, part.baseline().knobs)
+            proposals = len(program.predictors()) * self.search.instructions
+            self.put("instructions", 0, CALLS_PER_PROPOSAL * proposals)
+            self.add("instructions", self.task.train[:MAX_TRAIN_READ], 1, self.baseline)
 
     def external(self, name: str) -> None:
         """Adds the phases of the external optimizer `name`."""
         task, trials = self.task, self.task.trials
         self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the optimizer begins
-        self._fit(self.bounds[0], 2)
         if name == "random":
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
             self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
         else:
-            self._put("trials", Phase(0, math.inf, math.inf, math.inf))
-        self.add("winner", task.dev, 1, self.bounds[0].most, about=(1, self.average.calls))
-        self._fit(self.bounds[0], 1)
-
-    def search(self, optimizer: str) -> None:
-        """Adds the phases of a search by `optimizer`."""
-        if optimizer == OWN_OPTIMIZER:
-            self.own()
-        else:
-            self.external(optimizer)
-
-    def test(self) -> None:
-        """Adds the test questions, answered by the baseline, and by the winner or the front."""
-        chosen = self.task.tested - 1
-        self.add("test", self.task.test, 1, self.baseline)
-        self.add("test", self.task.test, chosen, self.most, about=(chosen, self.average.calls))
+            self.put("trials", 0, math.inf)
+        self.add("winner", task.dev, 1, self.average.calls)
+        self.learn(3, self.fit)
 
     def folds(self) -> None:
         """Adds the searches without each fold, and the answers of baseline and winner to its questions.
 
-        At most nothing is replayed; about `NEW_ANSWERS` of what these searches ask is new.
+        About `NEW_ANSWERS` of what these searches ask is new.
         """
         for task, questions in fold_tasks(self.task):
-            own = _Plan(task)
-            own.search(task.recipe.search.optimizer)
-            for phase in own.phases.values():
-                self._put("folds", replace(phase, about=NEW_ANSWERS * phase.about))
+            for phase in _Plan.of(task).phases.values():
+                self.put("folds", phase.questions, NEW_ANSWERS * phase.calls)
             self.add("folds", questions, 1, self.baseline)
-            self.add("folds", questions, 1, self.most, about=(1, self.average.calls))
+            self.add("folds", questions, 1, self.average.calls)
 
     def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
         """Returns what the budget pays for if an LM call takes `each`: tokens, dollars."""
-        calls = sum(phase.about for phase in self.phases.values())
+        calls, budget = self.calls, self.task.recipe.budget
         if not calls or math.isinf(calls):
             return None
 
         def part(*names: str) -> float:
-            return sum(self.phases[name].about for name in names if name in self.phases) / calls
+            return sum(self.phases[name].calls for name in names if name in self.phases) / calls
 
         costs = {"lm_calls": calls, **{what: calls * amount for what, amount in each.items()}}
         work = Work(part("baseline", "test"), part("demonstrations", "instructions"))
-        spares = self._spares(each)
-        return budget_share(self.recipe.budget, costs, work=work, trials=self.trials, spares=spares)
-
-    def _spares(self, each: Mapping[str, float]) -> dict[str, float]:
-        """Returns the part of each limit that stays unspent, as requests reserve more than they cost."""
-        budget = self.recipe.budget
-        if budget.tokens is None and budget.usd is None:
-            return {}
         ends = 2 if self.task.test else 1  # the last call of the search, and that on test
-        return {what: ends * SPARE_CALLS * amount for what, amount in each.items()}
+        spares = {what: ends * SPARE_CALLS * amount for what, amount in each.items()}
+        if budget.tokens is None and budget.usd is None:
+            spares = {}
+        return budget_share(budget, costs, work=work, trials=self.trials, spares=spares)
 
     @property
-    def open_ends(self) -> list[str]:
-        """Returns the reasons why no bound is known, a clause each; empty if there is a bound."""
+    def unknown(self) -> list[str]:
+        """Returns the reasons why the calls are unknown, a clause each."""
         reasons = list[str]()
-        if peer := UNBOUNDED_PEERS.get(self.recipe.search.optimizer):
+        if peer := OTHERS.get(self.search.optimizer):
             reasons.append(f"{peer} decides itself how much it asks")
         if math.isinf(judge_calls(self.task, (*self.task.dev, *self.task.test)[:1])):
             reasons.append("the judge of citations is asked as often as an answer has sentences")
@@ -292,54 +227,45 @@ class _Plan:
 def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
     """Returns what the budget of `task` pays for if an LM call takes `each`: tokens, dollars.
 
-    Amounts may be missing. None without a limit, and where no bound on the calls is known.
+    Amounts may be missing. None without a limit, and where the calls are unknown. Off the process's loop.
     """
     return _Plan.of(task).budget_pays(each)
 
 
 def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: bool = False) -> dict[str, Any]:
-    """Returns upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come
-    from.
+    """Returns estimates of the cost of compiling `recipe`, in total and by phase, and the sizes behind them.
 
-    `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
-    instruction, and a retry for every unreadable reply. It is None, and `bounded` False, if neither a bound
-    is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
-    `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
-    replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
-    bounds; `tokens_about` and `usd_about` are estimates for `lm_calls_about`. Each is None if
-    unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
-    a compile to `out` does before it sends anything; without `out` the output directory is not checked.
+    `lm_calls_about` assumes that every reply can be read, that candidates take the average number of calls
+    and that none is stopped; replay makes the real number smaller. It is at most the budget's. `tokens_about`
+    and `usd_about` are for these calls. Each is None if unknown, and `unknown_because` says why.
+    `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as a compile
+    to `out` does before it sends anything; without `out` the output directory is not checked.
     """
     task, contamination = _checked_task(recipe, out, include_seen=include_seen)
     plan = _Plan.of(task)
-    chain = longest_chain(task)
-    requests = chain * sum(phase.requests for phase in plan.phases.values())
-    readable = sum(phase.calls for phase in plan.phases.values())
-    about = sum(phase.about for phase in plan.phases.values())
     limit = recipe.budget.lm_calls
-    most = requests if limit is None else min(requests, limit)
-    reply = max(bound.reply for bound in plan.bounds)
+    calls = plan.calls if limit is None else min(plan.calls, limit)
+    programs = [
+        task.method_of(part.program).build(task.runtime, part.baseline().knobs) for part in plan.space.parts
+    ]
+    reply = max(call.sampling.max_tokens for program in programs for call in program.predictors())
     prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
-    costs = cost_bounds(task, most, min(about, most), prompt, reply)
     likely = likely_cost(task, prompt, reply)
     amounts = {"tokens": likely.tokens, "usd": likely.usd}
     paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
     return {
         "program": recipe.program,
-        "programs": [bound.program for bound in plan.bounds],
+        "programs": [program.method.id for program in programs],
         "trials": plan.trials if recipe.search.optimizer == OWN_OPTIMIZER else task.trials,
         "folds": len(task.folds),
         "questions": plan.questions,
-        "bounded": math.isfinite(most),
-        "unbounded_because": plan.open_ends if math.isinf(requests) else [],
-        "lm_calls": _whole(most),
-        "lm_calls_readable": _whole(min(readable, most)),
-        "lm_calls_about": _whole(min(about, most)),
-        **costs,
-        "phases": {name: phase.to_json(chain) for name, phase in plan.phases.items()},
+        "unknown_because": plan.unknown if math.isinf(plan.calls) else [],
+        "lm_calls_about": _finite(calls),
+        **cost_about(task, calls, prompt, reply),
+        "phases": {name: phase.to_json() for name, phase in plan.phases.items()},
         "budget": recipe.budget.model_dump(exclude_none=True),
         "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
-        "data": {name: len(held) for name, held in task.splits.items()},
+        "data": {name: len(questions) for name, questions in task.splits.items()},
         "note": " ".join(filter(None, [task.note, *contamination.sentences])),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
         "thinking_tokens": {
@@ -365,5 +291,5 @@ def _checked_task(
     return task, contamination
 
 
-def _whole(number: float) -> int | None:
-    return int(number) if math.isfinite(number) else None
+def _finite(number: float) -> int | None:
+    return round(number) if math.isfinite(number) else None

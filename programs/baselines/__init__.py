@@ -28,7 +28,6 @@ BASELINES: tuple[Method, ...] = (
         "baseline of all five papers",
         "ragc.programs.baselines.closed_book:NoRetrieval",
         AnswerKnobs,
-        demo_shaping_knobs=("cot",),
     ),
     Method(
         "vanilla",
@@ -37,8 +36,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.vanilla:Vanilla",
         VanillaKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
     ),
     Method(
         "cot",
@@ -54,8 +51,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.vanilla:VanillaSources",
         SourcesKnobs,
         optional_sources=("local", "web"),
-        demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
     ),
     Method(
         "react",
@@ -64,8 +59,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.react:React",
         ReactKnobs,
         sources=("local", "web"),
-        demo_knobs={"k_local": 1, "k_web": 1, "chunk_size": 100},
-        demo_shaping_knobs=("tools",),
     ),
     Method(
         "self_ask",
@@ -74,7 +67,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.self_ask:SelfAsk",
         SelfAskKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "chunk_size": 100},
     ),
     Method(
         "iter_retgen",
@@ -83,9 +75,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.iter_retgen:IterRetGen",
         IterRetGenKnobs,
         sources=("local",),
-        demo_knobs={"rounds": 1, "top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
-        writers=(),
     ),
     Method(
         "rankgpt",
@@ -94,8 +83,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.rankgpt:RankGpt",
         RankGptKnobs,
         sources=("local",),
-        demo_knobs={"rank_pool": 20, "window": 10, "words": 60, "k_support": 3, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
     ),
     Method(
         "llatrieval",
@@ -104,8 +91,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.llatrieval:LLatrieval",
         LLatrievalKnobs,
         sources=("local",),
-        demo_knobs={"candidates": 5, "rounds": 2, "window": 10, "k_support": 3, "chunk_size": 100},
-        demo_shaping_knobs=("cot", "doc_condense", "condense_to", "verify", "update"),
     ),
     Method(
         "skr",
@@ -114,9 +99,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.gated:SkrKnn",
         SkrKnnKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
-        writers=("answer", "closed"),
     ),
     Method(
         "self_eval",
@@ -125,9 +107,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.gated:SelfEval",
         VanillaKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
-        writers=("answer", "closed"),
     ),
     Method(
         "crag",
@@ -136,8 +115,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.crag:Crag",
         CragKnobs,
         sources=("local", "web"),
-        demo_knobs={"top_k": 2, "web_k": 2, "keep": 1, "chunk_size": 100},
-        demo_shaping_knobs=("form", "cot", "rewrite", "grader"),
     ),
     Method(
         "selfrag",
@@ -146,9 +123,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.selfrag:SelfRag",
         SelfRagKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 2, "rounds": 2, "chunk_size": 100},
-        demo_shaping_knobs=("form", "cot", "gate", "w_rel", "w_sup", "w_use"),
-        writers=("closed",),
         also=("self_rag",),
     ),
     Method(
@@ -158,8 +132,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.flare:Flare",
         FlareKnobs,
         sources=("local",),
-        demo_knobs={"flare_k": 1, "sentences": 2, "rounds": 1, "chunk_size": 100},
-        demo_shaping_knobs=("uncertainty", "queries", "finish", "cot"),
     ),
     Method(
         "chain_of_note",
@@ -168,8 +140,6 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.chain_of_note:ChainOfNote",
         ChainOfNoteKnobs,
         sources=("local",),
-        demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100},
-        demo_shaping_knobs=("notes", "abstain", "cot"),
     ),
     Method(
         "meta_crag",
@@ -178,7 +148,5 @@ BASELINES: tuple[Method, ...] = (
         "ragc.programs.baselines.meta_crag:MetaCrag",
         MetaCragKnobs,
         optional_sources=("web", "kg"),
-        demo_knobs={"top_k": 1, "chunk_size": 100},
-        demo_shaping_knobs=("cot",),
     ),
 )

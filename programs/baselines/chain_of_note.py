@@ -40,8 +40,7 @@ class ChainOfNote(Vanilla):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches, then writes notes and the answer in one call."""
-        hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
+        prediction = await super().aforward(question, **context)
         kinds = self._kinds(prediction.reading.notes, len(prediction.passages)) if self.knobs.notes else []
         tallies = {f"notes_{kind}": kinds.count(kind) for kind in ("answers", "context", "irrelevant")}
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)

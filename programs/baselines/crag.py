@@ -83,10 +83,6 @@ def passages_that_fit_alone(
 class Crag(RagProgram):
     """Graded, with whole strips: k grades and an answer, and when corrected a rewrite and web_k grades."""
 
-    call_knobs = (
-        "form", "top_k", "web_k", "actions", "refine", "select_web", "strips", "strips_max", "rewrite",
-    )  # fmt: skip
-
     def __init__(self, runtime: Runtime, knobs: CragKnobs) -> None:
         super().__init__(runtime, knobs)
         role: Any = knobs.grader
@@ -101,16 +97,6 @@ class Crag(RagProgram):
         self.grade = self.predictor(RelevanceGrade if graded else CheckRelevance, role=role, max_tokens=24)
         if knobs.rewrite:
             self.query = self.predictor(ExtractKeywords if graded else RephraseQuery, max_tokens=40)
-
-    def most_calls(self) -> int:
-        """Returns the grades of the local passages, the calls of a correction, and the answer."""
-        knobs, cut = self.knobs, self.knobs.strips != "whole"
-        local, web = 0, int(knobs.rewrite)
-        if knobs.form == "graded":
-            local = knobs.strips_max if knobs.refine and cut else 0
-            web += (knobs.strips_max if cut else knobs.web_k) if knobs.select_web else 0
-        correcting = max(local, web) if knobs.actions == "no_ambiguous" else local + web
-        return int(knobs.top_k + correcting + 1)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches locally, grade, correct, answer once."""

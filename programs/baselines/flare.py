@@ -127,8 +127,6 @@ class Flare(RagProgram):
     Spans take another call a sentence, questions up to four a lookup, side by side.
     """
 
-    call_knobs = ("uncertainty", "flare_theta", "queries", "rounds", "sentences", "finish")
-
     def __init__(self, runtime: Runtime, knobs: FlareKnobs) -> None:
         super().__init__(runtime, knobs)
         measured = knobs.uncertainty == "logprobs" and knobs.flare_theta > 0
@@ -146,15 +144,6 @@ class Flare(RagProgram):
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":
             self.ask = self.predictor(AskAboutSpan, max_tokens=60)
-
-    def most_calls(self) -> int:
-        """Returns an upper bound: each sentence drafted and checked, `rounds` redrafted, and the answer."""
-        knobs, n = self.knobs, self.knobs.sentences
-        most = n + (knobs.finish == "short")
-        if knobs.flare_theta > 0:
-            lookup = 1 + MAX_SENTENCE_QUESTIONS * (knobs.queries == "questions")
-            most += n * (knobs.uncertainty == "spans") + min(n, knobs.rounds) * lookup
-        return int(most)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Drafts sentence by sentence, look up the unsure ones, then conclude."""

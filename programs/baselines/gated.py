@@ -32,7 +32,7 @@ from ragc.core import event_loop
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import Outcome, Scorer
-from ragc.programs.base import unless_failed
+from ragc.programs.base import LearnsLabels, unless_failed
 from ragc.programs.baselines.knobs import SkrKnnKnobs, VanillaKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.likeness import Likeness
@@ -78,10 +78,6 @@ class SelfEval(GatedProgram):
         super().__init__(runtime, knobs)
         self.gate = self.predictor(NeedInfo, max_tokens=30)
 
-    def most_calls(self) -> int:
-        """Counts the gate, and an answer with or without passages."""
-        return 2
-
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """Returns whether the model says that it needs passages; True when its reply cannot be read."""
         reply = await self.gate.try_call(question=question)
@@ -108,10 +104,8 @@ def should_retrieve(better: int, worse: int, all_better: int, all_worse: int, ru
     return better > worse and better - worse >= margin
 
 
-class SkrKnn(GatedProgram):
+class SkrKnn(LearnsLabels, GatedProgram):
     """Neighbours among labelled train questions decide, then one answering call."""
-
-    fit_calls = 2
 
     def __init__(self, runtime: Runtime, knobs: SkrKnnKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -140,17 +134,6 @@ class SkrKnn(GatedProgram):
         self._labels = tuple(labels.items())
         self._labelled = tuple(Passage(f"{at:06d}", "", q) for at, q in enumerate(labels))
         self._index = Bm25Source(self._labelled) if labels else None
-
-    @property
-    def learned(self) -> dict[str, Any]:
-        """The labels, if there are any."""
-        return {"labels": [list(pair) for pair in self.labels]} if self.labels else {}
-
-    @learned.setter
-    def learned(self, value: Mapping[str, Any]) -> None:
-        if set(value) - {"labels"}:
-            raise UsageError(f"SKR learns labels, found {', '.join(map(repr, value))}.")
-        self.labels = value.get("labels", ())
 
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
         """Labels `questions`, which must be train questions, by how `scorer` scores their answers.
@@ -191,10 +174,6 @@ class SkrKnn(GatedProgram):
         else:
             outcome = Outcome.of(question, str(prediction.answer), prediction.passages, prediction.counters)
         return (await scorer.score(outcome)).scores[scorer.metrics[0].id]
-
-    def most_calls(self) -> int:
-        """Returns one, with passages or without."""
-        return 1
 
     async def needs(self, question: str) -> tuple[bool, Mapping[str, int]]:
         """Returns whether passages are needed, by the labels of similar train questions."""

@@ -14,7 +14,6 @@ citations are not; a round whose reply cannot be read ends the run with the answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -26,22 +25,15 @@ from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
-from ragc.records import Hit
 from ragc.signatures.answer import UNCITED, drop_wrong_marks
 
 
 class IterRetGen(Vanilla):
     """Vanilla's search and call, `rounds` times."""
 
-    call_knobs = ("rounds",)
-
     def __init__(self, runtime: Runtime, knobs: IterRetGenKnobs) -> None:
         super().__init__(runtime, knobs)
         self.likeness = Likeness(runtime, knobs.encoder)
-
-    def most_calls(self) -> int:
-        """Returns one a round."""
-        return int(self.knobs.rounds)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question`, then searches with each answer and answers again."""
@@ -63,20 +55,16 @@ class IterRetGen(Vanilla):
         return f"{question} {text}" if text else question
 
     async def _round(self, question: str, query: str) -> dspy.Prediction:
-        """Returns one search with `query` and one answer to `question`, with the passages it was shown."""
-        hits = await self._retrieve(question, query)
-        return await self.answer_from(self.answer, question, self._with_noise(question, hits))
+        """Returns one search with `query` and one answer to `question`, with the passages it was shown.
 
-    async def _retrieve(self, question: str, query: str) -> tuple[Hit, ...]:
-        """Returns the `top_k` hits of one round, ordered by `question` when that differs from the query."""
+        Passages are ordered by `question` when that differs from the query; ties in the order found.
+        """
         k, knobs = self.knobs.top_k, self.knobs
-        if not knobs.rerank or query == question:
-            return await self.search("local", query, k, source=self.local)
-        hits = await self.search("local", query, max(k, knobs.pool), source=self.local)
-        return (await self._by_question(question, hits))[:k]
-
-    async def _by_question(self, question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        """Orders `hits` by how well each passage fits `question`, best first; ties in the given order."""
-        scores = await self.likeness.scores(question, [hit.passage for hit in hits])
-        ordered = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
-        return tuple(hit for _, hit in ordered)
+        ordered = knobs.rerank and query != question
+        depth = max(k, knobs.pool) if ordered else k
+        passages = await self.find("local", query, depth, source=self.local)
+        if ordered:
+            scores = await self.likeness.scores(question, passages)
+            ranked = sorted(zip(scores, passages, strict=True), key=lambda pair: -pair[0])
+            passages = tuple(passage for _, passage in ranked[:k])
+        return await self.answer_from(self.answer, question, self._with_noise(question, passages))

@@ -37,8 +37,6 @@ Texts = Mapping[str, str]
 class LLatrieval(SelectingProgram):
     """Rounds of search, condensing, choosing and verifying; then one answer with citations."""
 
-    call_knobs = ("k_support", "candidates", "rounds", "doc_condense", "verify")
-
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
@@ -48,19 +46,6 @@ class LLatrieval(SelectingProgram):
         self.update = self.predictor(updating(knobs.update), max_tokens=150)
         self.answer = self.answer_call(self.reading(ShortAnswer))
         self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
-
-    def most_calls(self) -> int:
-        """Returns an upper bound: the answer and every round's calls.
-
-        Each selecting call may have space for one more document only.
-        """
-        knobs, calls = self.knobs, 1
-        for done in range(knobs.rounds):
-            chosen = min(knobs.k_support, done * knobs.candidates)
-            calls += knobs.candidates * knobs.doc_condense + (chosen + knobs.candidates)
-            if done:
-                calls += knobs.verify + 1
-        return int(calls)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Chooses documents in at most `rounds` rounds and answers from them, with citations.

@@ -25,7 +25,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.baselines.knobs import MetaCragKnobs
 from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
-from ragc.programs.ragx.api import DomainQuestion, names_in_question, search_domain
+from ragc.programs.ragx.program import DomainQuestion, names_in_question, search_domain
 from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, record, together

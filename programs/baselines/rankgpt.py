@@ -66,17 +66,11 @@ def shrink_texts(texts: Sequence[str]) -> list[str]:
 class RankGpt(RagProgram):
     """One search of the source `local`, a ranking call for each window, one answering call."""
 
-    call_knobs = ("rank_pool", "window", "step")
-
     def __init__(self, runtime: Runtime, knobs: RankGptKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
         self.rank = self.predictor(RankPassages, max_tokens=40 + 8 * knobs.window)
         self.answer = self.answer_call(self.reading(ShortAnswer))
-
-    def most_calls(self) -> int:
-        """Counts one call for each window of a full pool, and the answer."""
-        return len(list(windows(self.knobs.rank_pool, self.knobs.window, self.knobs.step))) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Ranks the hits from the bottom up, then answers from the first `k_support`."""

@@ -78,8 +78,6 @@ def shrink_steps(steps: tuple[TakenStep, ...]) -> tuple[TakenStep, ...]:
 class React(RagProgram):
     """Steps of the role main, with searches of `local` and `web` between them."""
 
-    call_knobs = ("max_step",)
-
     def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
         super().__init__(runtime, knobs)
         self.used = {name: self.cut_source(name) for name in ("local", "web")}
@@ -89,10 +87,6 @@ class React(RagProgram):
             max_tokens=_THOUGHT + text_tokens(knobs.answer_format),
         )
         self.answer = self.answer_call(self.reading(AnswerFromSteps))
-
-    def most_calls(self) -> int:
-        """Counts every step and a forced answer."""
-        return int(self.knobs.max_step) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Thinks and searches until the model finishes, then returns its answer to `question`."""

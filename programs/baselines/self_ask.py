@@ -35,8 +35,6 @@ _NOTHING = "nothing was found"
 class SelfAsk(RagProgram):
     """Steps of the role main; each follow-up question is searched in `local` and read by main."""
 
-    call_knobs = ("rounds",)
-
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
@@ -46,10 +44,6 @@ class SelfAsk(RagProgram):
         )
         self.read = self.predictor(self.reading(IntermediateAnswer), max_tokens=100)
         self.answer = self.answer_call(self.answering(AnswerFromSteps))
-
-    def most_calls(self) -> int:
-        """Counts a step and a reading each round, and a forced answer."""
-        return 2 * int(self.knobs.rounds) + 1
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Asks and reads until the model answers `question`, then returns that answer."""

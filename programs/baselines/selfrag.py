@@ -46,8 +46,6 @@ class ScoredAnswer:
 class SelfRag(RagProgram):
     """Scored form: 1 + 4n calls for n passages, 3 deep. Graph form: n + 4 a round, 4 deep; the last n + 1."""
 
-    call_knobs = ("form", "top_k", "gate", "w_rel", "w_sup", "w_use", "rounds")
-
     def __init__(self, runtime: Runtime, knobs: SelfRagKnobs) -> None:
         super().__init__(runtime, knobs)
         target = runtime.target("main")
@@ -71,21 +69,6 @@ class SelfRag(RagProgram):
         if not scored:
             self.query = self.predictor(RephraseQuery, max_tokens=60)
         self.closed = self.answer_call(ClosedBookAnswer)
-
-    def most_calls(self) -> int:
-        """Returns an upper bound on LM calls a question.
-
-        Graph form: every round fails its check, or the only round gives no readable answer. Scored form:
-        every
-        passage gives an answer, or none does.
-        """
-        knobs, n = self.knobs, self.knobs.top_k
-        if knobs.form == "graph":
-            return int(max(knobs.rounds * (n + 4) - 3, n + 2))
-        if knobs.gate == "never":
-            return 1
-        tried, scored = n * (1 + (knobs.w_rel > 0)), n * ((knobs.w_sup > 0) + (knobs.w_use > 0))
-        return int((knobs.gate == "adaptive") + tried + max(scored, 1))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers in the form of the knob `form`."""

@@ -16,18 +16,17 @@ the end, the web's passages first; chunks are cut at 500 tokens, the nearest val
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import dspy
 
 from ragc.corpora.sources.base import with_titles
 from ragc.errors import UsageError
-from ragc.programs.base import RagProgram
+from ragc.programs.base import RagProgram, mix_noise
 from ragc.programs.baselines.knobs import SourcesKnobs, VanillaKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import together
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.signatures.answer import ShortAnswer
 
 _TITLED = {"source": None, "titled": True, "untitled": False}
@@ -44,23 +43,15 @@ class Vanilla(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches with `question` as it is and answers from the hits."""
-        hits = await self.search("local", question, self.knobs.top_k, source=self.local)
-        prediction = await self.answer_from(self.answer, question, self._with_noise(question, hits))
-        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
+        passages = await self.find("local", question, self.knobs.top_k, source=self.local)
+        return await self.answer_from(self.answer, question, self._with_noise(question, passages))
 
-    def _with_noise(self, question: str, hits: tuple[Hit, ...]) -> tuple[Passage, ...]:
-        passages = [hit.passage for hit in hits]
+    def _with_noise(self, question: str, passages: tuple[Passage, ...]) -> tuple[Passage, ...]:
         if not self.knobs.noise_n:
-            return tuple(passages)
-        taken = frozenset(p.parent for p in passages)
+            return passages
+        taken = frozenset(passage.parent for passage in passages)
         noise = self.local.sample(self.knobs.noise_n, seed=question, exclude=taken)
-        if self.knobs.noise_pos == "end":
-            return (*passages, *noise)
-        order = random.Random(f"noise {question}")
-        mixed = list(passages)
-        for passage in noise:
-            mixed.insert(order.randrange(len(mixed) + 1), passage)
-        return tuple(mixed)
+        return mix_noise(passages, noise, self.knobs.noise_pos, question)
 
 
 class VanillaSources(RagProgram):
@@ -81,13 +72,9 @@ class VanillaSources(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches with `question` as it is and answers from the hits of all sources."""
-        prediction = await self.answer_from(self.answer, question, await self._retrieve(question))
-        return dspy.Prediction(answer=prediction.answer, passages=prediction.passages)
-
-    async def _retrieve(self, question: str) -> tuple[Passage, ...]:
-        """Returns the passages of every source used, in the order of the sources."""
         depths = {"local": self.knobs.k_local, "web": self.knobs.k_web}
-        hit_lists = await together(
-            *(self.search(name, question, depths[name], source=source) for name, source in self.used.items())
+        lists = await together(
+            *(self.find(name, question, depths[name], source=source) for name, source in self.used.items())
         )
-        return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))
+        passages = dict.fromkeys(passage for passages in lists for passage in passages)
+        return await self.answer_from(self.answer, question, tuple(passages))

@@ -118,6 +118,4 @@ METHOD = Method(
     "ragc.programs.ggatrieval.program:GGatrieval",
     GGatrievalKnobs,
     sources=("local",),
-    demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
-    demo_shaping_knobs=("cot", "align_form", "fga_reflect", "scqu", "doc_condense", "verify", "crag_filter"),
 )

@@ -125,15 +125,6 @@ class OwnMethod(Method):
     module: Any = None
     adapter: Any = None
 
-    @property
-    def call_knobs(self) -> tuple[str, ...]:
-        """All declared values if the module computes `most_calls`, which may depend on them; else none."""
-        most = getattr(self.module, "most_calls", None)
-        worked_out = callable(most) or isinstance(most, property)
-        shared = {knob.name for knob in OwnKnobs.list_knobs()}
-        own = tuple(knob.name for knob in self.knobs.list_knobs() if knob.name not in shared)
-        return own if worked_out else ()
-
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """Builds the module on `runtime` with `knobs` over the declared defaults. Raises UsageError."""
         runtime.require(self)
@@ -247,7 +238,6 @@ def register(name: str, module: Any, base: Path | None = None, *, adapter: Any =
     method = OwnMethod(
         name, about, "the user's own", "ragc.programs.own.program:OwnProgram", knobs,
         optional_sources=("local", "web", "kg"), module=module, code=code_digest(cls), adapter=adapter,
-        writers=None,
     )  # fmt: skip
     _registered[name, ""] = method
     if base is not None:

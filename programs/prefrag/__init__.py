@@ -113,25 +113,6 @@ class PrefRagKnobs(ReadingKnobs):
     wording: str = redeclare(AnswerKnobs, "wording")
     history: str = redeclare(AnswerKnobs, "history")
 
-    def most_calls(self) -> int:
-        """Returns the greatest number of calls for any number of bad grades.
-
-        Each bad grade saves a step its search, and adds two steps unless strict.
-        """
-        compares = self.pref and self.pref_style == "module"
-        grades = self.reflect and self.reflect_mode == "separate"
-        first = self.max_step + (0 if self.strict_budget else 1)
-        bad = self.max_supplements if self.reflect else 0
-        counts = []
-        for n in range(1 + (min(bad, first - 1) if self.strict_budget else bad)):
-            steps = first if self.strict_budget else first + 2 * n
-            compared = steps - n if n or self.compare_first else steps - 1
-            counts.append(steps + compared * compares + n * grades + 1)
-        return max(counts)
-
-
-_LOCAL, _WEB = "search local", "search web"
-
 
 METHOD = Method(
     "prefrag",
@@ -141,6 +122,4 @@ METHOD = Method(
     PrefRagKnobs,
     sources=("local",),
     optional_sources=("web",),
-    demo_knobs={"k_local": 1, "k_web": 1, "max_step": 2, "max_supplements": 0, "chunk_size": 100},
-    demo_shaping_knobs=("pref", "pref_style", "free_choice", "source_check", "reflect", "reflect_mode"),
 )

@@ -166,9 +166,6 @@ class RagXKnobs(PassageKnobs):
         return {**values, "pool": next(p for p in POOLS if p >= int(top_n))}
 
 
-_WEB_NODE, _KG_NODE, _DENSE = "search web", "search kg", "search dense"
-
-
 METHOD = Method(
     "ragx",
     "own knowledge, web pages and an API under a source policy; refuses when it is due",
@@ -176,6 +173,4 @@ METHOD = Method(
     "ragc.programs.ragx.program:RagX",
     RagXKnobs,
     optional_sources=("web", "kg", "dense"),
-    demo_knobs={"top_k": 1, "noise_n": 0, "chunk_size": 100, "rerank": False, "broad": False},
-    demo_shaping_knobs=("cot", "source_policy", "second_stage_internal", "icl_domain"),
 )

@@ -6,14 +6,12 @@ code. A recipe names the paper's depth for a data set with `depth_for`, and its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 from ragc.programs.knobs import (
     AnswerKnobs,
     ReadingKnobs,
-    Value,
     When,
     choice,
     integer,
@@ -124,15 +122,6 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
         return SELECTS.get(self.select_for, self.select)
 
 
-def narrow_demos(setting: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Returns `setting` with one kind of query a turn on the tree.
-
-    Paths of two searches show every kind of query with and without a trajectory, in 13 calls instead of 25
-    for three kinds.
-    """
-    return {**setting, "branching": "turn"} if setting["mode"] == "tree" else setting
-
-
 METHOD = Method(
     "rqrag",
     "rewrite, decompose or disambiguate along a tree of searches, choose among its answers",
@@ -140,8 +129,4 @@ METHOD = Method(
     "ragc.programs.rqrag.program:RqRag",
     RqRagKnobs,
     sources=("local",),
-    demo_knobs={"depth_for": "own", "max_depth": 2, "ndocs": 1, "chunk_size": 100},
-    demo_shaping_knobs=("mode", "width", "cot", "select_for", "select", "retrieve_threshold"),
-    narrow_demos=narrow_demos,
-    writers=(),
 )

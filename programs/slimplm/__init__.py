@@ -141,7 +141,4 @@ METHOD = Method(
     SlimPLMKnobs,
     optional_roles=("proxy",),
     sources=("local",),
-    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128, "chunk_size": 100},
-    demo_shaping_knobs=("cot", "known_cot", "judge_asks", "judge_by"),
-    writers=("answer", "chat"),
 )

@@ -17,41 +17,164 @@ model answers as briefly as in the other methods unless `answer_format` says oth
 repetition penalty are not sent. What cannot be read counts as no claims, or as not known. The labels that the
 paper fine-tunes its judge on are demonstrations here: `fit` drafts the train questions, labels the drafts and
 shows as many right ones as wrong ones; claims are judged without.
+
+From found pages to the references shown: paragraphs, their rank, and how they are dealt out.
+
+Paper: SlimPLM, section 4.4 and the authors' code; markers of Wikipedia dumps are those of KILT.
+Differs: references are dealt across queries first; from page to page in the order of queries, as in the code,
+those of the first two or three queries fill all places. Without an embedder among the sources paragraphs are
+ranked by BM25 among all paragraphs found, where the authors embed them with E5. Each page is taken whole,
+since no more than the references shown can come from one; passages cut from the same page count as one page;
+a line that only repeats the title is no paragraph. A paragraph of more than `PARAGRAPH_TOKENS`, as of a page
+without line breaks, is cut at its sentences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Literal
 
 import dspy
 
 from ragc.core import counters, event_loop
-from ragc.core.counters import Counters
+from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.metrics.base import Scorer
 from ragc.metrics.short_answer import slim_em
-from ragc.programs.base import RagProgram, format_passage, unless_failed
+from ragc.programs.base import LearnsLabels, format_passage, unless_failed
 from ragc.programs.calls.demos import forced_values
 from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.likeness import Likeness
 from ragc.programs.runtime import Runtime
-from ragc.programs.slimplm import SlimPLMKnobs, references
-from ragc.programs.trace import Note, above, record, together
-from ragc.records import Passage, Question
+from ragc.programs.slimplm import SlimPLMKnobs
+from ragc.programs.trace import Call, Event, Note, UnreadableReply, above, record, recorded_events, together
+from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import with_question
-from ragc.signatures.claims import (
-    MOST,
-    ProxyAnswer,
-    QuestionSplit,
-    judgements,
-    reader,
-)
+from ragc.signatures.claims import MOST, ProxyAnswer, QuestionSplit, judgements, reader
 from ragc.signatures.wording import worded
+
+PARAGRAPH_TOKENS = 300
+"""The longest paragraph in tokens: twice the share of each of 20 references in a prompt of 3000 tokens."""
+
+Page = tuple[Passage, ...]
+"""The paragraphs of a page."""
+
+_MARKED = re.compile(r"^(?:BULLET|Section)::::", re.MULTILINE)
+_BLANK = re.compile(r"(?:[ \t]*\n){2,}")
+_LINE = re.compile(r"\s*\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The `pages` that all queries found, in the order first found, and which of them each query found.
+
+    `by_query` has numbers of pages, for each query in the order of its hits.
+    """
+
+    pages: tuple[Page, ...]
+    by_query: tuple[tuple[int, ...], ...]
+
+
+def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Results:
+    """Returns the hits of all queries as pages of paragraphs in reading order.
+
+    A page found twice counts once; one without paragraphs is left out.
+    """
+    parts: dict[str, dict[int, Passage]] = {}
+    parents: list[tuple[str, ...]] = []
+    for hits in hit_lists:
+        for hit in hits:
+            page = parts.setdefault(hit.passage.parent, {})
+            for paragraph in paragraphs(hit.passage):
+                page.setdefault(paragraph.start, paragraph)
+        parents.append(tuple(dict.fromkeys(hit.passage.parent for hit in hits)))
+    numbers = {parent: at for at, parent in enumerate(parent for parent, page in parts.items() if page)}
+    pages = tuple(tuple(page[start] for start in sorted(page)) for page in parts.values() if page)
+    return Results(pages, tuple(tuple(numbers[p] for p in names if p in numbers) for names in parents))
+
+
+def paragraphs(passage: Passage) -> Iterator[Passage]:
+    """Yields the paragraphs of a passage: between blank lines, or lines where there are none or in a marked
+    dump.
+
+    One of more than `PARAGRAPH_TOKENS` is cut at sentences, or words where it has none. A passage of one
+    paragraph is its own. Others have the id `parent#start`; `start` is the offset in the parent's text.
+    """
+    text = passage.text
+    for start, end in _spans(text):
+        part = text[start:end].rstrip()
+        if not part.strip() or _MARKED.match(part) or part.strip() == passage.title:
+            continue
+        for piece in chunk_passage(replace(passage, text=part, start=0), PARAGRAPH_TOKENS):
+            if piece.text == text.rstrip():
+                yield passage
+            else:
+                at = passage.start + start + piece.start
+                yield replace(passage, id=f"{passage.parent}#{at}", text=piece.text, start=at)
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    by_line = _MARKED.search(text) or not _BLANK.search(text)
+    start = 0
+    for between in (_LINE if by_line else _BLANK).finditer(text):
+        yield start, between.start()
+        start = between.end()
+    yield start, len(text)
+
+
+Scores = Sequence[Sequence[float]]
+"""How well each paragraph of each page fits the question."""
+
+
+def deal(results: Results, scores: Scores, *, by: str, shortest: bool) -> Page:
+    """Returns all paragraphs in the order in which they are shown, the best of each page first.
+
+    `by` "page" takes every page's first, then every page's second, and so on, in the order in which pages
+    were found. "query" does so among the pages of each query, and takes from one query after the other; a
+    paragraph is not repeated. "score" takes the best of all pages first. With `shortest` a round over pages
+    ends with the shortest of them, as in the authors' code.
+    """
+    scored = [
+        sorted(zip(values, page, strict=True), key=lambda pair: -pair[0])
+        for values, page in zip(scores, results.pages, strict=True)
+    ]
+    if by == "score":
+        every = (pair for page in scored for pair in page)
+        return tuple(paragraph for _, paragraph in sorted(every, key=lambda pair: -pair[0]))
+    ranked: list[Page] = [tuple(paragraph for _, paragraph in page) for page in scored]
+    if by == "page":
+        return _round_robin(ranked, shortest=shortest)
+    hands = [
+        iter(_round_robin([ranked[at] for at in numbers], shortest=shortest)) for numbers in results.by_query
+    ]
+    dealt: dict[str, Passage] = {}
+    while hands:
+        for hand in tuple(hands):
+            new = next((paragraph for paragraph in hand if paragraph.id not in dealt), None)
+            if new is None:
+                hands.remove(hand)
+            else:
+                dealt[new.id] = new
+    return tuple(dealt.values())
+
+
+def _round_robin(pages: Sequence[Page], *, shortest: bool) -> Page:
+    """Returns every page's first, then every page's second, until all, or the `shortest`, are dealt."""
+    rows = zip(*pages, strict=False) if shortest else zip_longest(*pages)
+    return tuple(paragraph for row in rows for paragraph in row if paragraph is not None)
+
+
+def cap_tokens(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:
+    """Drops the last two of `references` repeatedly until their prompt has at most `cap` `tokens`."""
+    while references and tokens(references) > cap:
+        references = references[:-2]
+    return references
 
 
 def probability(reply: Any) -> float:
@@ -110,42 +233,30 @@ def demonstration(label: Label, outputs: Container[str]) -> dict[str, Any]:
 PROXY_WEIGHT = 0.1
 """What a proxy call or token costs next to one of the main model (SlimPLM, section 4.6)."""
 
-_COSTS = {"calls": "lm_calls", "prompt": "prompt_tokens", "generated": "completion_tokens"}
+
+def costs_by_role(events: Iterable[Event]) -> dict[str, float]:
+    """Returns calls and tokens of both roles, and their sum in units of the main model's cost."""
+    names = ("calls", "prompt", "generated")
+    spent = {f"{role}_{name}": 0.0 for name in names for role in ("main", "proxy")}
+    for event in events:
+        if isinstance(event, Call | UnreadableReply):
+            calls = 1 + event.repaired if isinstance(event, Call) else event.calls
+            amounts = (calls, event.prompt_tokens, event.completion_tokens)
+            for name, amount in zip(names, amounts, strict=True):
+                spent[f"{event.role}_{name}"] += amount
+    weighted = {
+        f"weighted_{name}": spent[f"main_{name}"] + PROXY_WEIGHT * spent[f"proxy_{name}"] for name in names
+    }
+    return spent | weighted
 
 
-@dataclass(slots=True)
-class _QuestionCost:
-    """The cost of one question so far, by role, and the number of ranked paragraphs."""
-
-    main: Counters = field(default_factory=Counters)
-    proxy: Counters = field(default_factory=Counters)
-    ranked: int = 0
-
-    async def ask(self, call: RagPredict, **inputs: Any) -> Any:
-        """Calls the proxy and charges it; None when its reply is unreadable."""
-        with counters.counting(self.proxy):
-            return await call.try_call(**inputs)
-
-    def tallies(self) -> dict[str, float]:
-        """Returns calls and tokens of both roles, and their sum in units of the main model's cost."""
-        amounts: dict[str, float] = {"bm25_ranked": self.ranked}
-        for name, counter in _COSTS.items():
-            main, proxy = getattr(self.main, counter), getattr(self.proxy, counter)
-            weighted = main + PROXY_WEIGHT * proxy
-            amounts |= {f"main_{name}": main, f"proxy_{name}": proxy, f"weighted_{name}": weighted}
-        return amounts
-
-
-class SlimPLM(RagProgram):
+class SlimPLM(LearnsLabels):
     """Proxy calls for all decisions, one call of the main model, one search of `local` for each query.
 
     With q and c queries from question and claims: 2 proxy calls when known; else 4 + c, fewer if knobs switch
     some off, and at most 1 + q + c searches. Raises UsageError when the knobs ask for a proxy and there is
     none, CapabilityMissing when they ask for probabilities that it does not return.
     """
-
-    call_knobs = ("use_qj", "use_qr", "use_qf", "include_question_queries")
-    fit_calls = 1
 
     def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
         super().__init__(runtime, knobs)
@@ -199,17 +310,6 @@ class SlimPLM(RagProgram):
             outputs = self.judge.signature.output_fields
             self.judge.demos = [demonstration(label, outputs) for label in shown]
 
-    @property
-    def learned(self) -> dict[str, Any]:
-        """The labels, if there are any."""
-        return {"labels": [list(label) for label in self.labels]} if self.labels else {}
-
-    @learned.setter
-    def learned(self, value: Mapping[str, Any]) -> None:
-        if set(value) - {"labels"}:
-            raise UsageError(f"SlimPLM learns labels, found {', '.join(map(repr, value))}.")
-        self.labels = value.get("labels", ())
-
     async def fit(self, questions: Sequence[Question], scorer: Scorer) -> None:
         """Labels the proxy's drafts for `questions`, which must be train questions.
 
@@ -238,48 +338,43 @@ class SlimPLM(RagProgram):
         reply = await self.draft.try_call(question=question)
         return dspy.Prediction(answer=reply.heuristic_answer.strip() if reply else "", passages=())
 
-    def most_calls(self) -> int:
-        """Returns the LM calls of a question that is not known: draft, judgements, splits and the answer."""
-        knobs = self.knobs
-        split = knobs.include_question_queries + 1 + (MOST if knobs.use_qf else 0)
-        return int((knobs.use_qj or knobs.use_qr) + knobs.use_qj + (split if knobs.use_qr else 0) + 1)
-
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question` from what the main model knows, or from what is found for its queries.
 
         A run with a given answer, to show how it is read, searches for the question and asks no proxy.
         """
-        spent = _QuestionCost()
         taught = forced_values(self.answer.signature.output_fields) is not None
-        queries = [question] if taught else await self._plan_queries(spent, question)
+        queries = [question] if taught else await self._plan_queries(question)
         hit_lists = await together(
             *(self.search("local", q, self.knobs.pages_per_query, source=self.local) for q in queries)
         )
-        passages = await self._select_references(spent, question, references.found_pages(hit_lists))
-        with counters.counting(spent.main):
-            if passages:
-                prediction = await self.answer_from(self.answer, question, passages)
-            else:
-                prediction = await self.chat.acall(question=question)
-        return dspy.Prediction(answer=prediction.answer, passages=passages, tallies=spent.tallies())
+        results = found_pages(hit_lists)
+        passages = await self._select_references(question, results)
+        if passages:
+            prediction = await self.answer_from(self.answer, question, passages)
+        else:
+            prediction = await self.chat.acall(question=question)
+        ranked = 0 if self.likeness.embeds else sum(map(len, results.pages))
+        tallies = {"bm25_ranked": ranked, **costs_by_role(recorded_events())}
+        return dspy.Prediction(answer=prediction.answer, passages=passages, tallies=tallies)
 
-    async def _plan_queries(self, spent: _QuestionCost, question: str) -> list[str]:
+    async def _plan_queries(self, question: str) -> list[str]:
         """Returns the search queries; none when the question counts as known."""
         knobs, draft = self.knobs, ""
         if knobs.use_qj or knobs.use_qr:
-            reply = await spent.ask(self.draft, question=question)
+            reply = await self.draft.try_call(question=question)
             draft = reply.heuristic_answer.strip() if reply else ""
         if knobs.use_qj:
             inputs = {"question": question, "heuristic_answer": draft}
-            known = bool(draft) and await self._is_known(spent, self.judge, **inputs)
+            known = bool(draft) and await self._is_known(self.judge, **inputs)
             record(Note("question", "known" if known else "not known"))
             if known:
                 return []
-        return await self._queries(spent, question, draft) if knobs.use_qr else [question]
+        return await self._queries(question, draft) if knobs.use_qr else [question]
 
-    async def _is_known(self, spent: _QuestionCost, call: RagPredict, **inputs: str) -> bool:
+    async def _is_known(self, call: RagPredict, **inputs: str) -> bool:
         """Makes one judgement; an unreadable one is not known."""
-        reply = await spent.ask(call, **inputs)
+        reply = await call.try_call(**inputs)
         if reply is None:
             return False
         if self._judge_by == "text":
@@ -288,25 +383,25 @@ class SlimPLM(RagProgram):
         record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
         return above("judge_threshold", sure, self.knobs.judge_threshold)
 
-    async def _queries(self, spent: _QuestionCost, question: str, draft: str) -> list[str]:
+    async def _queries(self, question: str, draft: str) -> list[str]:
         """Returns the search queries, without repeats: the question, then its parts, then claims."""
         of_question, of_claims = await together(
-            self._question_queries(spent, question), self._claim_queries(spent, question, draft)
+            self._question_queries(question), self._claim_queries(question, draft)
         )
         first = [question] if self.knobs.include_original_query else []
         return unique_queries([*first, *of_question, *of_claims])
 
-    async def _question_queries(self, spent: _QuestionCost, question: str) -> list[str]:
+    async def _question_queries(self, question: str) -> list[str]:
         if not self.knobs.include_question_queries:
             return []
-        reply = await spent.ask(self.parts, question=question)
+        reply = await self.parts.try_call(question=question)
         parts = usable_items(question, reply.questions, "question") if reply else []
         return [part.query.strip() for part in parts if part.need_search == "yes"]
 
-    async def _claim_queries(self, spent: _QuestionCost, question: str, draft: str) -> list[str]:
+    async def _claim_queries(self, question: str, draft: str) -> list[str]:
         if not draft:
             return []
-        reply = await spent.ask(self.claims, question=question, heuristic_answer=draft)
+        reply = await self.claims.try_call(question=question, heuristic_answer=draft)
         claims = usable_items(f"{question} {draft}", reply.claims, "claim") if reply else []
         if not self.knobs.use_qf:
             flagged = (
@@ -314,32 +409,29 @@ class SlimPLM(RagProgram):
             )
             return [claim.query.strip() for claim in flagged]
         known = await together(
-            *(self._is_known(spent, self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
+            *(self._is_known(self.claim_judge, query=c.query.strip(), claim=c.claim) for c in claims)
         )
         record(Note("claims", f"{sum(known)} of {len(claims)} known"))
         return [claim.query.strip() for claim, out in zip(claims, known, strict=True) if not out]
 
-    async def _select_references(
-        self, spent: _QuestionCost, question: str, results: references.Results
-    ) -> tuple[Passage, ...]:
+    async def _select_references(self, question: str, results: Results) -> tuple[Passage, ...]:
         """Returns the references dealt, at most `refs_max`, that fit under the cap and in the context."""
         knobs = self.knobs
         every = [paragraph for page in results.pages for paragraph in page]
         if every:
             what = f"{len(every)} paragraphs of {len(results.pages)} pages"
             record(Note("reranking", f"{what}, {self.likeness.name}"))
-        spent.ranked = 0 if self.likeness.embeds else len(every)
         values = iter(await self.likeness.scores(question, every))
         scores = [[next(values) for _ in page] for page in results.pages]
-        dealt = references.deal(results, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
+        dealt = deal(results, scores, by=knobs.deal_by, shortest=knobs.round_robin == "zip")
         chosen = dealt[: knobs.refs_max]
 
-        def tokens(passages: references.Page) -> int:
+        def tokens(passages: Page) -> int:
             prompt = self.answer.messages(question=question, passages=[format_passage(p) for p in passages])
             own = f"{prompt[0].content}\n{prompt[-1].content}"  # demonstrations stand between
             return self.runtime.target(self.answer.role).count_tokens(own)
 
-        capped_passages = references.cap_tokens(chosen, tokens, knobs.prompt_token_cap)
+        capped_passages = cap_tokens(chosen, tokens, knobs.prompt_token_cap)
         if len(capped_passages) < len(chosen):
             counters.count(trimmed=len(chosen) - len(capped_passages))
         return self.passages_that_fit(self.answer, capped_passages, question=question)

@@ -107,7 +107,6 @@ def test_knobs_are_complete_and_their_defaults_in_range(entry: Method) -> None:
         assert knob.check(knob.default) == knob.default
         assert knob.about
     names = {knob.name for knob in knobs}
-    assert {*entry.demo_knobs, *entry.demo_shaping_knobs} <= names
     assert all(knob.when.knob in names for knob in knobs if knob.when)
     assert entry.about
     assert entry.paper
@@ -312,7 +311,6 @@ def test_an_unreadable_reply_of_any_call_is_counted_and_the_question_is_answered
         assert isinstance(prediction.answer, str), outputs
         assert min(counted["repairs"], counted["dropped"]) >= 1, outputs
         assert counted["truncated"] == (2 * counted["repairs"] if spoil is cut_off else 0), outputs
-        assert counted["lm_calls"] - counted["repairs"] <= program.most_calls(), outputs
 
 
 # Prompts that do not fit.

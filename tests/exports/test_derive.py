@@ -211,10 +211,9 @@ def test_the_repair_is_what_is_sent() -> None:
 
 @every
 def test_every_setting_is_a_fixed_template(entry: Method) -> None:
-    for knob in entry.demo_shaping_knobs:
-        values = next(k for k in entry.knobs.list_knobs() if k.name == knob)
-        for value in (False, True) if values.kind == "switch" else values.options:
-            if program := built(entry, {knob: value}, SchemaReplies()):
+    for knob in entry.knobs.list_knobs():
+        for value in {"switch": (False, True), "choice": knob.options}.get(knob.kind, ()):
+            if program := built(entry, {knob.name: value}, SchemaReplies()):
                 assert derive_export(program).prompts
 
 

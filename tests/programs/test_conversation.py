@@ -35,7 +35,6 @@ def test_any_program_rewrites_the_last_turn_where_the_knob_says_so(entry: Method
     calls = [event for event in prediction.trace if isinstance(event, Call)]
     assert calls[0].name == "standalone"
     assert prediction.counters["lm_calls"] == len(calls) + prediction.counters["repairs"]
-    assert rewriting.most_calls_in_all() == rewriting.most_calls() + 1
     alone = rewriting(question=QUESTION)
     assert "standalone" not in [event.name for event in alone.trace if isinstance(event, Call)]
 
@@ -82,7 +81,7 @@ def test_a_search_chooses_whether_last_turns_are_rewritten(tmp_path: Path) -> No
     assert result.program.state.knobs["history"] == "rewrite"
     assert result.verdict.startswith("better")
     most = estimate(recipes.load(folder / "recipe.toml", sets))
-    assert most["phases"]["trials"]["lm_calls"] > most["phases"]["baseline"]["lm_calls"]
+    assert most["phases"]["trials"]["lm_calls_about"] > most["phases"]["baseline"]["lm_calls_about"]
 
 
 def test_questions_with_the_same_words_after_other_turns_are_other_questions() -> None:

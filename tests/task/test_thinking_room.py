@@ -124,8 +124,8 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert plain["thinking_tokens"] == {}
     assert f"main (vllm {MODEL}) has 2,000 tokens for reasoning in every call." in roomy["note"]
     assert roomy["thinking_tokens"] == {"main": 2000}
-    calls, about = roomy["lm_calls"], roomy["lm_calls_about"]
-    assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
+    about = roomy["lm_calls_about"]
+    assert roomy["usd_about"] - plain["usd_about"] == pytest.approx(about * 2000 * 10 / 1e6, rel=0.01)
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
     assert f"has {BY_EFFORT['medium']:,} tokens for reasoning" in capsys.readouterr().out

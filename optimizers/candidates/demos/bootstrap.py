@@ -18,6 +18,7 @@ import dspy
 
 from ragc.core import counters
 from ragc.core.counters import Counters
+from ragc.core.digest import canonical
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.pool import Demo, Demonstration, DemoPool, label_of
 from ragc.programs.base import RagProgram
@@ -28,6 +29,9 @@ from ragc.records import Question
 from ragc.signatures.answer import INVALID
 from ragc.task.answering import NOTHING, Row, evaluate
 from ragc.task.baseline import label_field
+
+LONGEST = 6_000
+"""Characters of a demonstration at most, some 1,500 tokens: a dozen passages, and not a window of twenty."""
 
 
 async def collect(
@@ -121,7 +125,8 @@ def _collect_judgements(
             label = label_of(signatures[call.name], values)
             demonstration = Demonstration(values, score, label)
             known = call.truncated or call.repaired or demonstration in demos[call.name]
-            if label and not known and counts[call.name, label] < most:
+            short = len(canonical(values)) <= LONGEST
+            if label and short and not known and counts[call.name, label] < most:
                 counts[call.name, label] += 1
                 demos[call.name].append(demonstration)
     return {name: tuple(ones) for name, ones in demos.items() if ones}
@@ -195,8 +200,9 @@ def _bootstrap(
         compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
         for name, predictor in compiled.named_predictors():
             for values in (_fields(predictor, demo) for demo in predictor.demos):
-                demonstration = Demonstration(values, score, label_of(predictor.signature, values))
-                demos[name] = (*demos[name], demonstration)
+                if len(canonical(values)) <= LONGEST:
+                    demonstration = Demonstration(values, score, label_of(predictor.signature, values))
+                    demos[name] = (*demos[name], demonstration)
     return demos
 
 

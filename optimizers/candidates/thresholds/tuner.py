@@ -24,6 +24,7 @@ from ragc.core.counters import Counters
 from ragc.core.display import quantity
 from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
 from ragc.optimizers.candidates.builder import Attributes, ProgramBuilder
+from ragc.optimizers.candidates.demos.setting import shaping
 from ragc.optimizers.candidates.dev_order import shuffle_dev
 from ragc.optimizers.candidates.eligible import eligible_trials
 from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
@@ -216,11 +217,14 @@ class ThresholdTuner:
         If `lead` shows demonstrations, a threshold that shapes them is left out: each of its values would
         need a new pool.
         """
-        shaping = self._task.method_of(part.program).call_shaping_knobs if lead.demos else ()
+        matter = [knob for knob in part.knobs if knob.threshold and part.kind.matters(knob, lead.knobs)]
+        if not lead.demos:
+            return matter
+        method, runtime = self._task.method_of(part.program), self._task.runtime
         return [
             knob
-            for knob in part.knobs
-            if knob.threshold and knob.name not in shaping and part.kind.matters(knob, lead.knobs)
+            for knob in matter
+            if not shaping(method, runtime, lead.knobs, {knob.name: knob.check(knob.low)})
         ]
 
     async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:

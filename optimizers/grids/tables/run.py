@@ -67,20 +67,19 @@ def estimate(
     progress: Progress = SILENT,
     targets: Mapping[str, Target] | None = None,
 ) -> dict[str, Any]:
-    """Returns upper bounds on the LM calls of `reproduce` with these arguments, as a JSON object.
+    """Returns estimates of the LM calls of `reproduce` with these arguments, as a JSON object.
 
-    Sends nothing. `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are
-    those if all replies are readable; both are None if the judge's calls depend on the answer. Existing rows
-    do not count. `unmeasured` says why metrics cannot be computed here. Raises what `reproduce` raises before
+    Sends nothing. `lm_calls_about` is None if the judge's calls depend on the answer. Existing rows do not
+    count. `unmeasured` says why metrics cannot be computed here. Raises what `reproduce` raises before
     it sends anything.
     """
     chosen, _ = _with_model(table, beside)
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     run = TableRun(chosen, folder, limit, progress, plan, targets)
-    cells = run.bound(planned)
+    cells = run.estimate(planned)
     totals = {
         name: None if any(cell[name] is None for cell in cells) else sum(cell[name] for cell in cells)
-        for name in ("questions", "answered", "lm_calls", "lm_calls_about")
+        for name in ("questions", "answered", "lm_calls_about")
     }
     left_out = list(dict.fromkeys(plan.left_out))
     return {

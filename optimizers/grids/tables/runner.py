@@ -30,9 +30,9 @@ from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
-from ragc.optimizers.plan.call_bounds import judge_calls
+from ragc.optimizers.plan.average import judge_calls
 from ragc.programs.base import RagProgram
+from ragc.programs.rehearsal import calls_about, fit_calls_about
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.calls import CallStore, open_store
@@ -126,11 +126,11 @@ class TableRun:
         """Returns the cells of the table as they are printed: by data set, then by row."""
         return [(row, use) for use in self.table.data for row in self.table.rows]
 
-    def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
-        """Returns upper bounds on what `planned` would send, a JSON object a cell. Sends nothing."""
+    def estimate(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        """Returns about what `planned` would send, a JSON object a cell. Sends nothing."""
         budget = BudgetFile(None, planned[0].recipe.budget)
         try:
-            return self._each(planned, CallStore(None), budget, self._bound_cell)
+            return self._each(planned, CallStore(None), budget, self._estimate_cell)
         finally:
             event_loop.run(self._close())
             budget.close()
@@ -182,18 +182,17 @@ class TableRun:
     def _answer_cell(self, planned: Planned, task: Task) -> Cell:
         return event_loop.run(self._cell(planned, task))
 
-    def _bound_cell(self, planned: Planned, task: Task) -> dict[str, Any]:
-        """Returns the unanswered questions of a cell, and bounds on their LM calls."""
+    def _estimate_cell(self, planned: Planned, task: Task) -> dict[str, Any]:
+        """Returns the unanswered questions of a cell, and about how many LM calls they take."""
         work = self._cell_work(planned, task)
-        program = work.task.method.build(work.task.runtime, dict(work.knobs))
-        learning = len(work.task.train) * program.fit_calls if work.open else 0
-        about = len(work.open) * program.most_calls() + learning + judge_calls(work.task, work.open)
+        rehearsed = work.task.method, work.task.runtime, work.knobs
+        learning = len(work.task.train) * fit_calls_about(*rehearsed) if work.open else 0
+        about = len(work.open) * calls_about(*rehearsed) + learning + judge_calls(work.task, work.open)
         return {
             "row": planned.row.id,
             "data": planned.use.id,
             "questions": len(work.questions),
             "answered": len(work.questions) - len(work.open),
-            "lm_calls": int(REQUESTS_A_CALL * about) if math.isfinite(about) else None,
             "lm_calls_about": int(about) if math.isfinite(about) else None,
         }
 

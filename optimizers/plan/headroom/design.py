@@ -1,22 +1,27 @@
 """Plans a budget of LM calls: which settings answer how many dev questions.
 
-All numbers are bounds or expectations, computed before anything is sent: retries for unreadable replies,
-fallbacks, judges and demonstrations are counted at their maximum.
+All numbers are estimates by rehearsals, computed before anything is sent: retries for unreadable replies and
+fallbacks are not counted. The budget is the bound.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.metrics.stats import headroom as estimates
 from ragc.optimizers.candidates.space import Candidate, SearchSpace, search_space
-from ragc.optimizers.plan.average import average
-from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound
+from ragc.optimizers.plan.average import (
+    average,
+    candidate_calls,
+    candidate_fit,
+    judge_calls,
+    pool_setting,
+)
 from ragc.optimizers.plan.headroom.settings import differing_settings
-from ragc.programs.base import RagProgram
+from ragc.programs.rehearsal import learns
 from ragc.recipe.values import CROSS
 from ragc.task.base import Task
 
@@ -32,10 +37,9 @@ class Design:
     """The plan of a budget of `calls` LM calls.
 
     `questions` dev questions are answered by the first of `candidates`, the baseline, then by the others in
-    turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
-    questions are answered by the baseline twice. `left_out` says what part of the search space is not tried.
-    The numbers assume settings with the average number of calls; `pool` are the most calls to collect
-    demonstrations, 0 without. `learns` says that a setting learns from train questions.
+    turn until calls run out; about `settings` of them fit. `repeats` of the questions are answered by the
+    baseline twice. `left_out` says what part of the search space is not tried. `pool` are about the calls to
+    collect demonstrations, 0 without. `learns` says that a setting learns from train questions.
     """
 
     calls: int
@@ -46,6 +50,7 @@ class Design:
     left_out: str = ""
     pool: int = 0
     learns: bool = False
+    needs: Needs | None = field(default=None, compare=False)
 
 
 def make_design(task: Task, calls: int) -> Design:
@@ -55,15 +60,15 @@ def make_design(task: Task, calls: int) -> Design:
     space = search_space(task.recipe, task.runtime)
     needs = Needs(task, space)
     pool = needs.pool(space.first.baseline_with_demos()) if space.demos else 0
-    demos = bool(pool) and 2 * REQUESTS * pool <= calls
+    demos = bool(pool) and 4 * pool <= calls
     candidates = differing_settings(space, task.seed, MAX_SETTINGS, demos=demos, usable=needs.builds)
     if len(candidates) < 2:
         raise UsageError(
             "The recipe searches nothing that can be tried: there is one setting"
-            + ("" if demos or not pool else f" beside demonstrations, which may take {REQUESTS * pool} calls")
+            + ("" if demos or not pool else f" beside demonstrations, which take about {pool} calls")
             + "; widen [search], or raise --calls."
         )
-    drawn = average(task, space, MAX_SETTINGS)
+    drawn = average(task, space)
     each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
     left = calls - (pool if demos else 0)
     size = questions_for(left, each, len(task.dev))
@@ -82,7 +87,7 @@ def make_design(task: Task, calls: int) -> Design:
         fitting += total <= calls
     notes = []
     if pool and not demos:
-        notes.append(f"demonstrations, which may take {REQUESTS * pool} calls")
+        notes.append(f"demonstrations, which take about {pool} calls")
     if task.recipe.search.instructions:
         notes.append("instructions, which are proposed during the study")
     return Design(
@@ -94,6 +99,7 @@ def make_design(task: Task, calls: int) -> Design:
         " and ".join(notes),
         pool if demos else 0,
         any(map(needs.learns, candidates)),
+        needs,
     )
 
 
@@ -103,71 +109,60 @@ def questions_for(calls: float, each: float, dev: int) -> int:
 
 
 class Needs:
-    """The most LM calls that settings may take, retries for unreadable replies and fallbacks counted."""
+    """About how many LM calls settings take; each setting is rehearsed once."""
 
     def __init__(self, task: Task, space: SearchSpace) -> None:
         self._task, self._space = task, space
-        self._bounds: dict[str, PartBound] = {}
-        self._programs: dict[str, RagProgram | None] = {}
-        self._chain = REQUESTS * longest_chain(task)
+        self._known: dict[str, tuple[int, int]] = {}
         judged = [judge_calls(task, [question]) for question in task.dev]
         self.judging = max((calls for calls in judged if math.isfinite(calls)), default=0.0)
 
-    def program(self, candidate: Candidate) -> RagProgram | None:
-        """Returns the program of `candidate` without demonstrations; None if it cannot be built."""
-        if candidate.mark not in self._programs:
-            runtime = self._task.runtime.with_targets(candidate.targets)
-            try:
-                built = self._task.method_of(candidate.program).build(runtime, dict(candidate.knobs))
-            except UsageError:
-                built = None
-            self._programs[candidate.mark] = built
-        return self._programs[candidate.mark]
+    def _calls(self, candidate: Candidate) -> tuple[int, int]:
+        """Returns the calls of a question, and those for learning from one."""
+        if candidate.mark not in self._known:
+            calls = candidate_calls(self._task, candidate)
+            self._known[candidate.mark] = calls, candidate_fit(self._task, candidate)
+        return self._known[candidate.mark]
 
     def builds(self, candidate: Candidate) -> bool:
         """Returns whether the program of `candidate` can be built."""
-        return self.program(candidate) is not None
+        try:
+            self._calls(candidate)
+        except UsageError:
+            return False
+        return True
 
     def learns(self, candidate: Candidate) -> bool:
         """Returns whether `candidate` has demonstrations, or is fitted to train questions."""
-        program = self.program(candidate)
-        return bool(candidate.demos or (program is not None and program.fit_calls))
+        return bool(candidate.demos) or learns(self._task.method_of(candidate.program))
 
     @property
     def sampled(self) -> bool:
         """Whether any call of the baseline draws its reply at a temperature above 0."""
-        program = self.program(self._space.baseline())
-        return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
+        first, task = self._space.baseline(), self._task
+        program = task.method_of(first.program).build(task.runtime.with_targets(first.targets), first.knobs)
+        return any(call.sampling.temperature > 0 for call in program.predictors())
 
     def most(self, candidate: Candidate, questions: int) -> int:
-        """Returns the most requests of `candidate` on so many dev questions, without its demonstrations."""
-        program, train = self.program(candidate), len(self._task.train)
-        if program is None:
-            return 0
-        fit = program.fit_calls * train * (1 + self.judging)
-        return math.ceil(self._chain * (questions * (program.most_calls_in_all() + self.judging) + fit))
+        """Returns the calls of `candidate` on so many dev questions, without its demonstrations."""
+        calls, fit = self._calls(candidate)
+        learning = fit * len(self._task.train) * (1 + self.judging)
+        return math.ceil(questions * (calls + self.judging) + learning)
 
     def pool(self, candidate: Candidate) -> int:
-        """Returns the most calls to collect the demonstrations of `candidate`, if every reply can be read."""
+        """Returns the calls to collect the demonstrations of `candidate`."""
         task = self._task
-        if candidate.program not in self._bounds:
-            self._bounds[candidate.program] = part_bound(task, self._space.part(candidate))
-        bound = self._bounds[candidate.program]
+        calls, fit = self._calls(pool_setting(task, self._space, candidate))
         train = task.other.questions if candidate.demo_kind == CROSS and task.other else task.train
-        calls = (bound.pools[0] if bound.pools else 0) * (1 + bound.taught) + bound.fit + self.judging
-        return math.ceil(calls * len(train))
+        return math.ceil((calls + fit + self.judging) * len(train))
 
     def new_pool(self, candidate: Candidate, known: set[str]) -> int:
-        """Returns the most requests to collect demonstrations that are not `known` yet; they are known
-        afterwards.
-        """
+        """Returns the calls to collect demonstrations that are not `known` yet; they are known afterwards."""
         if not candidate.demos:
             return 0
-        task = self._task
-        part = self._space.part(candidate)
-        setting = task.method_of(candidate.program).demo_setting(part.baseline().knobs, candidate.knobs)
-        name = digest([candidate.program, setting, candidate.demo_kind == CROSS])
+        collecting = pool_setting(self._task, self._space, candidate)
+        name = digest([collecting.program, collecting.knobs, candidate.demo_kind == CROSS])
         if name in known:
             return 0
         known.add(name)
-        return self._chain * self.pool(candidate)
+        return self.pool(candidate)

@@ -90,7 +90,7 @@ def plan(
     """Returns what `headroom` would do, as a JSON object; sends nothing. Raises its errors before sending.
 
     `calls` are LM calls at most. `questions` of the dev questions would be answered by each setting,
-    `repeats` of them twice by the baseline, and by at least `settings_at_least` settings, the first of
+    `repeats` of them twice by the baseline, and by about `settings_about` settings, the first of
     `settings` (in words). `dev` and `test` have the number of questions and the smallest gain in exact match
     that they show, `needed` the questions that `gain` needs, both if one question in ten gets worse.
     """
@@ -101,7 +101,7 @@ def plan(
         "calls": design.calls,
         "questions": design.questions,
         "repeats": design.repeats,
-        "settings_at_least": design.settings,
+        "settings_about": design.settings,
         "settings": [describe_difference(candidate, task.recipe) for candidate in design.candidates],
         "left_out": design.left_out,
         **{
@@ -178,7 +178,7 @@ class _Probe:
         self._questions = self._order[: self._whole(design.questions)]
         self._each = 1.0
         self._begun: tuple[Row, ...] = ()
-        self._needs = Needs(run.task, self._builder.space)
+        self._needs = design.needs or Needs(run.task, self._builder.space)
         self._failures: list[Failures] = []
         self._budget = ""
 
@@ -193,7 +193,7 @@ class _Probe:
                 f"{len(tried)} settings tried: {self._failures[0].text}. See with `ragc ask RECIPE QUESTION "
                 "--trace` what is asked."
             )
-        return self._result(tried, noise, measured.to_json())
+        return await asyncio.to_thread(self._result, tried, noise, measured.to_json())
 
     async def _try_all(self) -> tuple[list[tuple[Candidate, list[float]]], estimates.Noise | None]:
         """Returns the scores of each setting that the budget allows, and the noise of the baseline."""
@@ -252,7 +252,7 @@ class _Probe:
         self._each = max(self._each, calls)
 
     def _expected(self, candidate: Candidate, questions: int) -> int:
-        """Returns the LM calls expected of `candidate`: as the dearest setting so far, or its bound."""
+        """Returns the LM calls expected of `candidate`: as the dearest setting so far, or as rehearsed."""
         return min(self._needs.most(candidate, questions), math.ceil(questions * self._each))
 
     async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:

@@ -45,7 +45,7 @@ def grid(
     It is written to the directory `out`, by default `grids/` and the name of the recipe file. A grid that is
     there is completed, also one that was cut off, and gets the settings that it lacks. Returns a Grid, with
     `path` and `counters`. With `dry_run` nothing is sent, and a JSON object is returned: `settings`,
-    `recorded`, `questions`, `cells` that are missing in `out`, and the bounds and estimates of a dry run of
+    `recorded`, `questions`, `cells` that are missing in `out`, and the estimates of a dry run of
     `compile`.
 
         grid = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])

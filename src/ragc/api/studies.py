@@ -66,10 +66,10 @@ def compile(
     tokens, US dollars, seconds) and the `program`.
 
     With `dry_run` everything that the recipe needs is checked, `out` included, nothing is sent or written,
-    and a JSON object is returned: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
-    `tokens_about` and `usd_about` (each None where unknown), and the same by phase.
+    and a JSON object is returned: estimates `lm_calls_about`, `tokens_about` and `usd_about` (each None where
+    unknown), and the calls by phase. The budget is the bound.
 
-        print(ragc.compile("recipe.toml", dry_run=True)["lm_calls"])
+        print(ragc.compile("recipe.toml", dry_run=True)["lm_calls_about"])
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
         print(compiled.verdict, compiled.test["f1"].mean)
 

@@ -9,20 +9,16 @@ from ragc.core.display import dollars, quantity
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper
-    bounds.
-    """
+    """Yields the lines for an estimate of `ragc.optimizers.plan.estimate.estimate`."""
     programs = ", ".join(plan["programs"])
     targets = ", ".join(dict.fromkeys(plan["targets"].values()))
     folds = f", and as many without each of {plan['folds']} folds" if plan["folds"] else ""
     yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}{folds}"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
-        known = "no bound known"
-        if phase["lm_calls"] is not None:
-            known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
+        calls = phase["lm_calls_about"]
         size = f" ({quantity(phase['questions'], 'question')})" if phase["questions"] else ""
-        yield f"  {name:<15} {known}{size}"
+        yield f"  {name:<15} " + ("unknown" if calls is None else f"about {calls:,}") + size
     yield from _costs(plan)
 
 
@@ -34,7 +30,7 @@ def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     yield _calls(plan, "replies can be read and settings share no request")
     for name, calls in plan["phases"].items():
         if calls != 0:
-            yield f"  {name:<15} " + ("no bound known" if calls is None else f"about {calls:,}")
+            yield f"  {name:<15} " + ("unknown" if calls is None else f"about {calls:,}")
     yield from _costs(plan)
 
 
@@ -44,7 +40,7 @@ def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     yield f"{'program':<14}{planned['program']} on {targets}"
     yield f"{'calls':<14}at most {planned['calls']:,}"
     yield (
-        f"{'settings':<14}at least {planned['settings_at_least']} of these on {planned['questions']} dev "
+        f"{'settings':<14}about {planned['settings_about']} of these on {planned['questions']} dev "
         f"questions, {planned['repeats']} of them twice by the baseline"
     )
     yield from (f"{'':<14}{what}" for what in planned["settings"])
@@ -68,13 +64,10 @@ _AVERAGE = "replies can be read, settings are average and no trial is stopped"
 
 
 def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
-    if not plan["bounded"]:
-        why = "; ".join(plan["unbounded_because"])
-        return f"no bound known on LM calls: {why}; set budget.lm_calls"
-    about = plan["lm_calls_about"]
-    if about is None or about == plan["lm_calls"]:
-        return f"at most {plan['lm_calls']:,} LM calls"
-    return f"about {about:,} LM calls if {conditions}; at most {plan['lm_calls']:,}"
+    if plan["unknown_because"]:
+        why = "; ".join(plan["unknown_because"])
+        return f"the number of LM calls is unknown: {why}; set budget.lm_calls"
+    return f"about {plan['lm_calls_about']:,} LM calls if {conditions}"
 
 
 def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -88,24 +81,18 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:
-    most, about = plan["tokens"], plan["tokens_about"]
-    guess = "" if about is None else f"about {about:,} if passages are as long as their chunks may be; "
-    if most is None:
-        return f"tokens: {guess}no bound known"
-    return f"tokens: {guess}at most {most:,}, each prompt as long as the context allows"
+    about = plan["tokens_about"]
+    return f"tokens: about {about:,} if passages are as long as their chunks" if about else "tokens: unknown"
 
 
 def _money(plan: Mapping[str, Any]) -> str:
     if plan["unpriced"]:
         return f"cost: unknown, LiteLLM's table has no price for {', '.join(plan['unpriced'])}"
-    if plan["usd"] is None:
-        about = "" if plan["usd_about"] is None else f"about {dollars(plan['usd_about'])}, "
-        advice = "" if "usd" in plan["budget"] else "; set budget.usd"
-        return f"cost: {about}no bound known{advice}"
-    if not plan["usd"]:
+    if plan["usd_about"] is None:
+        return "cost: unknown" + ("" if "usd" in plan["budget"] else "; set budget.usd")
+    if not plan["usd_about"]:
         return f"cost: {dollars(0)}, no target charges for tokens"
-    guess = "" if plan["usd_about"] is None else f"about {dollars(plan['usd_about'])}, "
-    return f"cost: {guess}at most {dollars(plan['usd'])} by {_source(plan)}"
+    return f"cost: about {dollars(plan['usd_about'])} by {_source(plan)}"
 
 
 def _source(plan: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
 from ragc.programs.own.schemas import is_closed
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
+from ragc.programs.rehearsal import rehearse
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import (
     Case,
@@ -161,7 +162,7 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
         fingerprint=mark,
         knobs=program.knobs.to_json(),
         prompts=tuple(prompts.values()),
-        single=len(prompts) == 1 == program.most_calls(),
+        single=len(prompts) == 1 and _calls_of(program) == 1,
         models=models(recipe, state.provenance),
         openai_ids=openai_ids(recipe),
         learned=dict(program.learned),
@@ -169,6 +170,12 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
         metric=_metric_of(recipe.get("search") or {}),
         cases=tuple(cases),
     )
+
+
+def _calls_of(program: RagProgram) -> int:
+    """Returns how many LM calls a question takes; 0 for a user's own program, which nobody knows."""
+    rehearsals = rehearse(program.method, program.runtime, program.knobs.to_json())
+    return max((rehearsal.calls for rehearsal in rehearsals), default=0)
 
 
 def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:

@@ -17,6 +17,7 @@ from ragc.core.digest import digest
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter
+from ragc.programs.rehearsal import writers_of
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings
 from ragc.store.calls import CallStore
@@ -137,8 +138,5 @@ def _streamed(opened: OpenProgram) -> list[Any]:
     shown.
     """
     predictors = dict(opened.program.named_predictors())
-    writers = opened.task.method.writers
-    if writers is None:
-        writers = tuple(predictors) if len(predictors) == 1 else ()
-    called = [predictors[name] for name in writers if name in predictors]
+    called = [predictors[name] for name in writers_of(opened.program) if name in predictors]
     return [call for call in called if "answer" in call.signature.output_fields]

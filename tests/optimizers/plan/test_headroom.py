@@ -267,7 +267,7 @@ def test_too_few_calls_for_what_the_first_questions_take_end_it_after_these(meas
         ),
         ((), 14, "14 LM calls are too few"),
         (("budget.lm_calls=14",), 300, "raise --calls and budget.lm_calls"),
-        (("search.knobs=[]",), 40, "one setting beside demonstrations, which may take"),
+        (("search.knobs=[]",), 40, "one setting beside demonstrations, which take"),
         ((), 0, "--calls must be 1 or more"),
     ],
 )
@@ -295,7 +295,7 @@ def test_two_settings_say_nothing_of_how_much_settings_differ(measure: Probe) ->
 def test_demonstrations_that_cost_too_much_are_left_out_and_named(measure: Probe) -> None:
     target = ScriptedTarget(needs_demos)
     result = measure(target=target, calls=50)
-    assert "demonstrations, which may take 30 calls" in result.left_out
+    assert "demonstrations, which take about 15 calls" in result.left_out
     assert {question_number(request) for request in target.requests} <= set(range(15, 35))
     assert any(line.startswith("not tried") for line in result.lines())
 
@@ -317,7 +317,7 @@ def test_a_plan_sends_nothing_and_is_what_happens(measure: Probe, folder: Path) 
     planned = probe.plan(recipes.load(folder / "recipe.toml"), targets={"main": target})
     assert not target.requests
     result = measure(target=target)
-    assert len(result.settings) >= planned["settings_at_least"]
+    assert len(result.settings) >= planned["settings_about"] / 2
     assert result.questions == planned["questions"]
     assert [setting.what for setting in result.settings] <= planned["settings"]
     assert result.settings[0].what == planned["settings"][0] == "baseline"

@@ -143,4 +143,4 @@ def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows
     )  # fmt: skip
     prediction = program(question="Q?")
     assert (prediction.answer, prediction.passages) == ("known", ())
-    assert prediction.counters["lm_calls"] == program.most_calls() == 4
+    assert prediction.counters["lm_calls"] == 4

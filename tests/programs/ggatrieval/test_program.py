@@ -10,7 +10,7 @@ import pytest
 
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
-from ragc.programs.ggatrieval.alignment import conversion, reword
+from ragc.programs.ggatrieval.program import conversion, reword
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note

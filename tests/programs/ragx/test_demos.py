@@ -171,7 +171,6 @@ def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> 
     assert list_requests(target).count("domain") == 1
     shown = [len(r.messages) for r in target.requests if last_output(r) == "answer"]
     assert set(shown) == {2 + 2 * 2}
-    assert prediction.counters["lm_calls"] <= program.most_calls()
 
 
 TRAIN = [

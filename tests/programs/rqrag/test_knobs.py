@@ -12,6 +12,7 @@ import pytest
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
+from ragc.optimizers.candidates.demos.setting import demo_setting
 from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
@@ -83,20 +84,13 @@ def reply(request: ChatRequest) -> dict[str, Any]:
     return {"query": ("director of Ed Wood", "Tim Burton born")[min(searched, 1)], "answer": "Burbank"}
 
 
-@pytest.mark.parametrize(
-    ("width", "calls"),
-    [(WIDTHS[0], 13), ("rewrite+decompose", 9), ("rewrite+disambiguate", 9), ("disambiguate", 5)],
-)
-def test_demonstrated_queries_of_every_kind_have_trajectories(width: str, calls: int) -> None:
-    start = RqRagKnobs().to_json()
-    setting = RQRAG.demo_setting(start, {**start, "width": width, "depth_for": "musique"})
-    assert (setting["width"], setting["depth_for"], setting["max_depth"]) == (width, "own", 2)
+@pytest.mark.parametrize("width", [WIDTHS[0], "rewrite+disambiguate", "disambiguate"])
+def test_demonstrated_queries_of_every_kind_have_trajectories(width: str) -> None:
     target = ScriptedTarget(reply)
-    program = RQRAG.build(Runtime({"main": target}, {"local": ListSource(PASSAGES)}), setting)
-    assert program.most_calls() == calls
-    program(question="Where was the director of Ed Wood born?")
-    assert len(target.requests) == calls
-    target.requests.clear()
+    runtime, start = Runtime({"main": target}, {"local": ListSource(PASSAGES)}), RqRagKnobs().to_json()
+    setting = demo_setting(RQRAG, runtime, start, {**start, "width": width, "ndocs": 5})
+    assert (setting["width"], setting["ndocs"], setting["max_depth"]) == (width, 3, 2)
+    program = RQRAG.build(runtime, setting)
 
     async def run() -> Any:
         scorer = Scorer.of(get("em"))
@@ -129,10 +123,3 @@ def test_in_turn_a_path_goes_on_with_the_next_kind(width: str, depth: int, paths
         if '"answer"' in request.messages[0].content
     ]
     assert sorted(answered) == sorted(paths)
-    assert program.most_calls() == len(target.requests)
-
-
-def test_on_demand_demonstrations_offer_all_kinds_of_the_setting() -> None:
-    start = RqRagKnobs().to_json()
-    setting = RQRAG.demo_setting(start, {**start, "mode": "search_on_demand"})
-    assert setting["width"] == WIDTHS[0]

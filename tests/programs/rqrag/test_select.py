@@ -14,7 +14,7 @@ from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import BY_LOGPROBS
-from ragc.programs.rqrag import paths as selection
+from ragc.programs.rqrag import program as selection
 from ragc.records import Question
 from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob

@@ -21,7 +21,8 @@ from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
-from ragc.programs.slimplm import SlimPLMKnobs, references
+from ragc.programs.slimplm import SlimPLMKnobs
+from ragc.programs.slimplm import program as references
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage

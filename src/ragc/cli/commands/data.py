@@ -68,14 +68,11 @@ def run(args: argparse.Namespace) -> int:
 def _plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     """Yields the estimate for people."""
     questions = quantity(planned["questions"], "train question")
-    yield f"{planned['kind']} from {questions}, at most {quantity(planned['calls_a_question'], 'call')} each"
-    yield (
-        f"at most {planned['lm_calls']:,} LM calls, {planned['lm_calls_about']:,} if all replies can be read "
-        "and none is needed twice"
-    )
+    yield f"{planned['kind']} from {questions}, about {quantity(planned['calls_a_question'], 'call')} each"
+    yield f"about {planned['lm_calls_about']:,} LM calls if all replies can be read"
     tokens, usd = planned["tokens"], planned["usd"]
-    yield "tokens: no bound known" if tokens is None else f"tokens: at most {tokens:,}"
-    yield "cost: no bound known; set budget.usd" if usd is None else f"cost: at most {dollars(usd)}"
+    yield "tokens: unknown" if tokens is None else f"tokens: {tokens:,} if each prompt fills the context"
+    yield "cost: unknown; set budget.usd" if usd is None else f"cost: {dollars(usd)} then"
     yield "models: " + ", ".join(f"{role} {name}" for role, name in planned["targets"].items())
 
 

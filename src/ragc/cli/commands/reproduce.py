@@ -79,21 +79,21 @@ def _plan(args: argparse.Namespace) -> int:
     if args.json:
         console.print_json(planned)
         return 0
-    rows: list[tuple[str, ...]] = [("data set", "row", "questions", "answered", "LM calls at most")]
+    rows: list[tuple[str, ...]] = [("data set", "row", "questions", "answered", "LM calls, about")]
     rows += [
         (
             cell["data"],
             cell["row"],
             f"{cell['questions']:,}",
             f"{cell['answered']:,}",
-            "no bound" if cell["lm_calls"] is None else f"{cell['lm_calls']:,}",
+            "unknown" if cell["lm_calls_about"] is None else f"{cell['lm_calls_about']:,}",
         )
         for cell in planned["cells"]
     ]
     console.print_table(rows)
-    if planned["lm_calls"] is not None:
-        about = f"{planned['lm_calls_about']:,} if every reply can be read"
-        console.lines(["", f"{planned['lm_calls']:,} LM calls at most, {about}. Nothing was sent."])
+    if planned["lm_calls_about"] is not None:
+        about = f"About {planned['lm_calls_about']:,} LM calls if every reply can be read. Nothing was sent."
+        console.lines(["", about])
     if planned["left_out"]:
         console.lines(["", "Left out:", *(f"- {text}" for text in planned["left_out"])])
     if unmeasured := planned["unmeasured"]:

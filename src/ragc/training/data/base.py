@@ -56,8 +56,9 @@ class Selection:
 class Collector(Protocol):
     """One kind of training data over a task.
 
-    `needs_gold` says whether gold answers are needed. `roles` are the roles that are called, and `most_calls`
-    an upper bound on the typed calls of one question. `longest_reply` is in tokens. `facts` are for the card.
+    `needs_gold` says whether gold answers are needed. `roles` are the roles that are called, and `calls`
+    the typed calls of the longest way through one question. `longest_reply` is in tokens. `facts` are for the
+    card.
     """
 
     @property
@@ -70,7 +71,7 @@ class Collector(Protocol):
     def facts(self) -> Mapping[str, Any]: ...  # noqa: D102
 
     @property
-    def most_calls(self) -> int: ...  # noqa: D102
+    def calls(self) -> int: ...  # noqa: D102
 
     @property
     def longest_reply(self) -> int: ...  # noqa: D102

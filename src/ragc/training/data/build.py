@@ -30,7 +30,6 @@ from ragc.core.progress import SILENT, Progress
 from ragc.errors import OF_ONE_QUESTION, BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.grids.provenance import describe_model, origin_of
-from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
 from ragc.store.calls import CallStore
@@ -128,10 +127,10 @@ def build(
 
 
 def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
-    """Returns upper bounds on the cost of `build`, with everything checked and nothing sent.
+    """Returns estimates of the cost of `build`, with everything checked and nothing sent.
 
-    `lm_calls` are requests, with a retry for every unreadable reply; `lm_calls_about` are those if all
-    replies are readable. Unknown amounts are None.
+    `lm_calls_about` is for readable replies and the longest way through each question; `tokens` and `usd` are
+    for as many calls whose prompts fill the context. Unknown amounts are None.
     """
     _check_names(kind, "trl")
     if out is not None:
@@ -140,9 +139,9 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
     task = tasks.prepare(recipe, store=CallStore(None))
     collector = collector_of(kind, task)
     questions = len(_unique(task.train))
-    about = questions * collector.most_calls
     limit = recipe.budget.lm_calls
-    most = REQUESTS * about if limit is None else min(REQUESTS * about, limit)
+    about = questions * collector.calls
+    calls = about if limit is None else min(about, limit)
     reply = collector.longest_reply
     asked = [task.runtime.target(role) for role in collector.roles]
     tokens = [most_context(target) for target in asked]
@@ -152,11 +151,10 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
         "program": recipe.program,
         "out": None if out is None else str(out),
         "questions": questions,
-        "calls_a_question": collector.most_calls,
-        "lm_calls": most,
-        "lm_calls_about": min(about, most),
-        "tokens": None if None in tokens else most * max(one or 0 for one in tokens),
-        "usd": None if None in usd else round(most * max(one or 0.0 for one in usd), 2),
+        "calls_a_question": collector.calls,
+        "lm_calls_about": calls,
+        "tokens": None if None in tokens else calls * max(one or 0 for one in tokens),
+        "usd": None if None in usd else round(calls * max(one or 0.0 for one in usd), 2),
         "budget": recipe.budget.model_dump(exclude_none=True, exclude={"trials"}),
         "targets": {role: task.runtime.target(role).name for role in collector.roles},
     }

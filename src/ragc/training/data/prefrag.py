@@ -184,7 +184,7 @@ class PairsOfSources:
         }
 
     @property
-    def most_calls(self) -> int:
+    def calls(self) -> int:
         """Each step but the first may be followed by nine judgements, a label and a choice."""
         knobs = next(iter(self._programs.values())).knobs
         steps = knobs.max_step + (0 if knobs.strict_budget else 1)

@@ -37,8 +37,7 @@ from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import KINDS, RqRagKnobs
-from ragc.programs.rqrag.paths import Path, PathStep, answer_key, step_texts
-from ragc.programs.rqrag.program import RqRag
+from ragc.programs.rqrag.program import Path, PathStep, RqRag, answer_key, step_texts
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE, normalize_refusal
@@ -120,10 +119,6 @@ class TrajectoryCollector(RqRag):
         for kind in KINDS:
             setattr(self, f"choose_{kind}", self.predictor(choosing((kind,)), max_tokens=100))
 
-    def most_calls(self) -> int:
-        """Returns a query a search, a choice between searches, and the answer."""
-        return int(2 * self.knobs.search_limit)
-
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches and answers; the trajectory is stored in that of the context."""
         trajectory = _current.get()
@@ -182,9 +177,9 @@ class Trajectories:
         return {"form": spec.form, **tokens, "share of original answers": spec.retention}
 
     @property
-    def most_calls(self) -> int:
-        """The calls of the longest trajectory."""
-        return self._program.most_calls()
+    def calls(self) -> int:
+        """The calls of the longest trajectory: queries, choices between searches, and the answer."""
+        return 2 * int(self._program.knobs.search_limit)
 
     @property
     def longest_reply(self) -> int:

@@ -92,7 +92,7 @@ class JudgeLabels:
 
     needs_gold = True
     roles = ("proxy",)
-    most_calls = 1
+    calls = 1
 
     def __init__(self, task: Task, *, judge: bool = False) -> None:
         self.task, self._judge = task, judge
@@ -146,7 +146,7 @@ class Rewrites:
 
     needs_gold = False
     roles = ("proxy", "teacher")
-    most_calls = 3
+    calls = 3
 
     def __init__(self, task: Task) -> None:
         self.task = task

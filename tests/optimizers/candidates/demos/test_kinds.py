@@ -79,7 +79,7 @@ def kinds(*names: str) -> str:
 
 
 def test_bootstrapped_labelled_and_filled_are_what_they_say(folder: Path) -> None:
-    builder = builder_of(folder, kinds("filled", "bootstrapped", "labelled"))
+    builder = builder_of(folder, kinds("filled", "bootstrapped", "labelled"), "knobs.top_k=1")
     by_kind = {kind: shown(builder, demo_kind=kind, demos=8)["answer"] for kind in ("filled", "bootstrapped")}
     labelled_demos = shown(builder, demo_kind="labelled", demos=8)["answer"]
     pool = pool_of(builder)

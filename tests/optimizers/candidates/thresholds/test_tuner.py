@@ -14,7 +14,7 @@ from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.space import Candidate
-from ragc.optimizers.candidates.thresholds.curve import POINTS, Fit
+from ragc.optimizers.candidates.thresholds.curve import Fit
 from ragc.optimizers.candidates.thresholds.tuner import MAX_OFFERS, offers
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
@@ -240,9 +240,9 @@ def test_all_fitted_thresholds_are_offered_together_then_each_alone_the_best_fir
     assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MAX_OFFERS
 
 
-def test_the_estimate_of_a_dry_run_counts_what_calibrating_may_take(folder: Path) -> None:
+def test_the_estimate_of_a_dry_run_counts_what_calibrating_takes(folder: Path) -> None:
     questions = estimate(recipes.load(folder / "recipe.toml", GATED))["questions"]
-    assert questions["calibration"] == 20 * (2 + POINTS)
+    assert questions["calibration"] == 20 * 2
     demos = "search.demos=2"
     for more in (
         ["search.calibrate=false"],

@@ -238,19 +238,19 @@ def test_an_unknown_model_names_the_nearest(run: Run) -> None:
         run("prefrag-main", beside="GPT-4o-min", **MAIN)
 
 
-def test_a_dry_run_bounds_what_is_missing_and_sends_nothing(run: Run, tmp_path: Path) -> None:
+def test_a_dry_run_estimates_what_is_missing_and_sends_nothing(run: Run, tmp_path: Path) -> None:
     run("prefrag-main", limit=4, **MAIN)
     target = ScriptedTarget([])
     how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "out", "targets": {"main": target}}
     planned = estimate("prefrag-main", rows=["vanilla_local", "prefrag"], data_sets=["hotpotqa"], **how)
     vanilla, prefrag = planned["cells"]
     assert (vanilla["questions"], vanilla["answered"], vanilla["lm_calls_about"]) == (10, 4, 6)
-    assert prefrag["lm_calls"] == 2 * prefrag["lm_calls_about"] >= 10 * 4
-    assert planned["lm_calls"] == vanilla["lm_calls"] + prefrag["lm_calls"]
+    assert prefrag["lm_calls_about"] >= 10 * 4
+    assert planned["lm_calls_about"] == vanilla["lm_calls_about"] + prefrag["lm_calls_about"]
     assert target.requests == []
     sent = ScriptedTarget(answer)
     run("prefrag-main", rows=["prefrag"], data_sets=["hotpotqa"], target=sent)
-    assert len(sent.requests) <= prefrag["lm_calls"]
+    assert len(sent.requests) <= prefrag["lm_calls_about"]
 
 
 def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:
