@@ -107,11 +107,6 @@ def parameters_of(module: dspy.Module) -> list[tuple[str, Any]]:
     return list(known.values())
 
 
-def _check_question(args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
-    if args or not isinstance(inputs.get("question"), str):
-        raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
-
-
 async def unless_failed(work: Awaitable[T]) -> T | None:
     """Returns the result of `work`; None where a request of it failed, and others may be answered."""
     try:
@@ -278,6 +273,14 @@ class RagProgram(dspy.Module):
         """Returns the predictors by name, without the settings, which are no predictor."""
         return [(name, held) for name, held in parameters_of(self) if isinstance(held, dspy.Predict)]
 
+    def named_calls(self) -> list[tuple[str, Any]]:
+        """Returns the typed calls by name: the predictors, or for a user's module what these send."""
+        return self.named_predictors()
+
+    def shown_passages(self, prediction: dspy.Prediction) -> tuple[Passage, ...]:
+        """Returns the passages of `prediction` that were shown."""
+        return tuple(prediction.passages)
+
     def get_lm(self) -> Any:
         """Returns the LM chosen for all predictors, or one that represents the program's own targets.
 
@@ -319,15 +322,23 @@ class RagProgram(dspy.Module):
 
     def forward(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answers and waits; safe in any number of threads. Raises UsageError without `question=TEXT`."""
-        _check_question(args, inputs)
+        self._check_call(args, inputs)
         with self._streaming():
             return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answers; may be awaited on any loop. Raises UsageError without `question=TEXT`."""
-        _check_question(args, inputs)
+        self._check_call(args, inputs)
         with self._streaming():
             return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
+
+    def _check_call(self, args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
+        if args or not isinstance(inputs.get("question"), str):
+            raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
+
+    def _name_calls(self) -> None:
+        for name, predictor in self.named_predictors():
+            predictor.name = name
 
     @staticmethod
     def _streaming() -> AbstractContextManager[None]:
@@ -341,13 +352,12 @@ class RagProgram(dspy.Module):
     async def _run_recorded(
         self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]
     ) -> dspy.Prediction:
-        for name, predictor in self.named_predictors():
-            predictor.name = name
+        self._name_calls()
         inputs = repair_value(inputs)
         earlier = read_turns(inputs.get(HISTORY)) if self.rewrites else ()
         question = Question(
             id=str(inputs.get("id", "")),
-            question=inputs["question"],
+            question=str(inputs.get("question", "")),
             answers=(),
             context_ids=tuple(inputs.get("context_ids") or ()),
             query_time=str(inputs.get("query_time") or ""),

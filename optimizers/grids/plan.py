@@ -43,7 +43,7 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     about = sum(phases.values())
     requests, limit = longest_chain(task) * REQUESTS * about, recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
-    reply = max((call.sampling.max_tokens for built in programs for call in built.predictors()), default=0)
+    reply = max((call.sampling.max_tokens for built in programs for _, call in built.named_calls()), default=0)
     prompts = [prompt_tokens(candidate.knobs, candidate.demos) for candidate in candidates]
     mean = round(sum(prompts) / len(prompts)) if prompts else 0
     return {
@@ -78,6 +78,6 @@ def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
     total = 0.0
     for setting in settings.values():
         built = task.method.build(task.runtime, setting)
-        taught = any(not set(call.signature.output_fields) <= {"answer"} for call in built.predictors())
+        taught = any(not set(call.signature.output_fields) <= {"answer"} for _, call in built.named_calls())
         total += built.most_calls() * len(task.train) * (1 + taught) + judge_calls(task, task.train)
     return total

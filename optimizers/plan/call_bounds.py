@@ -85,9 +85,9 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
         any(
             not set(call.signature.output_fields) <= {"answer"}
             for program in examples
-            for call in program.predictors()
+            for _, call in program.named_calls()
         ),
-        max(call.sampling.max_tokens for program in programs for call in program.predictors()),
+        max(call.sampling.max_tokens for program in programs for _, call in program.named_calls()),
         max(len(program.predictors()) for program in programs),
     )
 

@@ -137,7 +137,7 @@ class Needs:
     def sampled(self) -> bool:
         """Whether any call of the baseline draws its reply at a temperature above 0."""
         program = self.program(self._space.baseline())
-        return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
+        return program is not None and any(call.sampling.temperature > 0 for _, call in program.named_calls())
 
     def most(self, candidate: Candidate, questions: int) -> int:
         """Returns the most requests of `candidate` on so many dev questions, without its demonstrations."""
