@@ -147,7 +147,7 @@ class OwnProgram(RagProgram):
 
     @learned.setter
     def learned(self, value: Mapping[str, Any]) -> None:
-        if value and value != self.learned:
+        if value:
             if value.keys() != {"adapter"} or not isinstance(value["adapter"], Mapping):
                 raise UsageError(
                     f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}."
@@ -264,9 +264,13 @@ class OwnProgram(RagProgram):
 
     async def _run_module(self, inputs: dict[str, Any]) -> Any:
         """Runs the module off the process's loop: `forward` in a thread, or else `aforward` on its own loop."""
-        if not hasattr(type(self.module), "forward"):
-            work = asyncio.run_coroutine_threadsafe(self.module.acall(**inputs), _own_loop())
-            return await asyncio.wrap_future(work)
+        if inspect.iscoroutinefunction(self.flow_code):
+            run = self.module if hasattr(type(self.module), "forward") else self.module.acall
+
+            async def awaited() -> Any:
+                return await run(**inputs)
+
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
         limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
         call = partial(self.module, **inputs)
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
