@@ -66,6 +66,7 @@ class OwnProgram(RagProgram):
         for path, (part, declaration) in numbers_of(module).items():
             setattr(part, declaration.name, getattr(knobs, path))
         self._check()
+        self.most_calls()
         self._gate()
 
     @classmethod
@@ -255,7 +256,8 @@ class OwnProgram(RagProgram):
                 f"{type(reply).__name__}."
             )
         question.record_rest()
-        if past := sum(map(len, tracker.usage_data.values())) - question.tracked:
+        past = sum(map(len, tracker.usage_data.values())) - question.tracked
+        if past > 0:  # a thread of DSPy's has a tracker of its own
             counters.count(ungated=past)
             trace.record(trace.Note("LM", f"{past} calls of an LM that the module calls by itself"))
         if "passages" not in reply:
@@ -268,7 +270,10 @@ class OwnProgram(RagProgram):
             run = self.module if hasattr(type(self.module), "forward") else self.module.acall
 
             async def awaited() -> Any:
-                return await run(**inputs)
+                try:
+                    return await run(**inputs)
+                except SystemExit as error:  # would end the loop
+                    raise RuntimeError(f"it ended the process: {error!r}") from error
 
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
         limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
@@ -287,7 +292,7 @@ class OwnProgram(RagProgram):
         """Returns DSPy's settings under which the module answers `question`."""
         self._gate()
         outer, chosen = context_lm(), {SETTING: question, "trace": Steps(question)}
-        chosen["lm"] = self.lm if outer is None else gate(outer, self.runtime)
+        chosen["lm"] = self.lm if outer in (None, self.lm.ragc_lm) else gate(outer, self.runtime)
         if self._searches:
             chosen["rm"] = self._retrieve
         if self.adapter is not None and type(dspy.settings.adapter).__module__ != "dspy.predict.refine":

@@ -91,6 +91,7 @@ class DspyTarget:
         remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
+        self._identity: tuple[Any, str] = None, ""
         self._price = None if price is None else Price.of(price, f"The price of {self.name}, {EXAMPLE}: ")
         # Model, address and settings say all of it; then LiteLLM may have its price.
         is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str)
@@ -115,10 +116,13 @@ class DspyTarget:
     def identity(self) -> str:
         """The identity: class, model, address and settings; a unique mark for a user's own engine."""
         lm = self.lm
-        settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
-        own = "" if self._hosted else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
-        kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
-        return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
+        if self._identity[0] != lm.kwargs:  # which a user may change
+            settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
+            own = "" if self._hosted else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
+            kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
+            name = f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
+            self._identity = dict(lm.kwargs), name
+        return self._identity[1]
 
     @property
     def forgets(self) -> bool:
