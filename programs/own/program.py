@@ -241,8 +241,10 @@ class OwnProgram(RagProgram):
         try:
             with dspy.track_usage() as tracker, dspy.context(**self._settings(question)):
                 question.context = copy_context()
-                reply = await self._run_module(self._given(inputs))
-                await question.settle()
+                try:
+                    reply = await self._run_module(self._given(inputs))
+                finally:
+                    await question.settle()
         except asyncio.CancelledError:
             question.gone = True
             raise
@@ -272,8 +274,10 @@ class OwnProgram(RagProgram):
             async def awaited() -> Any:
                 try:
                     return await run(**inputs)
-                except SystemExit as error:  # would end the loop
-                    raise RuntimeError(f"it ended the process: {error!r}") from error
+                except (SystemExit, asyncio.CancelledError) as error:
+                    if (task := asyncio.current_task()) is not None and task.cancelling():
+                        raise
+                    raise RuntimeError(f"it ended with {error!r}") from error  # which would end the loop
 
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
         limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread

@@ -395,7 +395,9 @@ def test_best_of_n_inside_draws_anew() -> None:
 
     def script(request: ChatRequest) -> Any:
         text = request.messages[0].content
-        return fit(request, {"answer": "x"} if "reasoning" not in text else {"reasoning": "r", "answer": next(draws)})
+        return fit(
+            request, {"answer": "x"} if "reasoning" not in text else {"reasoning": "r", "answer": next(draws)}
+        )
 
     program, target = built(Draws, script)
     assert program(question="What is number 7?").answer == "long enough"
