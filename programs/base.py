@@ -81,11 +81,6 @@ def format_passage(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
-def _check_question(args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
-    if args or not isinstance(inputs.get("question"), str):
-        raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
-
-
 def mix_noise(
     passages: Sequence[Passage], noise: Sequence[Passage], place: str, seed: str
 ) -> tuple[Passage, ...]:
@@ -256,6 +251,14 @@ class RagProgram(dspy.Module):
         """Returns the predictors by name, without the settings, which are no predictor."""
         return [(name, value) for name, value in vars(self).items() if isinstance(value, dspy.Predict)]
 
+    def named_calls(self) -> list[tuple[str, Any]]:
+        """Returns the typed calls by name: the predictors, or for a user's module what these send."""
+        return self.named_predictors()
+
+    def shown_passages(self, prediction: dspy.Prediction) -> tuple[Passage, ...]:
+        """Returns the passages of `prediction` that were shown."""
+        return tuple(prediction.passages)
+
     def get_lm(self) -> Any:
         """Returns the LM chosen for all predictors, or one that represents the program's own targets.
 
@@ -286,15 +289,23 @@ class RagProgram(dspy.Module):
 
     def forward(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answers and waits; safe in any number of threads. Raises UsageError without `question=TEXT`."""
-        _check_question(args, inputs)
+        self._check_call(args, inputs)
         with self._streaming():
             return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answers; may be awaited on any loop. Raises UsageError without `question=TEXT`."""
-        _check_question(args, inputs)
+        self._check_call(args, inputs)
         with self._streaming():
             return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
+
+    def _check_call(self, args: Sequence[Any], inputs: Mapping[str, Any]) -> None:
+        if args or not isinstance(inputs.get("question"), str):
+            raise UsageError("A program is called as program(question=TEXT): a text, by its name.")
+
+    def _name_calls(self) -> None:
+        for name, predictor in self.named_predictors():
+            predictor.name = name
 
     @staticmethod
     def _streaming() -> AbstractContextManager[None]:
@@ -308,13 +319,12 @@ class RagProgram(dspy.Module):
     async def _run_recorded(
         self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]
     ) -> dspy.Prediction:
-        for name, predictor in self.named_predictors():
-            predictor.name = name
+        self._name_calls()
         inputs = repair_value(inputs)
         earlier = read_turns(inputs.get(HISTORY)) if self.rewrites else ()
         question = Question(
             id=str(inputs.get("id", "")),
-            question=inputs["question"],
+            question=str(inputs.get("question", "")),
             answers=(),
             context_ids=tuple(inputs.get("context_ids") or ()),
             query_time=str(inputs.get("query_time") or ""),

@@ -65,13 +65,11 @@ from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.search.directory import forget_earlier, open_directory, run_of, salt_of
 from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import Knobs
 from ragc.programs.method import Method
 from ragc.programs.own.source import kept_module
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.values import CALLERS_METRIC
-from ragc.records import HISTORY
 from ragc.targets.dspy_lm import target_of
 from ragc.task.base import Task, check_prices, facts_of, objective_of, scorer_of
 from ragc.task.budget import BudgetFile
@@ -355,25 +353,12 @@ def _as_program(program: Any) -> Any:
             f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
             "its set_lm."
         )
-    from ragc.programs.own import adapters, method_of
+    from ragc.programs.own import method_of
 
-    own = method_of(program, adapters.configured())
+    own = method_of(program)
     sources = {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
     runtime = Runtime({"main": target_of(lm)}, sources, store=open_call_store())
-    knobs = {knob.name for knob in own.knobs.list_knobs()} - {HISTORY}  # which is DSPy's list of calls
-    names = [name for name in vars(program) if name in knobs]
-    values = {name: getattr(program, name) for name in names}
-    return own.build(runtime, {**_drawing(lm, own.knobs), **values})
-
-
-def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
-    """Returns the sampling values that `lm` sets, clipped to the ranges of `knobs`."""
-    values: dict[str, Any] = {}
-    for name in ("temperature", "top_p", "max_tokens"):
-        value, (low, high) = lm.kwargs.get(name), knobs.knob(name).bounds
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            values[name] = min(max(value, low), high)
-    return values
+    return own.build(runtime)
 
 
 def _check_module(method: Method) -> None:

@@ -71,11 +71,11 @@ def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) ->
 def _method(name: Any) -> Method:
     if isinstance(name, str) and not is_reference(name):
         return method(name)
-    from ragc.programs.own import adapters, method_of, own_method
+    from ragc.programs.own import method_of, own_method
 
     if isinstance(name, str):
         return own_method(name, Path.cwd())
-    return method_of(name, None if dspy.settings.adapter is None else adapters.configured())
+    return method_of(name)
 
 
 def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,177 +1,218 @@
-"""OwnProgram: a user's DSPy module whose predictors are typed calls of ours."""
+"""OwnProgram: a user's DSPy module as a program of ragc. The module runs as it is, on gated language models."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import inspect
+import re
+import threading
 import traceback
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from contextvars import copy_context
+from functools import cached_property, partial
+from math import inf
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any
 
+import anyio
 import dspy
-from dspy.dsp.utils.settings import thread_local_overrides
+import orjson
+from dspy.utils.exceptions import AdapterParseError
 
-from ragc.core import event_loop
+from ragc.core import counters, event_loop
 from ragc.core.digest import digest
-from ragc.core.text import repair_surrogates
-from ragc.errors import ParseFailure, RagcError, RequestRefused, UsageError
+from ragc.core.text import escape_markers
+from ragc.errors import ParseFailure, UsageError
+from ragc.programs import trace
 from ragc.programs.base import RagProgram, format_passage
-from ragc.programs.calls.chosen_lm import own_lm
-from ragc.programs.knobs import ADAPTER, Knobs
-from ragc.programs.own import adapters
-from ragc.programs.own.calls import SETTING, OwnPredict, Running, current, running
-from ragc.programs.own.modules import check, entry_of, function_of, instance_of, replace_predictors
-from ragc.programs.own.threads import in_thread, on_own_loop
+from ragc.programs.calls.chosen_lm import context_lm
+from ragc.programs.knobs import Knobs
+from ragc.programs.own import SETTINGS, adapters
+from ragc.programs.own.gateway import SETTING, Gated, OwnQuestion, Steps, current, gate, lm_of, running
+from ragc.programs.own.numbers import Declared, numbers_of
+from ragc.programs.own.prompts import OwnCall
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
-from ragc.records import Hit, Passage
+from ragc.records import HISTORY, Passage
 from ragc.targets.base import Sampling
-from ragc.targets.dspy_lm import cause
+from ragc.targets.dspy_lm import DspyTarget, cause
 
 CALLS_PER_PREDICTOR = 16
-"""Calls of each predictor for one question, at most, where a module does not say `most_calls`."""
+"""Calls of each predictor for one question that a plan reckons with, where a module says no `most_calls`."""
 
-_OURS = frozenset({"trace", "counters", "tallies", "candidates"})
-"""Fields of predictions that programs of ours fill in."""
+CONTEXT = ("id", "context_ids", "query_time", "domain", HISTORY, "sub_questions")
+"""What a row of a data set has beside its question, and a module is given if it takes it."""
+
+_KEY = re.compile(r"[\w.'\[\] -]+")
 
 
 class OwnProgram(RagProgram):
-    """The user's `module`, called with the question and the other fields of its row that `forward` names.
+    """The user's `module`, called with any inputs; its prediction has all of the module's fields.
 
-    Its predictors use the target main, through store, budget and replay; so do predictors that its code
-    creates while it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or
-    the retriever of `dspy.configure(rm=...)` if there is none. It must return `answer`; `passages`, texts or
-    passages, are those it showed. A synchronous `forward` has a thread of its own, an `aforward` a loop of
-    its own, so that neither blocks other questions. An error that it raises leaves the question without an
-    answer. `most_calls` of the module, a number or a method, says how many calls of predictors a question
-    takes; more are refused.
+    `trace` and `counters` are added to it, and `passages` if it has none. Predictors without an LM of their
+    own use the target main; `dspy.Retrieve` searches the source `local`, or the retriever of
+    `dspy.configure(rm=...)`. A `forward` runs in a thread, an `aforward` only where there is no `forward`. An
+    error of the module leaves the question without an answer. `module.most_calls`, a number or a method, says
+    how many calls of predictors a plan reckons with.
     """
 
-    def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module, adapter: Any = None) -> None:
+    def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
         super().__init__(runtime, knobs)
-        self._adapter = self._storable(adapter)
-        self._searches = "local" in runtime.sources
-        check(module, retriever=self._searches or dspy.settings.rm is not None)
-        replace_predictors(module, self._typed)
         self.module = module
-        self._lm: Any = None
+        self.adapter: Any = None
+        self._searches = "local" in runtime.sources
+        for path, (part, declaration) in numbers_of(module).items():
+            setattr(part, declaration.name, getattr(knobs, path))
+        self._check()
         self.most_calls()
+        self._gate()
 
     @classmethod
-    def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs, adapter: Any = None) -> OwnProgram:
-        """Returns the program `name` of `module`, a class or an instance that is copied. Raises UsageError.
+    def of(cls, module: dspy.Module, runtime: Runtime, knobs: Knobs) -> OwnProgram:
+        """Returns the program of a copy of `module`. Raises UsageError."""
+        return cls(runtime, knobs, copied(module))
 
-        `adapter` makes its prompts if the knob `layout` names it.
-        """
-        return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
+        twin = type(self)(self.runtime, self.knobs, copied(self.module))
+        memo[id(self)] = twin
+        twin.method, twin.adapter, twin._compiled = self.method, self.adapter, self._compiled
+        return twin
 
-    def _storable(self, adapter: Any) -> Any:
-        """Returns `adapter` if it makes the knob's layout, else the configured one, or None.
+    def _check(self) -> None:
+        """Raises UsageError if the module cannot be compiled, saying what to change."""
+        name, predictors = type(self.module).__name__, self.named_predictors()
+        if not any(hasattr(type(self.module), entry) for entry in ("forward", "aforward")):
+            raise UsageError(f"The module {name} has no forward; define forward(self, ...).")
+        if not predictors and not numbers_of(self.module):
+            raise UsageError(f"The module {name} has no predictors to compile; add a dspy.Predict.")
+        for where, predictor in predictors:
+            if hasattr(predictor, "runtime"):
+                raise UsageError(f"The module {name} holds a program of ragc; compile that one by itself.")
+            if not _KEY.fullmatch(where):
+                raise UsageError(
+                    f"The predictor {where!r} of {name} has a name that no file can have; use letters, digits, "
+                    "spaces, dots, - and _ in the keys of its dictionary."
+                )
+        for _, part in self.module.named_sub_modules():
+            for key, value in vars(part).items():
+                if isinstance(value, Declared):
+                    raise UsageError(
+                        f"{name} declares {key!r} in __init__, where it stays no number; declare it on the "
+                        f"class: {key} = ragc.number(...)."
+                    )
+                if isinstance(value, dspy.Retrieve) and not (self._searches or dspy.settings.rm):
+                    raise UsageError(
+                        f"{name} searches with dspy.Retrieve, and there is no source named 'local'; add "
+                        "[sources.local] to the recipe, or pass local= or dspy.configure(rm=...)."
+                    )
+        if isinstance(self.runtime.targets.get("main"), DspyTarget):
+            for setting in SETTINGS:
+                if getattr(self.knobs, setting) != self.knobs.knob(setting).default:
+                    raise UsageError(
+                        f"The knob {setting} is a setting of targets of ragc; give it to the language model: "
+                        f"dspy.LM(..., {setting}={getattr(self.knobs, setting)!r})."
+                    )
 
-        Raises UsageError for a layout without one.
-        """
-        if adapter is not None and adapters.layout_of(adapter) == self.knobs.layout:
-            return adapter
-        return adapters.configured() if self.knobs.layout == ADAPTER else None
+    def _gate(self) -> None:
+        """Lets all predictors with an LM of their own call it through the gateway."""
+        for predictor in self._all_predictors:
+            if predictor.lm is not None:
+                predictor.lm = gate(predictor.lm, self.runtime)
 
-    @property
-    def adapter(self) -> Any:
-        """The DSPy adapter that makes the prompts; None if one of ragc's layouts does."""
-        return self._adapter
+    @cached_property
+    def _all_predictors(self) -> list[dspy.Predict]:
+        return [predictor for _, predictor in self.module.named_sub_modules(dspy.Predict)]
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        """The inputs that the module takes by name, by those of its predictors where it takes any."""
+        parameters = inspect.signature(self.flow_code).parameters
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return frozenset(parameters)
+        fields = (p.signature.input_fields for p in self._all_predictors)
+        return frozenset(parameters).union(*fields)
+
+    @cached_property
+    def lm(self) -> Any:
+        """The LM of predictors without one of their own."""
+        knobs = self.knobs
+        sampling = Sampling(temperature=knobs.temperature, top_p=knobs.top_p, max_tokens=knobs.max_tokens)
+        return lm_of(self.runtime, sampling)
 
     @property
     def learned(self) -> dict[str, Any]:
-        """Returns class and options of the adapter that makes the prompts, if there is one."""
-        return {} if self._adapter is None else {ADAPTER: adapters.to_json(self._adapter)}
+        """Returns class and options of the adapter under which the program runs."""
+        return {"adapter": adapters.to_json(self.adapter or dspy.settings.adapter or dspy.ChatAdapter())}
 
     @learned.setter
     def learned(self, value: Mapping[str, Any]) -> None:
-        if not value:
-            return
-        if value.keys() != {ADAPTER} or not isinstance(value[ADAPTER], Mapping):
-            raise UsageError(f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}.")
-        if self._adapter is None or adapters.to_json(self._adapter) != dict(value[ADAPTER]):
-            self._adapter = self._storable(adapters.from_json(value[ADAPTER]))
-            for call in self.predictors():
-                call.adapter, call._rendered = self._adapter, None
-
-    def save(self, path: Any, *args: Any, **more: Any) -> None:
-        """Writes DSPy's state, which the module loads in plain DSPy.
-
-        Warns if it would run there differently from how it was measured: under another adapter, or with
-        demonstrations that are chosen by the question.
-        """
-        for text in self._differs_in_dspy():
-            warnings.warn(text, stacklevel=2)
-        super().save(path, *args, **more)
-
-    def _differs_in_dspy(self) -> Iterator[str]:
-        present = adapters.configured()
-        if self._adapter is None and adapters.layout_of(present) != self.knobs.layout:
-            yield (
-                f"This program was measured in the layout {self.knobs.layout!r}, and in plain DSPy its state "
-                f"runs under {adapters.shown(present)}, with prompts that were not measured; compile the "
-                "module itself without searching `layout`, or run it with ragc."
-            )
-        if self._adapter is not None and adapters.to_json(present) != adapters.to_json(self._adapter):
-            yield (
-                f"This program was measured under {adapters.shown(self._adapter)}, and DSPy is configured "
-                f"with {adapters.shown(present)}; name the first with dspy.configure(adapter=...) where the "
-                "state is loaded."
-            )
-        if any(call.nearest for call in self.predictors()):
-            yield (
-                "This program chooses its demonstrations by the question, which plain DSPy cannot; compile "
-                'it without "nearest" in demo_kinds, or run it with ragc.'
-            )
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
-        """Rebuilds the program with this one's state: the user's class knows what must be its own."""
-        twin = cast(OwnProgram, self.method.build(self.runtime, self.knobs))
-        memo[id(self)], twin._adapter = twin, self._adapter
-        mine = dict(self.named_predictors())
-        for name, call in twin.named_predictors():
-            call.__dict__.update(copy.deepcopy(mine[name]).__dict__)
-        twin._compiled = self._compiled
-        return twin
+        if value:
+            if value.keys() != {"adapter"} or not isinstance(value["adapter"], Mapping):
+                raise UsageError(
+                    f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}."
+                )
+            self.adapter = adapters.from_json(value["adapter"])
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """Returns the settings, and the module's own parameters by their names in the module.
 
         Retrievers are left out: DSPy counts them as parameters and cannot save them.
         """
-        own = [
-            (name, one) for name, one in self.module.named_parameters() if not isinstance(one, dspy.Retrieve)
-        ]
+        own = [(n, p) for n, p in self.module.named_parameters() if not isinstance(p, dspy.Retrieve)]
         return [(NAME, settings_of(self)), *own]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
-        """Returns the module's predictors by their names in the module."""
-        return list(self.module.named_predictors())
+        """Returns the module's predictors by their names; those that are marked `_compiled` stay as they are."""
+        return [
+            (name, predictor)
+            for name, predictor in self.module.named_predictors()
+            if predictor is self.module or not getattr(predictor, "_compiled", False)
+        ]
+
+    def named_calls(self) -> list[tuple[str, Any]]:
+        """Returns what each predictor sends, by its name."""
+        return [(name, OwnCall(self, name, predictor)) for name, predictor in self.named_predictors()]
+
+    def load_state(self, state: dict[str, Any], **more: Any) -> None:
+        """Loads DSPy's state, of this program or of its module. Raises as `SavedSettings.load_state`."""
+        for name, parameter in self.named_parameters():
+            if isinstance(parameter, dspy.Predict):
+                parameter.load_state(state[name], **more)
+            elif name != NAME or NAME in state:
+                parameter.load_state(state[name])
+        self._gate()
+
+    def save(self, path: Any, save_program: bool = False, **more: Any) -> None:
+        """Writes DSPy's state, or with `save_program` the user's module, which plain DSPy loads."""
+        saved = result_module(self) if save_program else super()
+        saved.save(path, save_program=save_program, **more)
+
+    def _check_call(self, args: Any, inputs: Mapping[str, Any]) -> None:
+        if args:
+            raise UsageError("A program is called with its inputs by their names.")
+
+    def _name_calls(self) -> None:
+        """Does nothing: the predictors are the user's."""
+
+    def set_lm(self, lm: Any) -> None:
+        """Sends all calls to `lm`; None restores the target. Raises UsageError if `lm` is no LM."""
+        super().set_lm(lm)
+        self._gate()
+
+    def get_lm(self) -> Any:
+        """Returns the LM of all predictors. Raises ValueError, as DSPy does, if they have different ones."""
+        lms = {id(predictor.lm): predictor.lm for predictor in self.predictors()}
+        if len(lms) > 1:
+            raise ValueError("Multiple LMs are being used in the module. There's no unique LM to return.")
+        return next(iter(lms.values()), None) or context_lm() or self.lm
 
     @property
     def flow_code(self) -> Any:
         """The user's function that composes the calls."""
-        return function_of(self.module)
-
-    def _typed(self, predictor: dspy.Predict) -> OwnPredict:
-        """Returns a typed call that replaces `predictor`, with its LM, demonstrations and sampling."""
-        config, knobs = dict(predictor.config), self.knobs
-        most = config.pop("max_tokens", None) or knobs.max_tokens
-        call = OwnPredict(
-            predictor.signature,
-            self.runtime,
-            layout=knobs.layout,
-            sampling=Sampling(temperature=knobs.temperature, top_p=knobs.top_p, max_tokens=most),
-            max_demos=knobs.icl_n,
-        )
-        call.config, call.demos, call.lm = config, predictor.demos, predictor.lm
-        call.adapter = self._adapter
-        return call
+        cls = type(self.module)
+        return getattr(cls, "forward", None) or cls.aforward
 
     def most_calls(self) -> int:
         """Returns the module's `most_calls`, else CALLS_PER_PREDICTOR for each predictor.
@@ -189,134 +230,188 @@ class OwnProgram(RagProgram):
             )
         return number
 
-    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Returns the module's answer.
+    async def aforward(self, **inputs: Any) -> dspy.Prediction:
+        """Returns the module's prediction. A module whose caller has gone makes no more calls.
 
-        Raises UsageError if it gives no `answer` or makes too many calls, ParseFailure if it fails on this
-        question, and the error that ended its calls.
+        Raises ParseFailure if the module fails, UsageError if it returns no prediction, and the error that
+        ended its calls, also where the module caught it.
         """
-        takes = inspect.signature(self.flow_code).parameters
-        inputs = {"question": question, **{name: one for name, one in context.items() if name in takes}}
-        name, says = type(self.module).__name__, getattr(self.module, "most_calls", None) is not None
-        held = Running(name, self.most_calls(), says)
-        chosen: dict[str, Any] = {} if thread_local_overrides.get().get("lm") else {"lm": self._own_lm()}
-        if self._searches:
-            chosen["rm"] = self._retrieve
-        outer = thread_local_overrides.get().get("adapter")
-        if self._adapter is not None and type(outer).__module__ != "dspy.predict.refine":
-            chosen[ADAPTER] = self._adapter
-        token = running.set(held)
+        question = OwnQuestion(self._names)
+        token = running.set(question)
         try:
-            with dspy.context(**chosen, **{SETTING: held}):
-                held.context = copy_context()
-                if entry_of(self.module) == "aforward" or inspect.iscoroutinefunction(self.flow_code):
-                    reply = await on_own_loop(self._await_module(held, inputs))
-                else:
-                    reply = await in_thread(lambda: self._call_module(held, inputs))
+            with dspy.track_usage() as tracker, dspy.context(**self._settings(question)):
+                question.context = copy_context()
+                try:
+                    reply = await self._run_module(self._given(inputs))
+                finally:
+                    await question.settle()
         except asyncio.CancelledError:
-            held.cancelled = True
+            question.gone = True
             raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(question, error) from error
         finally:
             running.reset(token)
-        if held.stopped is not None:
-            raise held.stopped
-        return self._prediction(reply, held)
+        if not isinstance(reply, dspy.Prediction):
+            raise UsageError(
+                f"The module {type(self.module).__name__} must return a dspy.Prediction, and it returned "
+                f"{type(reply).__name__}."
+            )
+        question.record_rest()
+        past = sum(map(len, tracker.usage_data.values())) - question.tracked
+        if past > 0:  # a thread of DSPy's has a tracker of its own
+            counters.count(ungated=past)
+            trace.record(trace.Note("LM", f"{past} calls of an LM that the module calls by itself"))
+        if "passages" not in reply:
+            reply["passages"] = ()
+        return reply
 
-    def _own_lm(self) -> Any:
-        """Returns the program's targets as an LM, for predictors that the module creates while it runs."""
-        if self._lm is None:
-            self._lm = own_lm(self.runtime)
-        return self._lm
+    async def _run_module(self, inputs: dict[str, Any]) -> Any:
+        """Runs the module off the process's loop: `forward` in a thread, or else `aforward` on its own loop."""
+        if inspect.iscoroutinefunction(self.flow_code):
+            run = self.module if hasattr(type(self.module), "forward") else self.module.acall
 
-    def _call_module(self, held: Running, inputs: Mapping[str, Any]) -> Any:
-        try:
-            return self.module(**inputs)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            self._raise(held, error)
+            async def awaited() -> Any:
+                try:
+                    return await run(**inputs)
+                except (SystemExit, asyncio.CancelledError) as error:
+                    if (task := asyncio.current_task()) is not None and task.cancelling():
+                        raise
+                    raise RuntimeError(f"it ended with {error!r}") from error  # which would end the loop
 
-    async def _await_module(self, held: Running, inputs: Mapping[str, Any]) -> Any:
-        try:
-            if entry_of(self.module) == "aforward":
-                return await self.module.acall(**inputs)
-            return await self.module(**inputs)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._raise(held, error)
-        except BaseException as error:
-            self._raise(held, error)
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
+        limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
+        call = partial(self.module, **inputs)
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
-    def _raise(self, held: Running, error: BaseException) -> NoReturn:
-        """Raises the error that ends the question: one of ours, or that of the module's own code."""
-        if held.stopped is not None:
-            raise held.stopped
-        if not isinstance(error, RagcError) and isinstance(refusal := cause(error), RequestRefused):
-            raise refusal from error
-        if isinstance(error, RagcError):
-            raise error
+    @cached_property
+    def _names(self) -> dict[Any, tuple[str, Any]]:
+        """Name and predictor by identity, and by `stage` where no other predictor has it."""
+        predictors = self.module.named_predictors()
+        stages = Counter(predictor.stage for _, predictor in predictors)
+        named = {p.stage: (name, p) for name, p in predictors if stages[p.stage] == 1}
+        return named | {id(p): (name, p) for name, p in predictors}
+
+    def _settings(self, question: OwnQuestion) -> dict[str, Any]:
+        """Returns DSPy's settings under which the module answers `question`."""
+        self._gate()
+        outer, chosen = context_lm(), {SETTING: question, "trace": Steps(question)}
+        chosen["lm"] = self.lm if outer in (None, self.lm.ragc_lm) else gate(outer, self.runtime)
+        if self._searches:
+            chosen["rm"] = self._retrieve
+        if self.adapter is not None and type(dspy.settings.adapter).__module__ != "dspy.predict.refine":
+            chosen["adapter"] = self.adapter  # Refine gives its advice by an adapter of its own
+        return chosen
+
+    def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `inputs`, texts with their markers defused, without what a row has and no one takes."""
+        return {
+            name: escape_markers(value) if isinstance(value, str) else value
+            for name, value in inputs.items()
+            if name in self._taken or name not in CONTEXT
+        }
+
+    def _failure(self, question: OwnQuestion, error: BaseException) -> BaseException:
+        """Returns the error that ends the question: one of ours, or that of the module's own code."""
+        failure = self._explained(question, error)
+        question.record_rest(str(failure) if isinstance(failure, ParseFailure) else "")
+        return failure
+
+    def _explained(self, question: OwnQuestion, error: BaseException) -> BaseException:
+        if (own := question.stopped or cause(error)) is not None:
+            return own
+        name = type(self.module).__name__
+        if isinstance(error, AdapterParseError):
+            fields = ", ".join(error.signature.output_fields)
+            return ParseFailure(f"{error.adapter_name} found no {fields} in the reply.")
         code = getattr(inspect.unwrap(self.flow_code), "__code__", None)
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
         where = f" (line {lines[-1]})" if lines else ""
         text = str(error).strip().partition("\n")[0]
-        raise ParseFailure(
-            f"The module {held.name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; mend "
+        return ParseFailure(
+            f"The module {name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; correct "
             "it, or catch that."
-        ) from error
-
-    def _prediction(self, reply: Any, held: Running) -> dspy.Prediction:
-        """Returns the prediction of a program, made of the module's result."""
-        outputs = dict(reply.items()) if isinstance(reply, dspy.Prediction) else {}
-        if "answer" not in outputs:
-            fields = ", ".join(outputs) if outputs else type(reply).__name__
-            raise UsageError(
-                f"The module {held.name} must give `answer`, and it gave {fields}; return "
-                "dspy.Prediction(answer=...)."
-            )
-        answer = outputs["answer"]
-        if isinstance(answer, list | tuple):
-            answer = ", ".join(map(str, answer))
-        passages = tuple(_passages(outputs.get("passages"), held.hits))
-        own = {name: value for name, value in outputs.items() if name not in _OURS}
-        text = "" if answer is None else repair_surrogates(str(answer))
-        return dspy.Prediction(**{**own, "answer": text, "passages": passages})
+        )
 
     def _retrieve(self, query: Any, k: int | None = None, **more: Any) -> list[Any]:
-        """Returns the hits of the source `local` to `dspy.Retrieve`, best first.
+        """Returns the hits of the source `local` to `dspy.Retrieve`, best first, each with `long_text`."""
+        current()
+        hits = event_loop.run(self.search("local", str(query), 3 if k is None else int(k)))
+        return [SimpleNamespace(long_text=_shown(hit.passage), passage=hit.passage) for hit in hits]
 
-        Each has `long_text`, the passage as in a prompt, and `passage`.
-        """
-        held = current()
-
-        def search() -> tuple[Hit, ...]:
-            return event_loop.run(self.search("local", str(query), 3 if k is None else int(k)))
-
-        if held is None:
-            results = search()
-        else:
-            with held.watch():
-                results = held.join(search)
-        passages = [
-            SimpleNamespace(long_text=format_passage(hit.passage), passage=hit.passage) for hit in results
-        ]
-        if held is not None:
-            held.hits.update({one.long_text: one.passage for one in passages})
-        return passages
+    def shown_passages(self, prediction: dspy.Prediction) -> tuple[Passage, ...]:
+        """Returns the field `passages` as passages: those that searches found by their text, others made of it."""
+        searches = [event for event in prediction["trace"] if isinstance(event, trace.Search)]
+        known = {_shown(hit.passage): hit.passage for event in searches for hit in event.hits}
+        listed = prediction["passages"]
+        listed = listed if isinstance(listed, list | tuple) else [listed]
+        return tuple(_passage(getattr(item, "passage", item), known) for item in listed if item is not None)
 
 
-def _passages(items: Any, hits: Mapping[str, Passage]) -> Iterable[Passage]:
-    """Yields the items that a module reports as shown: hits by their text, other items by their content."""
-    listed = items if isinstance(items, list | tuple) else () if items is None else (items,)
-    for item in listed:
-        held = getattr(item, "passage", item)
-        if isinstance(held, Passage):
-            yield held
-        elif isinstance(item, Mapping) and "text" in item:
-            text = str(item["text"])
-            yield Passage(str(item.get("id") or digest(text)[:16]), str(item.get("title") or ""), text)
-        else:
-            text = str(getattr(item, "long_text", item))
-            yield hits.get(text) or Passage(digest(text)[:16], "", text)
+def _shown(passage: Passage) -> str:
+    return escape_markers(format_passage(passage))
+
+
+def _passage(item: Any, known: Mapping[str, Passage]) -> Passage:
+    if isinstance(item, Passage):
+        return item
+    if isinstance(item, Mapping) and "text" in item:
+        text = str(item["text"])
+        return Passage(str(item.get("id") or digest(text)[:16]), str(item.get("title") or ""), text)
+    text = str(getattr(item, "long_text", item))
+    return known.get(text) or Passage(digest(text)[:16], "", text)
+
+
+def copied(module: dspy.Module) -> dspy.Module:
+    """Returns a copy of `module` that shares its language models, and what cannot be copied, such as locks."""
+    shared: dict[int, Any] = {}
+    for _, part in module.named_sub_modules():
+        for value in vars(part).values():
+            if isinstance(value, dspy.BaseLM):
+                shared[id(value)] = value
+            elif not isinstance(value, dspy.Module | list | dict | tuple):
+                try:
+                    copy.deepcopy(value)
+                except Exception:
+                    shared[id(value)] = value
+    twin = copy.deepcopy(module, shared)
+    for (_, old), (_, new) in zip(module.named_sub_modules(), twin.named_sub_modules(), strict=True):
+        new.callbacks = list(old.callbacks)  # which DSPy leaves out of copies
+    return twin
+
+
+def result_module(program: OwnProgram) -> dspy.Module:
+    """Returns the user's module with the state of `program`, on the user's own LM objects."""
+    module = copied(program.module)
+    for _, predictor in module.named_sub_modules(dspy.Predict):
+        if isinstance(predictor.lm, Gated):
+            predictor.lm = predictor.lm.ragc_lm
+    return module
+
+
+def saved_demo(predictor: dspy.Predict, demo: Any) -> dict[str, Any] | None:
+    """Returns `demo` as DSPy's state gives it back; None where no file holds it, or it would read otherwise."""
+    holder = dspy.Predict(predictor.signature)
+    holder.demos = [dspy.Example(**dict(demo.items()))]
+    try:
+        saved: dict[str, Any] = orjson.loads(orjson.dumps(holder.dump_state()["demos"][0]))
+        adapter = dspy.settings.adapter or dspy.ChatAdapter()
+        shown = [adapter.format(predictor.signature, [d], {}) for d in (holder.demos[0], saved)]
+    except Exception:
+        return None
+    return saved if shown[0] == shown[1] else None
+
+
+_lock = threading.Lock()
+_loop: Any = None
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    """Returns the one loop of users' coroutines, so that a client of a loop may be kept between questions."""
+    global _loop  # noqa: PLW0603 - one loop a process is the point
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="ragc-own-loop", daemon=True).start()
+        return _loop

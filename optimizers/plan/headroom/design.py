@@ -141,7 +141,7 @@ class Needs:
         """Whether any call of the baseline draws its reply at a temperature above 0."""
         first, task = self._space.baseline(), self._task
         program = task.method_of(first.program).build(task.runtime.with_targets(first.targets), first.knobs)
-        return any(call.sampling.temperature > 0 for call in program.predictors())
+        return any(call.sampling.temperature > 0 for _, call in program.named_calls())
 
     def most(self, candidate: Candidate, questions: int) -> int:
         """Returns the calls of `candidate` on so many dev questions, without its demonstrations."""

@@ -234,9 +234,9 @@ class CompiledProgram:
             predictors[name].signature = self._signature(program, name, saved)
             demos = [dict(demo) for demo in saved.demos]
             predictors[name].demos = demos
-            predictors[name].nearest = saved.nearest
-            own = getattr(program.method, "module", None) is not None
-            self._check_use(name, saved, predictors[name], () if own else demos)
+            if isinstance(predictors[name], RagPredict):  # DSPy shows a user's module whatever it has
+                predictors[name].nearest = saved.nearest
+                self._check_use(name, saved, predictors[name], demos)
         try:
             program.learned = self.state.learned
         except UsageError as error:
@@ -263,7 +263,7 @@ class CompiledProgram:
     ) -> None:
         """Raises ArtefactError for a layout that no prompt has, and for one of `demos` that none shows.
 
-        DSPy leaves out demonstrations without an input or an output; those of a user's own module are theirs.
+        DSPy leaves out demonstrations without an input or an output.
         """
         whose = f"the predictor {name!r} of the compiled program at {self.path}"
         if saved.layout != predictor.layout:
@@ -328,10 +328,11 @@ class CompiledProgram:
             **({} if source_file is None else {PROGRAM_FACTS: source_file.to_json()}),
         }
         files = {
-            "program.json": pretty(self.state.model_dump(mode="json")),
+            # A prompt shows the keys of an object in a demonstration in their order.
+            "program.json": pretty(self.state.model_dump(mode="json"), sort_keys=False),
             "provenance.json": pretty(provenance),
             "recipe.toml": self.recipe,
-        } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
+        } | {f"prompts/{name}.md": readable(call) for name, call in program.named_calls()}
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         if source_file is not None and source_file.file:
             written[source_file.file] = source_file.content
@@ -454,7 +455,7 @@ def state_of(program: RagProgram) -> ProgramState:
         format=FORMAT,
         method=program.method.id,
         knobs=program.knobs.to_json(),
-        predictors={name: _state(predictor) for name, predictor in program.named_predictors()},
+        predictors={name: _state(call) for name, call in program.named_calls()},
         learned=program.learned,
         targets=program.runtime.target_names,
     )

@@ -26,7 +26,7 @@ def check_repeats(replicates: int, again: int, program: RagProgram, task: Task) 
     if type(again) is not int or again < 0:
         raise UsageError(f"Answers to judge again are a whole number of 0 or more, found {again!r}.")
     drawn = any(
-        (call.config.get("temperature") or call.sampling.temperature) > 0 for call in program.predictors()
+        (call.config.get("temperature") or call.sampling.temperature) > 0 for _, call in program.named_calls()
     )
     others = (target for role, target in task.runtime.targets.items() if role != "judge")
     if replicates > 1 and not drawn and not any(map(_draws_itself, others)):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-IF_ANY = ("thinking_tokens", "filtered", "too_long", "failed")
+IF_ANY = ("thinking_tokens", "ungated", "filtered", "too_long", "failed")
 """The counters that JSON has only if there are any."""
 
 _lock = threading.Lock()
@@ -33,7 +33,8 @@ class Counters:
 
     JSON has the following only if there are any. `thinking_tokens` are those of `completion_tokens` that were
     thoughts of a model. The others are questions without an answer: `filtered` by the server, `too_long` for
-    the context, or `failed` by their requests in another way.
+    the context, or `failed` by their requests in another way. `ungated` calls are those of an LM that a module
+    calls by itself, past store and budget.
     """
 
     lm_calls: int = 0
@@ -51,6 +52,7 @@ class Counters:
     sent: int = 0
     replayed: int = 0
     thinking_tokens: int = 0
+    ungated: int = 0
     filtered: int = 0
     too_long: int = 0
     failed: int = 0

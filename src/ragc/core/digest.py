@@ -20,13 +20,13 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pretty(value: Any) -> str:
-    """Returns `value` as indented JSON with sorted keys and a final newline, for files that people read.
+def pretty(value: Any, *, sort_keys: bool = True) -> str:
+    """Returns `value` as indented JSON with a final newline, for files that people read.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
     return escape_surrogates(
-        json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        json.dumps(value, sort_keys=sort_keys, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     )
 
 

@@ -25,7 +25,6 @@ from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
-from ragc.programs.own.schemas import is_closed
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
 from ragc.programs.rehearsal import rehearse
 from ragc.programs.runtime import Runtime
@@ -154,7 +153,7 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
         entry = method(compiled.state.method)
         program = compiled.build(runtime(entry, tables(compiled.recipe), compiled.provenance))
     recipe, mark = tables(state.recipe), state.fingerprint
-    prompts = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
+    prompts = {name: prompt_of(name, call, mark) for name, call in program.named_calls()}
     entry = program.method
     return ExportedProgram(
         method=entry.id,
@@ -208,7 +207,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         outputs=tuple(_output(field, info, signature) for field, info in signature.output_fields.items()),
         output_schema=reply_schema(signature),
         layout=call.layout,
-        enforced=call.layout in JSON_LAYOUTS and is_closed(reply_schema(signature)),
+        enforced=getattr(call, "enforced", call.layout in JSON_LAYOUTS),
         sampling=sent.sampling,
         logprobs=call.logprobs,
         demos=sum(m.role == "assistant" for m in fixed),
@@ -252,7 +251,7 @@ def _check_fixed(what: str, call: RagPredict) -> None:
             raise NotExpressible(
                 what, f"the domain of each question decides its demonstrations (icl_domain = {call.where!r})"
             )
-    elif type(call).messages is not RagPredict.messages and not hasattr(call, "adapter"):
+    elif isinstance(call, RagPredict) and type(call).messages is not RagPredict.messages:
         raise NotExpressible(what, f"{type(call).__name__} makes its messages anew for every question")
 
 

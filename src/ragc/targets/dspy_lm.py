@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from dspy.clients.call_result import CallResult
 from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
+from ragc.errors import CapabilityMissing, RagcError, RequestRefused, TargetUnavailable, UsageError
 from ragc.targets.base import (
     Capability,
     ChatRequest,
@@ -42,12 +42,6 @@ from ragc.targets.wire import Where, bound_tokens, failure, read_reply, response
 _UNNAMED = frozenset({"api_key", "temperature", "max_tokens", "max_completion_tokens", "rollout_id", "n"})
 """Settings of a language model that each request sets, or that say nothing of what answers."""
 
-Call = tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Callable[[Any], str] | None]
-"""Messages and settings of one call, and what makes a text of its output, a text or a dictionary.
-
-None takes the text in the output.
-"""
-
 Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
 
 _numbers: ContextVar[Iterator[int]] = ContextVar("ragc_sample_numbers")
@@ -58,6 +52,17 @@ _UNUSED = ("frequency_penalty", "presence_penalty", "reasoning", "tool_choice", 
 _MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
 
+@dataclass(frozen=True, slots=True)
+class LMRequest(ChatRequest):
+    """A call of a `dspy.LM` by a program of its user; `send` makes it where it was called.
+
+    `messages` and `schema`, with the settings, are what identifies it. The text of its reply is the list of
+    the call's outputs in JSON.
+    """
+
+    send: Callable[[], Awaitable[Reply]] = field(kw_only=True, compare=False)
+
+
 class DspyTarget:
     """The target of `lm`. Requests decide how a reply is drawn, not the settings of `lm`.
 
@@ -65,14 +70,9 @@ class DspyTarget:
     with an engine or a `forward` of its own has an identity of its own: its replies are not replayed in
     another process. `context_tokens` is what the model reads, of which DSPy says nothing. `price` is the
     price of its tokens, as in `ragc.targets.prices.Price`; else the attribute `price` of `lm`, else LiteLLM's
-    table, for one without an engine of its own. Raises UsageError for what is no language model.
-
-    `call` is what a DSPy adapter made for one request, in a copy of the target for that request. It is sent
-    as is, so the language model gets the same as in plain DSPy, its own settings included. The store and the
-    budget use the ChatRequest that represents it.
+    table, for one without an engine of its own. An LMRequest is sent as it was made, and tried again by DSPy
+    alone. Raises UsageError for what is no language model.
     """
-
-    call: Call | None = None
 
     def __init__(
         self,
@@ -91,6 +91,7 @@ class DspyTarget:
         remember(str(lm.kwargs.get("api_key") or ""))
         self.lm, self.model, self.name = lm, str(lm.model), f"dspy {lm.model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
+        self._identity: tuple[Any, str] = None, ""
         self._price = None if price is None else Price.of(price, f"The price of {self.name}, {EXAMPLE}: ")
         # Model, address and settings say all of it; then LiteLLM may have its price.
         is_plain = type(lm) is dspy.LM and isinstance(lm.engine, str)
@@ -115,10 +116,13 @@ class DspyTarget:
     def identity(self) -> str:
         """The identity: class, model, address and settings; a unique mark for a user's own engine."""
         lm = self.lm
-        settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
-        own = "" if self._hosted else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
-        kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
-        return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
+        if self._identity[0] != lm.kwargs:  # which a user may change
+            settings = {name: repr(value) for name, value in lm.kwargs.items() if name not in _UNNAMED}
+            own = "" if self._hosted else vars(lm).setdefault(_MARK, uuid.uuid4().hex)
+            kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
+            name = f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
+            self._identity = dict(lm.kwargs), name
+        return self._identity[1]
 
     @property
     def forgets(self) -> bool:
@@ -146,6 +150,8 @@ class DspyTarget:
         """Returns one reply. Raises as `Target.complete`."""
         if request.logprobs and "logprobs" not in self.capabilities:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
+        if isinstance(request, LMRequest):
+            return self._with_dollars(await self._sent(request))
         take, engine = parts_taker.get(), _engine(self.lm)
         streams = isinstance(engine, str) or hasattr(engine, "stream")
         stream = _StreamParts(take) if take is not None and streams else None
@@ -157,20 +163,36 @@ class DspyTarget:
                 tries=1 + int(getattr(self.lm, "num_retries", 0)) if engine else 1,
                 may_repeat=lambda: stream is None or not stream.has_sent,
             )
+        return self._with_dollars(reply)
+
+    def _with_dollars(self, reply: Reply) -> Reply:
         if self._hosted is not None and self.table_price() is not None:
             return replace(reply, usd=self._hosted.table_usd(reply.usage))
         return reply
+
+    async def _sent(self, request: LMRequest) -> Reply:
+        """Returns the reply to a call that DSPy tried as often as its user says."""
+        try:
+            return await self._attempt(request)
+        except Again as again:
+            raise TargetUnavailable(f"{self.name} {again}.", endpoint=self.name) from again
 
     async def _attempt(self, request: ChatRequest) -> Reply:
         """Makes one try. Raises Again where another may succeed."""
         where = Where(self.name, self.model, "the key of the dspy.LM")
         try:
+            if isinstance(request, LMRequest):
+                return await request.send()
             body = await self._completion(request)
         except Exception as error:
             if (own := cause(error)) is not None:
                 raise own from None
             status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
             said = shorten(str(error), 500)
+            if isinstance(error, dspy.ContextWindowExceededError):
+                raise RequestRefused(
+                    f"{self.name} failed: {said}.", "too long", endpoint=self.name
+                ) from error
             if type(status) is int:
                 raise failure(
                     status, {"error": {"message": said}}, {"retry-after": str(wait or "")}, where
@@ -183,25 +205,24 @@ class DspyTarget:
             ) from error
         return read_reply(body, request, self.count_tokens, where)
 
-    def _call(self, request: ChatRequest) -> Call:
-        """Returns `request` as a call of DSPy."""
+    def _call(self, request: ChatRequest) -> tuple[list[dict[str, str]], dict[str, Any]]:
+        """Returns messages and settings of `request` as a call of DSPy."""
         settings = {} if self.longest_reply else settings_of(request.sampling)
         settings |= {"rollout_id": request.sample or None, "logprobs": request.logprobs or None}
         if request.schema is not None and "schema" in self.capabilities:
             settings["response_format"] = response_format(request.schema)
         known = self.lm.kwargs  # whose values do not count
         sent = {name: value for name, value in settings.items() if value is not None or name in known}
-        return [{"role": m.role, "content": m.content} for m in request.messages], sent, None
+        return [{"role": m.role, "content": m.content} for m in request.messages], sent
 
     async def _completion(self, request: ChatRequest) -> dict[str, Any]:
         """Returns the reply in the form of a chat completion, which every kind of target reads alike."""
-        messages, settings, encode = self.call or self._call(request)
-        result = await _result(self.lm, list(map(dict, messages)), settings)
+        result = await _result(self.lm, *self._call(request))
         output = result.outputs[0] if result.outputs else None
         more = output if isinstance(output, dict) else {"text": output}
         parts = [part for response in result.responses for part in response.message.parts]
         message = {
-            "content": more.get("text") if encode is None else encode(output),
+            "content": more.get("text"),
             "reasoning_content": more.get("reasoning_content"),
             "refusal": "".join(part.text for part in parts if isinstance(part, lm15.RefusalPart)),
             "tool_calls": more.get("tool_calls"),

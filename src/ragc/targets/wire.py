@@ -194,7 +194,7 @@ def read_reply(body: Any, request: ChatRequest, count: Count, where: Where) -> R
             part.get("refusal") for part in (message, message.get("provider_specific_fields") or {}, *others)
         )
         refusal = next((said for said in refusals if isinstance(said, str) and said.strip()), "")
-        usage = _usage(body, request, f"{reasoning}{text}{refusal}", count)
+        usage = read_usage(body, request, f"{reasoning}{text}{refusal}", count)
         finish: Finish = "length" if stopped == "length" else "stop"
         if not text.strip() and refusal:
             text, finish = refusal, "refusal"
@@ -250,7 +250,7 @@ def tokens_in(value: Any) -> int | None:
     return int(value) if is_plausible else None
 
 
-def _usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
+def read_usage(body: Any, request: ChatRequest, text: str, count: Count) -> Usage:
     """Returns the reported tokens; those that are missing are counted."""
     used, timings = (body[name] if isinstance(body.get(name), dict) else {} for name in ("usage", "timings"))
     listed = [used.get(f"{side}_tokens_details") for side in ("prompt", "completion")]

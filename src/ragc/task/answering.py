@@ -191,7 +191,7 @@ async def answer(
     failed: RagcError | None = None
     try:
         reply = await program.acall(question=question.question, **question.context())
-        prediction, passages, counters = str(reply.answer), tuple(reply.passages), dict(reply.counters)
+        prediction, passages, counters = str(reply.answer), program.shown_passages(reply), dict(reply.counters)
         events, candidates = reply.trace, tuple(reply.get("candidates") or ())
     except OF_ONE_QUESTION as error:
         if outage is None and not isinstance(error, ParseFailure):

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from ragc.errors import UsageError
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import Value
 from ragc.recipe import Recipe
-from ragc.recipe.values import BALANCED
+from ragc.recipe.values import BALANCED, NEAREST
 
 
 def fixed_knobs(recipe: Recipe, chosen: Method) -> dict[str, Value]:
@@ -38,6 +39,11 @@ def demo_kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:
     Raises UsageError if these are balanced by label alone and no call of it gives a label.
     """
     kinds = recipe.search.demo_kinds
+    if NEAREST in kinds and not all(isinstance(call, RagPredict) for call in program.predictors()):
+        raise UsageError(
+            f"search.demo_kinds names {NEAREST!r}, and the predictors of a module of DSPy show every question "
+            "the same demonstrations; name another kind."
+        )
     if BALANCED not in kinds or any(label_field(call.signature) for call in program.predictors()):
         return kinds
     if rest := tuple(kind for kind in kinds if kind != BALANCED):

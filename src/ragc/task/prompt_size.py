@@ -52,7 +52,7 @@ def longest_prompt(program: RagProgram, knobs: Mapping[str, Value], questions: I
     return passage_tokens(knobs) + max(
         (
             _fixed_tokens(call, shown) + call.target.count_tokens(longest)
-            for _, call in program.named_predictors()
+            for _, call in program.named_calls()
         ),
         default=0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,7 +93,7 @@ def number_in(text: str) -> str:
     return str(re.findall(r"number (\d+)", text)[-1])
 
 
-def script(request: ChatRequest) -> dict[str, Any]:
+def script(request: ChatRequest) -> dict[str, Any] | str:
     """A model that is right where an example was shown, and on every third question; else it says `no`."""
     number = number_in(request.messages[-1].content)
     right = len(request.messages) > 2 or int(number) % 3 == 0
@@ -104,7 +105,9 @@ def script(request: ChatRequest) -> dict[str, Any]:
     return fit(request, values)
 
 
-def fit(request: ChatRequest, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `values` that the reply needs; all where no schema was sent."""
-    names = list((request.schema or {}).get("properties", values))
-    return {name: values[name] for name in names}
+def fit(request: ChatRequest, values: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Those of `values` that the reply needs as JSON; all as ChatAdapter reads them without a schema."""
+    if request.schema is not None:
+        return {name: values[name] for name in request.schema["properties"]}
+    texts = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
+    return "".join(f"[[ ## {name} ## ]]\n{text}\n\n" for name, text in texts.items())

@@ -71,7 +71,7 @@ def compiled(out: Path, module: Any = None, **how: Any) -> Any:
 
         module = my_support.Support()
     target = ScriptedTarget(lambda request: "[[ ## answer ## ]]\nyes it is\n\n[[ ## completed ## ]]")
-    program = ragc.program(module, main=target, store=False, layout="chat")
+    program = ragc.program(module, main=target, store=False)
     return ragc.Compile(metric="em", demos=0, trials=1, out=out, **how).compile(
         program, trainset=[], valset=EXAMPLES
     )

@@ -42,7 +42,7 @@ def test_a_module_of_a_recipe_is_searched_and_compiled_and_a_second_run_sends_no
     assert result.test["em"].mean == 1 > result.baseline["em"].mean
     state = json.loads((folder / "out" / "program.json").read_text("utf-8"))
     assert state["method"] == "my_package.my_module:TwoHops"
-    assert {"hops", "share", "shout", "tone", "layout"} <= set(state["knobs"])
+    assert {"hops", "share", "shout", "tone"} <= set(state["knobs"])
     assert set(state["predictors"]) == {"plan", "answer.predict"}
     assert state["predictors"]["answer.predict"]["demos"]
     assert (folder / "out" / "prompts" / "plan.md").is_file()
@@ -116,7 +116,9 @@ def test_declared_values_shape_the_module_and_retrieve_searches_the_source(folde
     assert prediction.counters["searches"] == 2
     kinds = [next(name for name in ("call", "search") if name in e.to_json()) for e in prediction.trace]
     assert kinds == ["call", "search", "call", "search", "call"]
-    assert [passage.id for passage in prediction.passages] == ["p0", "p1"] * 2, "known by their text"
+    assert prediction.passages == ["Numbers\nNumber 0 is a0.", "Numbers\nNumber 1 is a1."] * 2
+    shown = [passage.id for passage in program.shown_passages(prediction)]
+    assert shown == ["p0", "p1"] * 2, "known by their text"
     assert program.most_calls() == 3
     names = [knob.name for knob in recipe.method.knobs.list_knobs()]
     assert names[-4:] == ["hops", "share", "shout", "tone"]
@@ -133,8 +135,7 @@ def test_the_commands_compile_ask_score_trust_list_and_export(
         number = number_in(str(body["messages"][-1]["content"]))
         right = len(body["messages"]) > 2 or int(number) % 3 == 0
         values = {"query": f"number {number}", "reasoning": "So.", "answer": f"a{number}" if right else "no"}
-        names = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: values[name] for name in names})
+        return "".join(f"[[ ## {name} ## ]]\n{value}\n\n" for name, value in values.items())
 
     monkeypatch.chdir(folder)
     with Loopback(latency_s=0.0, answer=answer) as server:
@@ -275,11 +276,7 @@ def module_of(body: str, init: str = PREDICTOR, declares: str = "") -> str:
 
 
 PLAIN = "def forward(self, question):\n    return self.answer(question=question)"
-TWICE = PLAIN.replace("return", "self.answer(question='number 3 ' + question); return")
 GIVES = "def forward(self, question): return {}"
-ODD = """class Odd(dspy.Predict):
-    def forward(self, **more): return 1
-self.answer = Odd('question -> answer')"""
 
 
 @pytest.mark.parametrize(
@@ -307,21 +304,8 @@ self.answer = Odd('question -> answer')"""
         (module_of(PLAIN, PREDICTOR + "\nself.n = ragc.number(3, 1, 9)"), "declares 'n' in __init__"),
         (module_of(PLAIN, init="pass"), "has no predictors to compile"),
         (module_of("def run(self, question): pass"), "has no forward"),
-        (module_of("def forward(self, query): pass"), "takes query, and a question is passed as `question`"),
-        (module_of("def forward(self, question, year): pass"), "needs 'year', which no question has"),
-        (module_of(GIVES.format("dspy.Prediction(reply='x')")), "must give `answer`, and it gave reply"),
-        (module_of(GIVES.format("'x'")), "must give `answer`, and it gave str"),
-        (module_of(GIVES.format("None")), "must give `answer`, and it gave NoneType"),
+        (module_of(GIVES.format("'x'")), "must return a dspy.Prediction, and it returned str"),
         (module_of(PLAIN, declares="most_calls = 'many'"), "gives 'many' as most_calls"),
-        (
-            module_of(TWICE, declares="most_calls = 1"),
-            "made more than 1 calls of its predictors for one question, as its `most_calls` says",
-        ),
-        (module_of(PLAIN, PREDICTOR.replace("')", "', n=3)")), "draws several completions"),
-        (
-            module_of(PLAIN, ODD),
-            "is a Odd, which changes how dspy.Predict calls",
-        ),
         (
             module_of(PLAIN, PREDICTOR + "\nself.by = {'a/b': dspy.Predict('question -> answer')}"),
             "has a name that no file can have",
@@ -332,7 +316,7 @@ self.answer = Odd('question -> answer')"""
         ),
         (
             module_of(PLAIN, PREDICTOR + "\nopen('no_such_notes.txt')"),
-            "FileNotFoundError: .*; mend its __init__",
+            "FileNotFoundError: .*; correct its __init__",
         ),
     ],
 )

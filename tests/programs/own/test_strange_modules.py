@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ QUESTIONS = [Question(f"q{n}", f"What is number {n}?", (f"a{n}",)) for n in rang
 QA = "question -> answer"
 
 
-def right(request: ChatRequest) -> dict[str, Any]:
+def right(request: ChatRequest) -> Any:
     number = number_in(request.messages[-1].content)
     return fit(request, {"query": f"number {number}", "reasoning": "So.", "answer": f"a{number}"})
 
@@ -107,7 +106,7 @@ def test_a_retriever_that_dspy_was_told_of_searches_where_there_is_no_source() -
         program = ragc.program(Mixed, main=ScriptedTarget(right), store=False)
         prediction = program(question="What is number 7?")
     assert prediction.answer == "a7"
-    assert prediction.passages[0].text == "about What is number 7?"
+    assert prediction.passages[0] == "about What is number 7?"
     with pytest.raises(UsageError, match="no source named 'local'"):
         ragc.program(Mixed, main=ScriptedTarget(right), store=False)
 
@@ -189,7 +188,7 @@ class FailsAwaited(Simple):
 def test_an_error_in_forward_leaves_only_that_question_without_an_answer(module: Any) -> None:
     program, _ = built(module)
     assert answers_of(program, QUESTIONS[:8]) == ["a0", "a1", "a2", None, None, None, "a6", "a7"]
-    with pytest.raises(ParseFailure, match=r"raised KeyError: 'missing' \(line \d+\); mend it") as error:
+    with pytest.raises(ParseFailure, match=r"raised KeyError: 'missing' \(line \d+\); correct it") as error:
         program(question="What is number 3?")
     assert error.value.counters["lm_calls"] == 1, "what was spent is known"
 
@@ -290,7 +289,7 @@ def add(first: int, second: int) -> int:
 
 
 def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed_predictors() -> None:
-    steps: list[dict[str, Any]] = [
+    steps: list[Any] = [
         {"next_thought": "search", "next_tool_name": "look_up", "next_tool_args": {"query": "number 7"}},
         {"summary": "It says a7."},
         {"next_thought": "add", "next_tool_name": "add", "next_tool_args": {"first": 3, "second": 4}},
@@ -307,29 +306,21 @@ def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed
             "agent.react", "note", "agent.react", "agent.react", "agent.extract.predict",
         ]  # fmt: skip
         assert prediction.counters["searches"] == 1
-        schemas = [request.schema for request in target.requests]
-        assert schemas[0] is None, "a dictionary of anything is no schema that a server enforces"
-        assert schemas[-1] is not None
 
 
-def replies_in_order(replies: list[dict[str, Any]]) -> Callable[[ChatRequest], Any]:
+def replies_in_order(replies: list[Any]) -> Callable[[ChatRequest], Any]:
     left = iter(replies)
-    return lambda request: next(left)
+    return lambda request: fit(request, next(left))
 
 
-def test_an_agents_prompts_are_exported_and_an_open_schema_is_not_sent(tmp_path: Any) -> None:
-    from ragc.exports.derive import derive_export
+def test_an_agents_prompts_are_exported(tmp_path: Any) -> None:
     from ragc.exports.write import export
 
     program, _ = built(Agent)
-    prompts = {prompt.name: prompt for prompt in derive_export(program)}
-    assert not prompts["agent.react"].enforced
-    assert prompts["note"].enforced
     exported = export(program, "all", tmp_path / "exports")
     assert "openai-json" in exported.written
     for reason in exported.refused.values():
         assert "\n" not in reason
-    assert set(exported.refused) <= {"openai-batch", "python"}, exported.refused
 
 
 class AgentItself(dspy.ReAct):
@@ -340,12 +331,11 @@ class AgentItself(dspy.ReAct):
 
 
 def test_a_subclass_of_an_agent_is_a_program() -> None:
-    def script(request: ChatRequest) -> Any:
-        if request.schema is None:
-            return {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}}
-        return {"reasoning": "r", "answer": "done"}
-
-    program, _ = built(AgentItself, script)
+    steps = [
+        {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}},
+        {"reasoning": "r", "answer": "done"},
+    ]
+    program, _ = built(AgentItself, replies_in_order(steps))
     prediction = program(question="What is number 7?", id="q7", query_time="now")
     assert prediction.answer == "done"
     assert set(prediction.trace[0].inputs) == {"question", "trajectory"}
@@ -368,7 +358,7 @@ def test_calls_in_dspys_own_threads_are_counted_and_traced() -> None:
     assert prediction.answer == "a7"
     assert prediction.counters["lm_calls"] == 3
     assert len(prediction.trace) == 4
-    assert [passage.text for passage in prediction.passages] == ["shown", "y"]
+    assert [passage.text for passage in program.shown_passages(prediction)] == ["shown", "y"]
 
 
 class MakesPredictors(Simple):
@@ -379,20 +369,11 @@ class MakesPredictors(Simple):
 
 
 def test_predictors_made_on_the_way_pass_through_the_programs_target() -> None:
-    def script(request: ChatRequest) -> Any:
-        text = number_in(request.messages[-1].content)
-        if request.schema is not None:
-            return {"answer": f"a{text}"}
-        return f"[[ ## answer ## ]]\na{text}\n\n[[ ## completed ## ]]"
-
-    program, target = built(MakesPredictors, script)
+    program, target = built(MakesPredictors)
     prediction = program(question="What is number 7?")
     assert prediction.answer == "a7"
-    assert len(target.requests) == 2
+    assert len(target.requests) == 1, "equal calls are sent once"
     assert prediction.counters["lm_calls"] == 2
-    again = program(question="What is number 7?")
-    assert len(target.requests) == 2
-    assert again.counters["sent"] == 0
 
 
 class Draws(Simple):
@@ -413,8 +394,10 @@ def test_best_of_n_inside_draws_anew() -> None:
     draws = iter(["a", "b", "long enough"])
 
     def script(request: ChatRequest) -> Any:
-        names = list((request.schema or {}).get("properties", {}))
-        return {"answer": "x"} if "reasoning" not in names else {"reasoning": "r", "answer": next(draws)}
+        text = request.messages[0].content
+        return fit(
+            request, {"answer": "x"} if "reasoning" not in text else {"reasoning": "r", "answer": next(draws)}
+        )
 
     program, target = built(Draws, script)
     assert program(question="What is number 7?").answer == "long enough"
@@ -450,14 +433,10 @@ class Typed(dspy.Module):
 
 
 def test_typed_fields_and_columns_of_the_row_arrive() -> None:
-    def script(request: ChatRequest) -> Any:
-        if request.schema is None:
-            return {"kind": {"x": 1}, "many": ["y"]}
-        return {"answer": ["one", "two"]}
-
-    program, target = built(Typed, script)
+    steps = [{"kind": {"x": 1}, "many": ["y"]}, {"answer": ["one", "two"]}]
+    program, target = built(Typed, replies_in_order(steps))
     prediction = program(question="What is number 7?", query_time="in May", id="q")
-    assert prediction.answer == "one, two"
+    assert prediction.answer == ["one", "two"]
     assert "in May" in target.requests[-1].messages[-1].content
 
 
@@ -482,7 +461,7 @@ def exact(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None)
     return bool(prediction.answer == example.answer)
 
 
-def half(request: ChatRequest) -> dict[str, Any]:
+def half(request: ChatRequest) -> Any:
     number = number_in(request.messages[-1].content)
     right_now = len(request.messages) > 2 or int(number) % 3 == 0
     return fit(request, {"query": "q", "reasoning": "r", "answer": f"a{number}" if right_now else "no"})
@@ -513,14 +492,7 @@ def test_a_predictor_alone_is_a_program(program: Any, tmp_path: Path) -> None:
     (call,) = compiled.predictors()
     assert call.demos
     assert compiled(question="What is number 100?").answer == "a100"
-    assert json.loads((tmp_path / "compiled/program.json").read_text("utf-8"))["predictors"]["predict"]
-
-
-def test_inputs_that_no_question_has_are_named() -> None:
-    with pytest.raises(
-        UsageError, match="The predictor takes context, question, and alone it is given a question"
-    ):
-        built(dspy.Predict("context, question -> answer"))
+    assert json.loads((tmp_path / "compiled/program.json").read_text("utf-8"))["predictors"]["self"]
 
 
 @thorough
@@ -566,8 +538,7 @@ def test_a_question_that_nobody_waits_for_makes_no_more_calls() -> None:
 def test_a_saved_state_is_that_of_the_users_module(tmp_path: Any) -> None:
     program, _ = built(Two)
     program.predictors()[0].demos = [{"question": "What is number 1?", "answer": "one"}]
-    with pytest.warns(UserWarning, match="measured in the layout 'minimal'"):
-        program.save(tmp_path / "state.json")
+    program.save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text("utf-8"))
     assert {"first", "second", "settings"} <= set(state)
     other, _ = built(Two)
@@ -586,21 +557,3 @@ def test_dspys_optimizers_take_it() -> None:
     assert "Surely" in second.demos[0]["question"]
     evaluator = dspy.Evaluate(devset=examples(), metric=exact, num_threads=4, display_progress=False)
     assert evaluator(compiled).score == 100
-
-
-def answer_from(n: int, request: Any) -> str:
-    return json.dumps({"answer": f"from {n}"})
-
-
-def test_an_instance_whose_lms_differ_keeps_them(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.optimizers.integrations.test_dspy_at_home import Engine
-
-    one, two = (Engine(partial(answer_from, n)) for n in (1, 2))
-    mine = Two()
-    mine.first.lm = dspy.LM("scripted/one", engine=one, cache=False)
-    mine.second.lm = dspy.LM("scripted/two", engine=two, cache=False)
-    optimizer = ragc.Compile(metric=exact, trials=1, demos=0, knobs=["temperature"])
-    compiled = optimizer.compile(mine, trainset=[], valset=examples(4))
-    assert len(one.requests) >= 4
-    assert len(two.requests) >= 4
-    assert compiled(question="What is number 1?").answer == "from 2"

@@ -139,7 +139,7 @@ def drop_repeated(items: Sequence[Item]) -> Selection:
 
 def longest_reply(program: RagProgram) -> int:
     """Returns the greatest limit of a reply of any call of `program`, in tokens."""
-    return max(int(call.sampling.max_tokens) for call in program.predictors())
+    return max(int(call.sampling.max_tokens) for _, call in program.named_calls())
 
 
 def all_items(gathered: Sequence[Gathered]) -> list[Item]:

@@ -48,7 +48,7 @@ def build(
     recipe = tables(loaded.recipe)
     program = loaded.build(runtime(method(loaded.state.method), recipe))
     items, drops = list[Item](), Counter[str]()
-    for name, call in program.named_predictors():
+    for name, call in program.named_calls():
         call.demos, call.nearest = [], 0
         fields = {*call.signature.input_fields, *call.signature.output_fields}
         for demo in (*loaded.state.predictors[name].demos, *_of_study(Path(path), name)):

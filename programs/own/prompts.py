@@ -1,0 +1,105 @@
+"""What a predictor of a user's module sends, for those who show, count or export its prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from types import SimpleNamespace
+
+import dspy
+
+from ragc.core.digest import digest
+from ragc.programs.calls.demos import plain
+from ragc.programs.own import adapters
+from ragc.programs.own.gateway import shown_messages
+from ragc.targets.base import ChatRequest, Message, Sampling, Target
+from ragc.targets.dspy_lm import target_of
+
+if TYPE_CHECKING:
+    from ragc.programs.own.program import OwnProgram
+
+
+_ANY_OBJECT = {"type": "json_object"}
+
+
+class _Formatted(BaseException):
+    """What would have been sent; no Exception, which an adapter would answer with a second try."""
+
+    def __init__(self, messages: Any, settings: dict[str, Any]) -> None:
+        self.messages, self.settings = messages, settings
+
+
+class _Formatting(dspy.BaseLM):
+    """Comes before the class of an LM, and sends nothing."""
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
+        raise _Formatted(messages, settings)
+
+
+class OwnCall:
+    """A predictor of a user's module as a typed call that is not made."""
+
+    role, nearest, logprobs = "main", 0, False
+
+    def __init__(self, program: OwnProgram, name: str, predictor: Any) -> None:
+        self._program, self._predictor, self.name = program, predictor, name
+        self.signature = self.signature_sent = predictor.signature
+        self.config = predictor.config
+        self.demos = [plain(demo) for demo in predictor.demos]
+        self.max_demos = max(len(self.demos), int(program.knobs.icl_n))
+        self._adapter = program.adapter or dspy.settings.adapter or dspy.ChatAdapter()
+        self.layout = adapters.layout_of(self._adapter)
+
+    @property
+    def target(self) -> Target:
+        """The target that answers."""
+        lm = self._predictor.lm
+        target: Target = self._program.runtime.target("main") if lm is None else target_of(lm.ragc_lm)
+        return target
+
+    @property
+    def sampling(self) -> Sampling:
+        """How replies are drawn, as far as the LM's settings say."""
+        settings = {**(self._predictor.lm or self._program.lm).kwargs, **self.config}
+        named = {
+            name: settings[name] for name in ("temperature", "top_p", "max_tokens") if settings.get(name)
+        }
+        return Sampling(**named)
+
+    @property
+    def template(self) -> Any:
+        """The constant part of the prompt, as `prefix`."""
+        return SimpleNamespace(prefix=self.messages(**dict.fromkeys(self.signature.input_fields, "")))
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what makes the prompt."""
+        return digest([adapters.to_json(self._adapter), self.signature.dump_state(), self.demos])
+
+    @property
+    def enforced(self) -> bool:
+        """Whether a schema is sent."""
+        settings = self._format(dict.fromkeys(self.signature.input_fields, "")).settings
+        return settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT
+
+    def messages(self, **inputs: Any) -> tuple[Message, ...]:
+        """Returns the messages of a call with `inputs`."""
+        return tuple(Message(*message) for message in shown_messages(None, self._format(inputs).messages))
+
+    def surely_fits(self, messages: Any) -> bool:
+        """Returns True: DSPy cuts nothing."""
+        return True
+
+    def request(self, **inputs: Any) -> ChatRequest:
+        """Returns the request of a call with `inputs`."""
+        return ChatRequest(self.messages(**inputs), sampling=self.sampling)
+
+    def _format(self, inputs: dict[str, Any]) -> _Formatted:
+        lm = (self._predictor.lm or self._program.lm).copy()
+        lm.__class__ = type(lm.__class__.__name__, (_Formatting, lm.__class__), {})
+        try:
+            with dspy.context(adapter=self._adapter, callbacks=[], warn_on_type_mismatch=False):
+                self._predictor(lm=lm, demos=self.demos, **inputs)
+        except _Formatted as formatted:
+            return formatted
+        raise RuntimeError(f"The predictor {self.name!r} makes no call of its language model.")
