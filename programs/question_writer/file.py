@@ -281,12 +281,7 @@ def read_log(path: Path, columns: Mapping[str, str], file_rows: Iterable[FileRow
         problems += [f"{row.location}: {problem}" for problem in row.problems]
         text = _text(row, columns["question"])
         thumb = _text(row, columns["thumbs"])
-        plain = thumb.casefold().replace(" ", "_")
-        vote = (
-            next((vote for vote, words in _THUMBS.items() if plain in words), "")
-            if columns["thumbs"]
-            else "up"
-        )
+        vote = _THUMBS.get(thumb.casefold().replace(" ", "_"), "") if columns["thumbs"] else "up"
         if text and not vote:
             problems.append(f"{row.location}: `{columns['thumbs']}` is {thumb!r}, no thumb; write up or down")
         if row.problems or not text:
