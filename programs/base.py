@@ -362,7 +362,7 @@ class RagProgram(dspy.Module):
         """Returns the run that sends the question as spans; None if no spans are asked for."""
         if os.environ.get(SPANS, "") in ("", "0"):
             return None
-        from ragc.programs.telemetry.spans import SpanRun
+        from ragc.programs.telemetry import SpanRun
 
         method = getattr(self, "method", None)
         return SpanRun(

@@ -27,7 +27,7 @@ from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
 from ragc.programs.ragx.program import DomainQuestion, names_in_question, search_domain
 from ragc.programs.runtime import Runtime
-from ragc.programs.sentences import first_sentence
+from ragc.programs.sentences import first_sentence, unwrap
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import (
@@ -100,7 +100,7 @@ def sentences_of(passages: Iterable[Passage], chars: int) -> Iterator[Passage]:
     """
     seen = set[str]()
     for passage in passages:
-        rest, start = passage.text, passage.start
+        rest, start = unwrap(passage.text), passage.start
         while rest.strip():
             whole, _ = first_sentence(rest)
             skipped = len(rest) - len(rest.lstrip())

@@ -1,4 +1,4 @@
-"""The files of a set of questions: `questions.jsonl`, and `set_aside.jsonl` beside it.
+"""The files of a set of questions, `questions.jsonl` and `set_aside.jsonl`, their review, and logs.
 
 A row has what a question has (`id`, `question`, `answers`, `gold_ids`), and for a written one also `kind`,
 `document` (its group), `checks` (those that it passed), `overlap`, `passages` (a digest of each gold passage)
@@ -11,56 +11,76 @@ a person, or what became of its passages. Nothing is deleted.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragc.core.files import put_file
+from ragc.core.digest import digest
+from ragc.core.files import missing_file, put_file
 from ragc.core.text import json_text
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.rows import rows
-from ragc.errors import DataError
-from ragc.programs.question_writer.base import MIN_GOOD, MIN_PASSED, MIN_REVIEWED, CheckedQuestion
+from ragc.corpora.files.splits import normalise
+from ragc.corpora.files.values import as_list, as_text, is_no_answer, is_nothing
+from ragc.errors import DataError, UsageError
+from ragc.programs.question_writer.checks import WrittenQuestion
 
 QUESTIONS, SET_ASIDE, CORPUS = "questions.jsonl", "set_aside.jsonl", "corpus.jsonl"
+# The field of a row whose set is good enough for trying a study only.
 FOR_TRYING = "for_trying"
-"""The field of a row whose set is good enough for trying a study only."""
 
 KEPT, FIXED, DROPPED = "kept", "fixed", "dropped"
+# What the reason of a question begins with that failed a check.
 FAILED = "failed "
-"""What the reason of a question begins with that failed a check."""
+
+# The least share of good questions in a set that a verdict may rest on; before so many are reviewed, the
+# least share that passes the checks. Of what a 1.5B model wrote about HotpotQA's articles .31 passed those of
+# then, and readers who did not know them called .89 [.82, .94] of these good (experiments/LOG.md).
+MIN_GOOD, MIN_PASSED, MIN_REVIEWED = 0.65, 0.25, 20
+
+# The columns of questions that people asked.
+_COLUMNS = {
+    "question": ("question", "query", "input", "prompt", "frage"),
+    "answers": (
+        "answers", "answer", "gold", "expected", "output", "reference", "response", "reply", "antwort",
+    ),
+    "thumbs": ("thumbs", "thumb", "feedback", "vote", "liked", "like"),
+    "id": ("id",),
+}  # fmt: skip
+_UP = "up 1 +1 yes true good positive like liked thumbs_up thumbsup thumbs-up \U0001f44d ja gut"
+_DOWN = """
+down 0 -1 no false bad negative dislike disliked thumbs_down thumbsdown thumbs-down \U0001f44e nein schlecht
+"""
+_THUMBS = {**dict.fromkeys(_UP.split(), "up"), **dict.fromkeys(_DOWN.split(), "down"), "": "none"}
 
 Row = dict[str, Any]
+
+# From a row, with its passages as `texts`, to "keep", "drop", "skip", a mapping with what a person changes,
+# `question`, a text, and `answers`, a list of texts, or None to stop.
+Decide = Callable[[Mapping[str, Any]], str | Mapping[str, Any] | None]
 
 
 def read(path: Path) -> list[Row]:
     """Returns the rows of a file of questions; none if there is no file. Raises DataError for a damaged
     one.
     """
-    if not path.exists():
-        return []
-    read_rows, problems = list[Row](), list[str]()
-    for row in rows(path):
-        problems += [f"{row.location}: {problem}" for problem in row.problems]
-        if not row.problems:
-            wrong = _problem(row.values)
-            problems += [f"{row.location}: {wrong}"] if wrong else []
-            read_rows.append(dict(row.values))
+    found = list(rows(path)) if path.exists() else []
+    problems = [f"{row.location}: {text}" for row in found for text in row.problems or _problems(row.values)]
     if problems:
         raise DataError(str(path), problems)
-    return read_rows
+    return [dict(row.values) for row in found]
 
 
-def _problem(values: Mapping[str, Any]) -> str:
+def _problems(values: Mapping[str, Any]) -> Iterator[str]:
     question = values.get("question")
     if not isinstance(question, str) or not (question.strip() or _failed(values)):  # some were never written
-        return "`question` is missing or no text"
-    for name in ("answers", "gold_ids", "checks"):
-        items = values.get(name, [])
-        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            return f"`{name}` is no list of texts"
-    return "" if isinstance(values.get("passages", {}), dict) else "`passages` is no object"
+        yield "`question` is missing or no text"
+    lists = ("answers", "gold_ids", "checks")
+    yield from (f"`{name}` is no list of texts" for name in lists if not _are_texts(values.get(name, [])))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def write(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
@@ -68,74 +88,62 @@ def write(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
     put_file(path, "".join(f"{json_text(item)}\n" for item in items).encode())
 
 
-def row_of(checked: CheckedQuestion, teacher: str) -> Row:
+def row_of(written: WrittenQuestion, teacher: str) -> Row:
     """Returns the row of a question that `teacher` wrote; with its reason if it failed a check."""
-    draft = checked.draft
-    excerpts = draft.candidate.excerpts
+    passages = [excerpt.passage for excerpt in written.sources]
     row: Row = {
-        "id": draft.candidate.id,
-        "question": draft.question,
-        "answers": list(checked.answers),
-        "gold_ids": [] if draft.candidate.kind == "unanswerable" else [one.passage for one in excerpts],
-        "kind": draft.candidate.kind,
-        "document": excerpts[0].document,
-        "checks": list(checked.passed),
-        "overlap": round(checked.overlap, 3),
-        "passages": {one.passage: one.digest for one in excerpts},
+        "id": written.id,
+        "question": written.question,
+        "answers": list(written.answers),
+        "gold_ids": [] if written.kind == "unanswerable" else [passage.id for passage in passages],
+        "kind": written.kind,
+        "document": written.excerpts[0].document,
+        "checks": list(written.passed),
+        "overlap": round(written.overlap, 3),
+        "passages": {passage.id: digest_of(passage.title, passage.text) for passage in passages},
         "teacher": teacher,
     }
-    row["written"] = digest(row)
-    return {**row, "reason": f"{FAILED}{checked.failed}"} if checked.failed else row
+    row["written"] = own_digest(row)
+    return {**row, "reason": f"{FAILED}{written.failed}"} if written.failed else row
 
 
-def digest(row: Mapping[str, Any]) -> str:
+def digest_of(title: str, text: str) -> str:
+    """Returns the digest of a passage, 16 hexadecimal digits."""
+    return digest([title, text])[:16]
+
+
+def own_digest(row: Mapping[str, Any]) -> str:
     """Returns the digest of what a person may edit in a row, 16 hexadecimal digits."""
-    content = [row.get(name) for name in ("question", "answers", "gold_ids")]
-    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(text).hexdigest()[:16]
+    return digest([row.get(name) for name in ("question", "answers", "gold_ids")])[:16]
 
 
 def is_own(row: Mapping[str, Any]) -> bool:
     """Returns whether a person wrote, edited or reviewed the row."""
-    return bool(row.get("review")) or row.get("written") != digest(row)
+    return bool(row.get("review")) or row.get("written") != own_digest(row)
 
 
 def passages_of(items: Iterable[Mapping[str, Any]]) -> set[str]:
     """Returns the ids of the passages that the rows rest on."""
-    return {name for row in items for name in (*row.get("gold_ids", ()), *row.get("passages", {}))}
+    return {name for row in items for name in (*row.get("gold_ids", ()), *row.get("passages", ()))}
 
 
-def split_by_passages(items: Sequence[Row], present: Mapping[str, str]) -> tuple[list[Row], list[Row]]:
-    """Returns the rows whose passages are as they were, and those set aside because a passage changed or
-    went.
-
-    `present` has the digests of the passages that the corpus holds, by id.
+def gone(row: Mapping[str, Any], present: Mapping[str, str]) -> str:
+    """Returns what became of the row's passages, of which `present` has the digests; "" if they are as they
+    were.
     """
-    staying, going = list[Row](), list[Row]()
-    for row in items:
-        known = row.get("passages", {})
-        gone = [name for name in passages_of([row]) if name not in present]
-        changed = [name for name, before in known.items() if present.get(name, before) != before]
-        if gone or changed:
-            what = f"{min(gone)!r} is no longer there" if gone else f"{min(changed)!r} has changed"
-            going.append({**row, "reason": f"its passage {what}"})
-        else:
-            staying.append(row)
-    return staying, going
+    lost = [f"{name!r} is no longer there" for name in passages_of([row]) if name not in present]
+    before = row.get("passages", {}).items()
+    changed = [f"{name!r} has changed" for name, was in before if present.get(name, was) != was]
+    return f"its passage {min(lost or changed)}" if lost or changed else ""
 
 
 class Share(NamedTuple):
-    """The `share` of a set's questions, 0 to 1, that a person kept as they were (`by_review`), or that passed
-    all checks, before enough reviews.
+    """The `share` of a set's questions, 0 to 1, that a person kept as they were, or that passed all checks
+    before enough reviews, and the `least` that a verdict may rest on.
     """
 
     share: float
-    by_review: bool
-
-    @property
-    def least(self) -> float:
-        """The least share in a set that a verdict may rest on."""
-        return MIN_GOOD if self.by_review else MIN_PASSED
+    least: float
 
     @property
     def for_trying(self) -> bool:
@@ -145,16 +153,12 @@ class Share(NamedTuple):
 
 def share_of(questions: Iterable[Mapping[str, Any]], aside: Iterable[Mapping[str, Any]]) -> Share:
     """Returns the share of the questions that says how good they are; 1 where nothing was written."""
-    questions, aside = list(questions), list(aside)
-    good = sum(row.get("review") == KEPT for row in questions)
-    reviewed = sum(row.get("review") in (KEPT, FIXED) for row in questions)
-    reviewed += sum(row.get("reason") == DROPPED for row in aside)
-    if reviewed >= MIN_REVIEWED:
-        return Share(good / reviewed, by_review=True)
-    passed = sum("written" in row for row in questions)
-    passed += sum("written" in row and not _failed(row) for row in aside)
-    failed = sum(map(_failed, aside))
-    return Share(passed / (passed + failed) if passed + failed else 1.0, by_review=False)
+    items = [*questions, *aside]
+    reviews = [row["review"] for row in items if row.get("review") in (KEPT, FIXED, DROPPED)]
+    if len(reviews) >= MIN_REVIEWED:
+        return Share(reviews.count(KEPT) / len(reviews), MIN_GOOD)
+    passed = [not _failed(row) for row in items if "written" in row]
+    return Share(sum(passed) / len(passed) if passed else 1.0, MIN_PASSED)
 
 
 def _failed(row: Mapping[str, Any]) -> bool:
@@ -165,15 +169,9 @@ def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
     """Returns the rows with `for_trying` where it holds: those that no person has looked at, in too poor a
     set.
     """
-    plain = [unmarked(row) for row in questions]
-    if not share_of(questions, aside).for_trying:
-        return plain
-    return [row if is_own(row) else {**row, FOR_TRYING: True} for row in plain]
-
-
-def unmarked(row: Row) -> Row:
-    """Returns `row` without `for_trying`."""
-    return {name: value for name, value in row.items() if name != FOR_TRYING}
+    poor = share_of(questions, aside).for_trying
+    plain = ({name: value for name, value in row.items() if name != FOR_TRYING} for row in questions)
+    return [{**row, FOR_TRYING: True} if poor and not is_own(row) else row for row in plain]
 
 
 def overlap_line(questions: Sequence[Mapping[str, Any]]) -> str:
@@ -188,3 +186,129 @@ def overlap_line(questions: Sequence[Mapping[str, Any]]) -> str:
         f"most {max(shares):.0%}; of people's questions about 61% (HotpotQA, Natural Questions). Many shared "
         "words favour BM25."
     )
+
+
+def review(path: Path, decide: Decide) -> dict[str, Any]:
+    """Asks `decide` about each question of the file that no person has reviewed, and writes what it decides.
+
+    A row has its passages as `texts`, each with `id`, `title`, `source` and `text`, from `corpus.jsonl` in
+    the same folder. Dropped questions go to `set_aside.jsonl` there. Returns the numbers of "kept", "fixed",
+    "dropped" and "open" questions, and as "good" the share that a verdict looks at (`Share`). Raises
+    UsageError where the file is not there and for another decision, DataError for a damaged file.
+    """
+    if not path.is_file():
+        raise UsageError(missing_file(f"the questions {path}", str(path), Path()))
+    aside_path = path.parent / SET_ASIDE
+    aside = read(aside_path)
+    # A run that was killed between its two writes had set a question aside and not yet taken it out.
+    dropped = {(row.get("id"), row["question"]) for row in aside if row.get("reason") == DROPPED}
+    items = [
+        row for row in read(path) if row.get("review") or (row.get("id"), row["question"]) not in dropped
+    ]
+    open_rows = [row for row in items if not row.get("review")]
+    passages = _passages(path.parent / CORPUS, passages_of(open_rows))
+    for row in open_rows:
+        named = row.get("gold_ids") or row.get("passages") or ()
+        decision = decide({**row, "texts": [passages[name] for name in named if name in passages]})
+        if decision is None:
+            break
+        if decision == "drop":
+            items.remove(row)
+            aside.append({**row, "review": DROPPED, "reason": DROPPED})
+            write(aside_path, aside)
+        elif decision != "skip":
+            items[items.index(row)] = {**row, "review": KEPT} if decision == "keep" else _fixed(row, decision)
+        write(path, marked(items, aside))
+    reviews = [row.get("review", "open") for row in items] + [row.get("review") for row in aside]
+    counts = {name: reviews.count(name) for name in (KEPT, FIXED, DROPPED, "open")}
+    share = share_of(items, aside)
+    return {**counts, "good": share.share, "for_trying": share.for_trying}
+
+
+def _passages(corpus: Path, names: set[str]) -> dict[str, dict[str, str]]:
+    """Returns the passages of `corpus` with these ids; none where there is no corpus that can be read."""
+    found = rows(corpus) if names and corpus.is_file() else ()
+    values = [row.values for row in found if not row.problems and row.values.get("id") in names]
+    return {
+        str(row["id"]): {name: str(row.get(name) or "") for name in ("id", "title", "source", "text")}
+        for row in values
+    }
+
+
+def _fixed(row: Row, decision: object) -> Row:
+    """Returns `row` as a person changed it. Raises UsageError for what is no decision."""
+    if not isinstance(decision, Mapping) or not decision or decision.keys() - {"question", "answers"}:
+        raise UsageError(
+            "A decision is keep, drop, skip, None, or a mapping with question or answers, found "
+            f"{decision!r:.80}."
+        )
+    fixed = {"question": row["question"], "answers": row.get("answers"), **decision}
+    are_texts = _are_texts(fixed["answers"]) and _are_texts([fixed["question"]])
+    if (
+        not are_texts
+        or not fixed["answers"]
+        or not all(map(str.strip, [fixed["question"], *fixed["answers"]]))
+    ):
+        raise UsageError("A fixed question is a text, and its answers a list of texts; neither is blank.")
+    return {**row, **fixed, "question": fixed["question"].strip(), "review": FIXED}
+
+
+def columns_of(path: Path, names: Mapping[str, str]) -> dict[str, str]:
+    """Returns the columns of `question`, `answers`, `thumbs` and `id` of a log, among `names`, of casefolded
+    names to written ones; "" for one that it lacks. Raises UsageError without questions.
+    """
+    known = {field: [names[name] for name in usual if name in names] for field, usual in _COLUMNS.items()}
+    if not known["question"]:
+        raise UsageError(
+            f"The questions in {path} have no column 'question', only {', '.join(names.values())}. "
+            "Rename the column, or write the recipe's table [data.fields] by hand."
+        )
+    return {field: written[0] if written else "" for field, written in known.items()}
+
+
+def read_log(path: Path, columns: Mapping[str, str], file_rows: Iterable[FileRow]) -> list[dict[str, Any]]:
+    """Returns one row a question of `file_rows`, those of the file `path`: `id`, `question`, `answers`
+    (perhaps none), `asked` (how often), perhaps `reply`.
+
+    An answer is a gold one where there is no column of thumbs, or where the thumb is up. An answer with
+    another thumb, or none, is the reply of some system that nobody has vouched for: it is kept as `reply`.
+    Questions that differ in case and punctuation only are one. Raises DataError with every value in the
+    column of thumbs that is none.
+    """
+    questions: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for row in file_rows:
+        problems += [f"{row.location}: {problem}" for problem in row.problems]
+        text = _text(row, columns["question"])
+        thumb = _text(row, columns["thumbs"])
+        vote = _THUMBS.get(thumb.casefold().replace(" ", "_"), "") if columns["thumbs"] else "up"
+        if text and not vote:
+            problems.append(f"{row.location}: `{columns['thumbs']}` is {thumb!r}, no thumb; write up or down")
+        if row.problems or not text:
+            continue
+        key = normalise(text)
+        name = _text(row, columns["id"]) or f"a-{digest(key)[:12]}"
+        new = {"id": name, "question": text, "answers": [], "gold_ids": [], "kind": "asked", "asked": 0}
+        question = questions.setdefault(key, new)
+        question["asked"] += 1
+        answers = answers_in(row.values.get(columns["answers"])) if columns["answers"] else []
+        if vote == "up":
+            question["answers"] = list(dict.fromkeys([*question["answers"], *answers]))
+        elif answers:
+            question |= {"reply": answers[0], "thumb": vote}
+    if problems:
+        raise DataError(str(path), problems)
+    return list(questions.values())
+
+
+def _text(row: FileRow, column: str) -> str:
+    """Returns the text of a cell; "" for none."""
+    value = row.values.get(column)
+    text = str(value) if isinstance(value, bool) else None if is_nothing(value) else as_text(value)
+    return (text or "").strip()
+
+
+def answers_in(value: object) -> list[str]:
+    """Returns the answers in a cell that say something."""
+    texts = (as_text(item) for item in as_list(value, cells=True))
+    return [text.strip() for text in texts if text and not is_no_answer(text)]

@@ -1,335 +1,229 @@
-"""Writes questions about candidates with the role `teacher`, and checks them with it.
+"""Chooses sentences of a corpus, and has questions about them written and checked by the role `teacher`.
 
-Each step is a typed call through the call store, so that a run that was stopped goes on where it was. What a
-call cannot say in its types is a rejected question, not an error.
+Three calls: one writes a question with its answer and a quote, one answers it from its passage, one answers
+it without. Each is a typed call through the call store, so that a run that was stopped goes on where it was.
+A reply that cannot be read rejects its question, and is no error. No call needs log probabilities.
+
+The choice of sentences depends on ids and texts alone: a sentence is chosen again after other documents
+changed. Documents take turns, so that one long file does not fill the set.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
+from ragc.core.digest import digest
 from ragc.core.event_loop import gather_or_cancel
-from ragc.corpora.embed.base import Embedder
+from ragc.corpora.sources.bm25.index import build_in_memory
+from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import ParseFailure, RequestRefused
-from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.question_writer import examples
-from ragc.programs.question_writer.base import (
-    MIN_CONFIRMED,
-    WEIGHTS,
-    CheckedQuestion,
-    DraftQuestion,
-    Excerpt,
-    Topic,
-    WritingCost,
-)
 from ragc.programs.question_writer.checks import (
     CHECKS,
-    KnownQuestions,
-    answer_to,
-    overlap_of,
+    KINDS,
+    Excerpt,
+    Known,
+    WrittenQuestion,
+    is_new,
+    is_sole,
+    known_of,
+    mentions,
     same_answer,
+    year_of,
 )
-from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
-from ragc.programs.question_writer.details import KINDS_OF_SUBJECT, kind_said, open_details
-from ragc.programs.question_writer.spans import sole_spans
 from ragc.programs.runtime import Runtime
-from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
-from ragc.signatures.question import (
-    AskAgain,
-    AskComparison,
-    AskLinked,
-    AskMissing,
-    AskSentence,
-    ConfirmAnswer,
-    NameKind,
-)
+from ragc.programs.sentences import all_sentences
+from ragc.records import Passage
+from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining
+from ragc.signatures.question import ASK, MISSING, AskComparison, AskLinked, AskMissing, AskSentence
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 
-PAIRS = ("two_passage", "comparison")
-"""The kinds that need a second passage."""
+Rows = Callable[[], Iterable[Mapping[str, Any]]]  # opens a corpus: `id`, `title`, `text`, perhaps `source`
 
-NEIGHBOURS = 3
-"""The passages that must not answer an unanswerable question, beside its own."""
+WINDOW_WORDS = 140  # the most of an excerpt, unless one sentence has more
+NEIGHBOURS = 3  # the passages that must not answer an unanswerable question, besides its own
 
-_WRITE, _ANSWER, _SAY = Sampling(max_tokens=140), Sampling(max_tokens=48), Sampling(max_tokens=16)
-_INSTRUCTION_TOKENS = 420
-_TOKENS_A_WORD = 1.5
-
-MENDED = ("self_contained", "own_words")
-"""The checks whose failure has the question written once more."""
+_WRITE, _ANSWER = Sampling(max_tokens=260), Sampling(max_tokens=48)
+# A whole sentence: no heading, item, row of a table or question, and no half of one.
+_WHOLE = re.compile(r"[\"'\u201c\u2018(]*[^\W_a-z].*[.!\u2026\u3002\uff01][\"'\u201d\u2019)\]]*")
+_REFUSALS = ("not stated", "not mentioned", "not specified", "not provided", "not given", "n/a", "none")
 
 
-def bound(tries: int, kinds: Sequence[str]) -> WritingCost:
-    """Returns the most that `tries` questions of `kinds` take: one call writes, one may write again, and
-    three check; or one may name the subject's kind, two write, and one checks.
+def topics(rows: Rows, n: int, kinds: Sequence[str]) -> list[WrittenQuestion]:
+    """Returns the first `n` sentences to ask about, as questions that are not written yet.
+
+    The first sentence of every document comes first, in an order drawn from the ids, then every second one.
     """
-    share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
-    excerpts = 1 + share
-    most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (2 * excerpts + max(excerpts, NEIGHBOURS))
-    prompt = int(tries * (5 * _INSTRUCTION_TOKENS + most_shown))
-    reply = 2 * (_WRITE.max_tokens + _ANSWER.max_tokens) + _SAY.max_tokens
-    return WritingCost(tries, 5 * tries, prompt, tries * reply)
+    chosen: list[tuple[int, str, WrittenQuestion]] = []
+    for _, passages in groupby(rows(), key=_document):
+        in_document = (topic for row in passages for topic in _of_passage(row, kinds))
+        first = heapq.nsmallest(n, in_document, key=lambda topic: topic.id)
+        chosen += [(turn, topic.id, topic) for turn, topic in enumerate(first)]
+        chosen = heapq.nsmallest(n, chosen, key=lambda entry: entry[:2])
+    return [topic for _, _, topic in chosen]
 
 
-def _pass_over(error: ParseFailure | RequestRefused) -> None:
-    """Raises `error` unless it is of one text: an unreadable reply, or one that is filtered or too long."""
-    if isinstance(error, RequestRefused) and error.kind == "failed":
-        raise error
+def _document(row: Mapping[str, Any]) -> str:
+    return str(row.get("source") or row["id"])
+
+
+def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[WrittenQuestion]:
+    """Yields the whole sentences of a passage to ask about, for an answer only those where a name or number
+    has no rival, or that have none. Without a title nothing is left open.
+    """
+    title = str(row["title"])
+    slots = [kind for kind in kinds if title or kind != "unanswerable" for _ in range(KINDS[kind])]
+    sentences = all_sentences(str(row["text"]))
+    for place, sentence in enumerate(sentences if slots else ()):
+        name = digest([row["id"], sentence])
+        kind, named = slots[int(name[-8:], 16) % len(slots)], mentions(sentence, title)
+        has_answer = not named or any(is_sole(text, sentence, title) for text in named)
+        is_usual = _WHOLE.fullmatch(sentence) and 5 <= len(analyze(sentence)) <= 60
+        if is_usual and (kind != "single" or has_answer):
+            yield WrittenQuestion(f"w-{name[:12]}", kind, (_excerpt(row, sentences, place),))
+
+
+def _excerpt(row: Mapping[str, Any], sentences: Sequence[str], place: int) -> Excerpt:
+    windows = (" ".join(sentences[max(0, place - side) : place + side + 1]) for side in (3, 2, 1))
+    shown = next((window for window in windows if len(window.split()) <= WINDOW_WORDS), sentences[place])
+    return Excerpt(_passage(row), _document(row), shown, sentences[place])
+
+
+def _passage(row: Mapping[str, Any]) -> Passage:
+    return Passage(str(row["id"]), str(row["title"]), str(row["text"]))
+
+
+def bound(tries: int, kinds: Sequence[str]) -> dict[str, int]:
+    """Returns the most that `tries` questions of `kinds` take: one call writes, and two check.
+
+    Instructions are taken to have 420 tokens, and a word of a passage 1.5.
+    """
+    pairs = sum(KINDS[kind] for kind in kinds if kind != "single") / sum(KINDS[kind] for kind in kinds)
+    prompt = int(tries * (3 * 420 + WINDOW_WORDS * 1.5 * (1 + pairs + NEIGHBOURS + 1)))
+    return {
+        "tries": tries,
+        "calls": 3 * tries,
+        "prompt_tokens": prompt,
+        "reply_tokens": tries * (_WRITE.max_tokens + 2 * _ANSWER.max_tokens),
+    }
 
 
 class QuestionWriter:
-    """Writes and checks questions on the targets of `runtime`, worded for the knob `wording`.
-
-    `embedder` compares questions by meaning; without one their words are compared.
+    """Writes and checks questions about the corpus `rows` on the targets of `runtime`, worded for the knob
+    `wording`.
     """
 
-    def __init__(self, runtime: Runtime, wording: str = "full", embedder: Embedder | None = None) -> None:
+    def __init__(self, runtime: Runtime, rows: Rows, wording: str = "full") -> None:
         self.role: Role = "teacher" if "teacher" in runtime.targets else "main"
         self.target = runtime.target(self.role)
-        self._embedder = embedder
         self._limit = asyncio.Semaphore(max(1, self.target.concurrency))
-        self._runtime, self._wording = runtime, wording
-        call = self._call
-        self._single = call(AskSentence, _WRITE, examples.ASK)
-        self._again = call(AskAgain, _WRITE, *examples.AGAIN)
-        self._kind = call(limit_options(NameKind, "kind", KINDS_OF_SUBJECT), _ANSWER, *examples.KIND)
-        self._linked, self._comparison = call(AskLinked, _WRITE), call(AskComparison, _WRITE)
-        self._answer = call(abstaining(ShortAnswer), _ANSWER)
-        self._alone = call(ClosedBookAnswer, _ANSWER)
-        self._confirm = call(ConfirmAnswer, _SAY)
-        self._confirm.logprobs = "logprobs" in self.target.capabilities
+        self._rows = {str(row["id"]): row for row in rows()}
+        self._index = build_in_memory(list(map(_passage, self._rows.values())), k1=1.2, b=0.75)
 
-    def _call(self, signature: Any, sampling: Sampling, *examples: Mapping[str, str]) -> RagPredict:
-        own = worded(signature, self._wording)
-        call = RagPredict(own, self._runtime, role=self.role, sampling=sampling)
-        call.demos = list(examples)
-        return call
+        def call(signature: Any, sampling: Sampling, *demos: Any) -> RagPredict:
+            predictor = RagPredict(worded(signature, wording), runtime, role=self.role, sampling=sampling)
+            predictor.demos = list(demos)
+            return predictor
+
+        self._write = {
+            "single": call(AskSentence, _WRITE, ASK),
+            "unanswerable": call(AskMissing, _WRITE, MISSING),
+            "two_passage": call(AskLinked, _WRITE),
+            "comparison": call(AskComparison, _WRITE),
+        }
+        self._answer, self._alone = call(abstaining(ShortAnswer), _ANSWER), call(ClosedBookAnswer, _ANSWER)
+
+    def nearest(self, text: str, k: int, exclude: str = "") -> list[Excerpt]:
+        """Returns the `k` passages nearest to a text by their words, best first, without the one with the id
+        `exclude`; each around the sentence with most words of the text.
+        """
+        terms, excerpts = set(query_terms(text)), list[Excerpt]()
+        for hit in self._index.search(text, k + 1):
+            sentences = all_sentences(hit.passage.text) or [hit.passage.text]
+            shared = [len(terms & set(analyze(sentence))) for sentence in sentences]
+            excerpts.append(_excerpt(self._rows[hit.passage.id], sentences, shared.index(max(shared))))
+        return [excerpt for excerpt in excerpts if excerpt.passage.id != exclude][:k]
 
     async def write(
-        self,
-        candidates: Sequence[Topic],
-        rows: Rows,
-        known: KnownQuestions,
-        step: Callable[[], None] = lambda: None,
-    ) -> list[CheckedQuestion]:
-        """Writes a question about each candidate and checks it; in the order of `candidates`.
+        self, chosen: Sequence[WrittenQuestion], known: list[Known], step: Callable[[], None] = lambda: None
+    ) -> list[WrittenQuestion]:
+        """Writes a question about each of the chosen topics and checks it; in their order.
 
-        `known` receives those that pass. `rows` opens the corpus, for second passages and neighbours. Raises
-        TargetError where the target fails.
+        `known` receives those that pass. Raises TargetError where the target fails.
         """
-        drafts = await gather_or_cancel(map(self._draft, _with_partners(candidates, rows)))
-        checked = await gather_or_cancel(self._mend(_first_checks(draft)) for draft in drafts)
-        open_ones = {
-            one.draft.candidate.id: one.draft
-            for one in checked
-            if not one.failed and one.draft.candidate.kind == "unanswerable"
-        }
-        neighbours = nearest(rows, {key: draft.question for key, draft in open_ones.items()}, NEIGHBOURS)
 
-        async def finish(one: CheckedQuestion) -> CheckedQuestion:
-            result = one
-            if not one.failed:
-                result = await self._ask_model(one, neighbours.get(one.draft.candidate.id, ()))
+        async def write_one(topic: WrittenQuestion) -> WrittenQuestion:
+            written = await self._draft(topic)
+            for check in CHECKS[topic.kind]:
+                written = (
+                    written if written.failed else written.with_check(check.__name__, passed=check(written))
+                )
+            written = written if written.failed else await self._ask_model(written)
             step()
-            return result
+            return written
 
-        return self._without_duplicates(await gather_or_cancel(map(finish, checked)), known)
+        results = await gather_or_cancel(map(write_one, chosen))
+        for place, written in enumerate(results):
+            asked = known_of(written.question, written.answers, [each.passage.id for each in written.sources])
+            if not written.failed:
+                results[place] = written.with_check("no_duplicate", passed=is_new(asked, known))
+                known.append(asked)
+        return results
 
     async def answer(self, question: str, excerpts: Sequence[Excerpt]) -> str:
         """Returns the answer that `excerpts` give to `question`; "" where they give none, or no reply can be
         read.
         """
-        try:
-            async with self._limit:
-                reply = await self._answer.acall(question=question, passages=[one.shown for one in excerpts])
-        except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            return ""
-        text = str(reply.answer).strip()
-        return "" if _is_unknown(text) else text
+        return await self._short(self._answer, question=question, passages=[each.shown for each in excerpts])
 
-    async def _draft(self, candidate: Topic) -> DraftQuestion:
-        if candidate.kind in PAIRS and len(candidate.excerpts) < 2:
-            return DraftQuestion(candidate, problem="no_second_passage")
-        first = candidate.excerpts[0]
-        pair = {"first": first.shown, "second": candidate.excerpts[-1].shown}
-        if candidate.kind == "unanswerable":
-            return await self._draft_missing(candidate)
-        inputs: dict[str, tuple[RagPredict, dict[str, str]]] = {
-            "single": (
-                self._single,
-                {"title": first.title, "passage": first.text, "sentence": first.sentence},
-            ),
-            "two_passage": (self._linked, pair),
-            "comparison": (self._comparison, pair),
-        }
-        call, values = inputs[candidate.kind]
-        if candidate.kind == "single" and (options := sole_spans(first.sentence, first.title)):
-            call = self._call(limit_options(AskSentence, "answer", options), _WRITE, examples.ASK)
-        try:
-            async with self._limit:
-                reply = await call.acall(**values)
-        except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            return DraftQuestion(candidate, problem="unreadable")
-        question = _line(reply.question)
-        answer = answer_to(question, str(reply.answer).strip().rstrip("."))
-        return DraftQuestion(candidate, question, answer)
+    async def _draft(self, topic: WrittenQuestion) -> WrittenQuestion:
+        first = topic.excerpts[0]
+        inputs = {"title": first.passage.title, "passage": first.text, "sentence": first.sentence}
+        if topic.kind != "single":
+            others = self.nearest(f"{first.passage.title} {first.sentence}", 1, first.passage.id)
+            if not others:
+                return replace(topic, failed="no_second_passage")
+            topic = replace(topic, excerpts=(first, *others))
+            inputs = {"first": first.shown, "second": others[0].shown}
+        reply = await self._ask(self._write[topic.kind], **inputs)
+        if reply is None:
+            return replace(topic, failed="unreadable")
+        question = " ".join(str(reply.question).split())
+        answer = year_of(question, str(reply.get("answer", "")).strip().rstrip("."))
+        return replace(topic, question=question, answer=answer, quote=str(reply.get("quote", "")))
 
-    async def _draft_missing(self, candidate: Topic) -> DraftQuestion:
-        """Writes a question for a detail of which the passage has no word."""
-        first = candidate.excerpts[0]
-        text = f"{first.title}\n{first.whole}"
-        kind = kind_said(text)
-        try:
-            if not kind:
-                async with self._limit:
-                    kind = str((await self._kind.acall(title=first.title, passage=first.text)).kind)
-            options = open_details(kind, text, candidate.id)
-            if not options:
-                return DraftQuestion(candidate, problem="no_open_detail")
-            ask = self._call(limit_options(AskMissing, "missing", options), _WRITE, examples.MISSING)
-            async with self._limit:
-                reply = await ask.acall(subject=first.title, passage=first.text)
-        except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            return DraftQuestion(candidate, problem="unreadable")
-        return DraftQuestion(candidate, _line(reply.question), detail=str(reply.missing))
-
-    async def _mend(self, one: CheckedQuestion) -> CheckedQuestion:
-        """Has a question that does not name its subject, or repeats its passage, written once more.
-
-        What comes of it takes the place of the draft if it passes the checks without a model.
-        """
-        draft = one.draft
-        first, *others = draft.candidate.excerpts
-        if one.failed not in MENDED or others or not _rest_passes(draft):
-            return one
-        values = {"title": first.title, "sentence": first.sentence, "answer": draft.answer}
-        try:
-            async with self._limit:
-                reply = await self._again.acall(**values, draft=draft.question)
-        except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            return one
-        question = _line(reply.question)
-        again = _first_checks(replace(draft, question=question, answer=answer_to(question, draft.answer)))
-        return one if again.failed else again
-
-    async def _ask_model(self, one: CheckedQuestion, neighbours: Sequence[Excerpt]) -> CheckedQuestion:
+    async def _ask_model(self, written: WrittenQuestion) -> WrittenQuestion:
         """Checks a question against what the model answers with its passages, and without any."""
-        draft = one.draft
-        excerpts = draft.candidate.excerpts
-        if draft.candidate.kind == "unanswerable":
-            shown = [excerpts[0], *(n for n in neighbours if n.passage != excerpts[0].passage)]
-            shown_answer = await self.answer(draft.question, shown[: NEIGHBOURS + 1])
-            return _with_check(one, "unanswered", passed=not shown_answer)
-        shown_answer = await self.answer(draft.question, excerpts)
-        one = _with_check(
-            one, "answerable", passed=bool(shown_answer) and same_answer(shown_answer, draft.answer)
-        )
-        if one.failed:
-            return one
+        question, excerpts = written.question, list(written.sources)
+        if written.kind == "unanswerable":
+            excerpts += self.nearest(question, NEIGHBOURS, excerpts[0].passage.id)
+            return written.with_check("unanswered", passed=not await self.answer(question, excerpts))
+        if not same_answer(await self.answer(question, excerpts), written.answer):
+            return written.with_check("answerable", passed=False)
+        alone = await self._short(self._alone, question=question)
+        passed = written.with_check("answerable", passed=True)
+        return passed.with_check("needs_passage", passed=not same_answer(alone, written.answer))
+
+    async def _short(self, call: RagPredict, **inputs: Any) -> str:
+        """Returns the answer of a call; "" where it says that there is none."""
+        reply = await self._ask(call, **inputs)
+        text = "" if reply is None else str(reply.answer).strip()
+        plain = text.strip(" .\"'").casefold()
+        return "" if plain in _REFUSALS or plain.startswith((UNKNOWN, "i don't know")) else text
+
+    async def _ask(self, call: RagPredict, **inputs: Any) -> Any:
+        """Returns the reply; None where it cannot be read, or the request is filtered or too long."""
         try:
             async with self._limit:
-                reply = await self._alone.acall(question=draft.question)
-            alone = str(reply.answer)
+                return await call.acall(**inputs)
         except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            alone = ""
-        one = _with_check(one, "needs_passage", passed=not same_answer(alone, draft.answer))
-        return one if one.failed else _with_check(one, "confirmed", passed=await self._is_confirmed(draft))
-
-    async def _is_confirmed(self, draft: DraftQuestion) -> bool:
-        """Returns whether the model says, and is sure, that the passages give the answer to the question.
-
-        A small model says yes to nearly all, but to wrong ones with a lower probability.
-        """
-        passage = "\n\n".join(one.shown for one in draft.candidate.excerpts)
-        try:
-            async with self._limit:
-                reply = await self._confirm.acall(
-                    passage=passage, question=draft.question, answer=draft.answer
-                )
-        except (ParseFailure, RequestRefused) as error:
-            _pass_over(error)
-            return False
-        tokens = field_tokens(reply.get("logprobs") or (), "right", reply.right)
-        sure = math.exp(sum(token.logprob for token in tokens)) if tokens else 1.0
-        return bool(reply.right == "yes" and sure >= MIN_CONFIRMED)
-
-    def _without_duplicates(
-        self, checked: Sequence[CheckedQuestion], known: KnownQuestions
-    ) -> list[CheckedQuestion]:
-        results = []
-        for one in checked:
-            result = one
-            if not one.failed:
-                question = one.draft.question
-                passages = [excerpt.passage for excerpt in one.draft.candidate.excerpts]
-                facts = (question, one.answers, passages, self.vector_of(question))
-                new = not known.has(*facts)
-                result = _with_check(one, "no_duplicate", passed=new)
-                if new:
-                    known.add(*facts)
-            results.append(result)
-        return results
-
-    def vector_of(self, question: str) -> Sequence[float]:
-        """Returns the vector of a question, of length 1; empty without an embedder."""
-        if self._embedder is None:
-            return ()
-        return [float(x) for x in self._embedder.embed([question])[0]]
-
-
-def _with_partners(candidates: Sequence[Topic], rows: Rows) -> list[Topic]:
-    """Returns `candidates`, those of pairs with the nearest other passage as their second excerpt."""
-    pairs = {one.id: one for one in candidates if one.kind in PAIRS}
-    texts = {key: f"{one.excerpts[0].title} {one.excerpts[0].sentence}" for key, one in pairs.items()}
-    own = {key: one.excerpts[0].passage for key, one in pairs.items()}
-    partners = nearest(rows, texts, 1, own) if texts else {}
-    return [
-        Topic(one.id, one.kind, (*one.excerpts, *partners[one.id])) if one.id in partners else one
-        for one in candidates
-    ]
-
-
-def _first_checks(draft: DraftQuestion) -> CheckedQuestion:
-    if draft.problem:
-        return CheckedQuestion(draft, (), draft.problem)
-    share, passed = overlap_of(draft), list[str]()
-    for name, check in CHECKS.items():
-        if not check(draft):
-            return CheckedQuestion(draft, tuple(passed), name, share)
-        passed.append(name)
-    return CheckedQuestion(draft, tuple(passed), "", share)
-
-
-def _line(text: Any) -> str:
-    return " ".join(str(text).split())
-
-
-def _rest_passes(draft: DraftQuestion) -> bool:
-    """Returns whether a draft passes the checks that writing it again does not help with."""
-    return all(check(draft) for name, check in CHECKS.items() if name not in MENDED)
-
-
-def _with_check(one: CheckedQuestion, name: str, *, passed: bool) -> CheckedQuestion:
-    if passed:
-        return CheckedQuestion(one.draft, (*one.passed, name), "", one.overlap)
-    return CheckedQuestion(one.draft, one.passed, name, one.overlap)
-
-
-_REFUSALS = ("not stated", "not mentioned", "not specified", "not provided", "not given", "n/a", "none")
-
-
-def _is_unknown(text: str) -> bool:
-    """Returns whether an answer says that there is none."""
-    plain = text.strip(" .\"'").casefold()
-    return not plain or plain in _REFUSALS or plain.startswith((UNKNOWN, "i don't know"))
+            if isinstance(error, RequestRefused) and error.kind == "failed":
+                raise
+            return None

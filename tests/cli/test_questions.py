@@ -38,7 +38,8 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def town_in(text: str) -> str:
-    return next((town for town in TOWNS if town in text), "")
+    """The first town in a text."""
+    return min((town for town in TOWNS if town in text), key=text.index, default="")
 
 
 def teach(request: ChatRequest) -> str | Reply:
@@ -46,21 +47,13 @@ def teach(request: ChatRequest) -> str | Reply:
     shown = request.messages[-1].content
     town = town_in(shown)
     properties: Mapping[str, Any] = (request.schema or {})["properties"]
-    if "kind" in properties:
-        return json.dumps({"kind": "a company, school, club or other organisation"})
-    if "missing" in properties:
-        detail = properties["missing"]["enum"][0]
-        return json.dumps(
-            {
-                "missing": detail,
-                "question": f"Which income, staff or street address has Plant {town} for boats?",
-            }
-        )
-    if list(properties) == ["answer", "question"]:
+    if list(properties) == ["question"]:
+        question = f"Which income, staff or street address has Plant {town} for boats?"
+        return json.dumps({"question": question})
+    if list(properties) == ["quote", "answer", "question"]:
+        quote = f"The plant of {town} is a company that Ada Quill{town[-2:]} founded after a long war."
         question = f"Which person created the factory of {town}?"
-        return json.dumps({"answer": f"Ada Quill{town[-2:]}", "question": question})
-    if "right" in properties:
-        return json.dumps({"right": "yes"})
+        return json.dumps({"quote": quote, "answer": f"Ada Quill{town[-2:]}", "question": question})
     knows = "founded after" in shown and "boats" not in shown
     return json.dumps({"answer": f"Ada Quill{town[-2:]}" if knows else "unknown"})
 
@@ -82,7 +75,7 @@ def test_questions_are_written_with_their_group_and_a_recipe_that_studies_them(d
     notes = Notes()
     project, _ = new(count=24, progress=notes)
     assert project.questions == 24 == len(questions())
-    assert any("at most 150 calls" in line for line in notes.notes)
+    assert any("at most 90 calls" in line for line in notes.notes)
     assert {row["kind"] for row in questions()} == {"single", "unanswerable"}
     assert all(row["document"] in row["passages"] for row in questions())
     recipe = ragc.recipe.load(project.folder / "recipe.toml")
@@ -145,7 +138,7 @@ def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path
         town = town_in(request.messages[-1].content)
         if int(town[-2:] or 0) % 5 == 1:
             return teach(request)
-        return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
+        return json.dumps({"quote": "q", "answer": "x", "question": "What does the passage say?"})
 
     project, _ = new(count=24, teacher=poor, kinds=("single",))
     assert project.questions == 6
@@ -160,7 +153,7 @@ def test_questions_that_fail_are_kept_aside_and_the_set_is_for_trying(docs: Path
 
 def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Path) -> None:
     def poor(request: ChatRequest) -> str | Reply:
-        return json.dumps({"answer": "x", "question": "What does the passage say?", "missing": "y"})
+        return json.dumps({"quote": "q", "answer": "x", "question": "What does the passage say?"})
 
     project, _ = new(count=24, teacher=poor)
     assert (project.questions, len(aside())) == (0, 12)
@@ -170,7 +163,7 @@ def test_a_teacher_whose_first_questions_all_fail_is_not_asked_for_more(docs: Pa
 def test_a_dry_run_bounds_the_calls_and_writes_nothing(docs: Path) -> None:
     target = ScriptedTarget(teach)
     planned = ragc.new("docs", teacher=target, count=10, dry_run=True)
-    assert (planned["tries"], planned["calls"]) == (20, 100)
+    assert (planned["tries"], planned["calls"]) == (20, 60)
     assert planned["prompt_tokens"] > 0
     assert not Path("docs-ragc").exists()
     assert target.requests == []

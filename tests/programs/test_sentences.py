@@ -52,6 +52,31 @@ def test_a_text_is_cut_into_its_sentences(text: str, sentences: list[str]) -> No
     assert all_sentences(text) == sentences
 
 
+WRAPPED = """\
+# Opening hours of the library in the old town hall
+The library of Tarnsey, which was founded by a widow,
+Edda Lund, in 1911 lends books to all who are
+readers of it.
+
+- Monday is for members
+- on Sunday all may come
+
+Oslo
+Bergen
+"""
+
+
+def test_a_line_s_end_within_prose_ends_no_sentence() -> None:
+    assert all_sentences(WRAPPED) == [
+        "# Opening hours of the library in the old town hall",
+        WRAPPED.partition("\n")[2].partition("\n\n")[0].replace("\n", " "),
+        "- Monday is for members",
+        "- on Sunday all may come",
+        "Oslo",
+        "Bergen",
+    ]
+
+
 @pytest.mark.skipif(not PARAGRAPHS.exists(), reason="HotpotQA's paragraphs are not beside the repository")
 def test_the_first_sentence_of_real_paragraphs_is_that_of_their_editors() -> None:
     with gzip.open(PARAGRAPHS, "rt", encoding="utf-8") as file:

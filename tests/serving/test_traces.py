@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragc.programs.telemetry import provider
 from ragc.testing import ScriptedTarget
 from tests.programs.telemetry.otlp_server import Collector, collecting
 from tests.serving.server import running
@@ -20,12 +19,14 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra otel is not installed")
     monkeypatch.setenv("RAGC_OTEL", "1")
+    from ragc.programs.telemetry import tracer
+
     with collecting() as received:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.address)
-        provider.tracer.cache_clear()
+        tracer.cache_clear()
         yield received
-        provider.tracer().span_processor.shutdown()
-        provider.tracer.cache_clear()
+        tracer().span_processor.shutdown()
+        tracer.cache_clear()
 
 
 def test_traceparent_is_taken_up(colours: Path, collector: Collector) -> None:
@@ -36,7 +37,9 @@ def test_traceparent_is_taken_up(colours: Path, collector: Collector) -> None:
             body = {"model": "colours", "stream": stream, "messages": [{"role": "user", "content": question}]}
             headers = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
             httpx.post(f"{served.v1}/chat/completions", json=body, headers=headers).raise_for_status()
-    provider.tracer().span_processor.force_flush()
+    from ragc.programs.telemetry import tracer
+
+    tracer().span_processor.force_flush()
     roots = [span for span in collector.spans if span.kind == "CHAIN"]
     assert [(span.trace, span.parent) for span in roots] == [(TRACE, SPAN)] * 2
     assert {span.trace for span in collector.spans} == {TRACE}

@@ -109,7 +109,7 @@ def review_questions(
     `good`, a share from 0 to 1, and `for_trying`, whether it is too low for a verdict. Raises UsageError for
     a file that is not there or another decision, DataError for a damaged file.
     """
-    from ragc.programs.question_writer.review import review
+    from ragc.programs.question_writer.file import review
 
     return review(Path(path), decide)
 

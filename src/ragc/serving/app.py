@@ -208,7 +208,7 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Appl
 
     app = FastAPI(title="ragc", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     if traced := os.environ.get("RAGC_OTEL", "") not in ("", "0"):
-        from ragc.programs.telemetry.provider import tracer
+        from ragc.programs.telemetry import tracer
 
         tracer()  # says here, not at each question, what is not installed
     # Routes of Starlette: those of FastAPI resolve dependencies, of which there are none, at each request.

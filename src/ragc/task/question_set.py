@@ -18,16 +18,12 @@ from typing import Any
 from ragc.core import event_loop
 from ragc.core.display import dollars, quantity
 from ragc.core.progress import Progress
-from ragc.corpora import embed
-from ragc.corpora.embed.base import DEFAULT
 from ragc.corpora.files.row import FileRow
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
-from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, Topic
-from ragc.programs.question_writer.checks import KnownQuestions
-from ragc.programs.question_writer.choose import Rows, candidates, digests, nearest
+from ragc.programs.question_writer.checks import DEFAULT_KINDS, KINDS, WrittenQuestion, contains, known_of
 from ragc.programs.question_writer.file import FAILED, QUESTIONS, SET_ASIDE
-from ragc.programs.question_writer.log import Columns, read_log
+from ragc.programs.question_writer.writer import QuestionWriter, Rows, bound, topics
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.store.calls import open_store
@@ -57,7 +53,7 @@ class Plan:
 
     count: int = COUNT
     kinds: tuple[str, ...] = DEFAULT_KINDS
-    log: tuple[Path, Columns, Sequence[FileRow]] | None = None
+    log: tuple[Path, Mapping[str, str], Sequence[FileRow]] | None = None
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -94,17 +90,9 @@ def estimate(target: Target, plan: Plan, tries: int) -> dict[str, Any]:
     """Returns a bound on what `tries` questions take: calls, tokens, and dollars, None where no price is
     known.
     """
-    from ragc.programs.question_writer.writer import bound
-
     cost, price = bound(tries, plan.kinds), price_of(target)
-    return {
-        "model": target.name,
-        "tries": cost.tries,
-        "calls": cost.calls,
-        "prompt_tokens": cost.prompt_tokens,
-        "reply_tokens": cost.reply_tokens,
-        "usd": None if price is None else price.most(cost.prompt_tokens, cost.reply_tokens),
-    }
+    usd = None if price is None else price.most(cost["prompt_tokens"], cost["reply_tokens"])
+    return {"model": target.name, **cost, "usd": usd}
 
 
 def teacher_runtime(recipe: Recipe, teacher: Target | None = None) -> Runtime:
@@ -148,8 +136,11 @@ def make(
     added = _new_from_log(plan, [*questions, *aside])
     questions += [row for row in added if row["answers"]]
     open_rows = [row for row in added if not row["answers"]]
-    present = digests(rows, file.passages_of([*questions, *aside]))
-    staying, going = file.split_by_passages(questions, present)
+    named = file.passages_of([*questions, *aside])
+    present = {row["id"]: file.digest_of(row["title"], row["text"]) for row in rows() if row["id"] in named}
+    reasons = [file.gone(row, present) for row in questions]
+    staying = [row for row, reason in zip(questions, reasons, strict=True) if not reason]
+    going = [{**row, "reason": reason} for row, reason in zip(questions, reasons, strict=True) if reason]
     result = QuestionSet(staying, [*aside, *going])
     result.lines += _gone_lines(going)
     work = _Work(folder, rows, recipe, plan, progress, result, present)
@@ -167,7 +158,7 @@ def _new_from_log(plan: Plan, known: Sequence[Mapping[str, Any]]) -> list[file.R
     if plan.log is None:
         return []
     ids, texts = {row.get("id") for row in known}, {row["question"] for row in known}
-    return [row for row in read_log(*plan.log) if row["id"] not in ids and row["question"] not in texts]
+    return [row for row in file.read_log(*plan.log) if row["id"] not in ids and row["question"] not in texts]
 
 
 @dataclass(slots=True)
@@ -186,10 +177,8 @@ class _Work:
         if not chosen and not open_rows:
             return
         runtime = teacher_runtime(self.recipe, teacher)
-        from ragc.programs.question_writer.writer import QuestionWriter
-
         wording = "full" if "teacher" in runtime.targets else str(self.recipe.knobs.get("wording", "full"))
-        writer = QuestionWriter(runtime, wording, _embedder(self.recipe))
+        writer = QuestionWriter(runtime, self.rows, wording)
         self.progress.note(_cost_line(estimate(writer.target, self.plan, len(chosen) or len(open_rows))))
         measured = Measurement()
         try:
@@ -204,14 +193,14 @@ class _Work:
                 f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
             )
 
-    def _candidates(self) -> list[Topic]:
+    def _candidates(self) -> list[WrittenQuestion]:
         """Returns sentences to ask about that no question of the project is about."""
         wanted = self.plan.count - len(self.result.questions)
         if wanted <= 0:
             return []
         done = {row.get("id") for row in self.result.questions}
         done |= {row.get("id") for row in self.result.aside if self._is_settled(row)}
-        offered = candidates(self.rows, TRIES * self.plan.count + len(done), self.plan.kinds)
+        offered = topics(self.rows, TRIES * self.plan.count + len(done), self.plan.kinds)
         return [one for one in offered if one.id not in done][: TRIES * wanted]
 
     def _is_settled(self, row: Mapping[str, Any]) -> bool:
@@ -219,16 +208,14 @@ class _Work:
         known: Mapping[str, str] = row.get("passages", {})
         return file.is_own(row) or all(self.present.get(name) == before for name, before in known.items())
 
-    async def _write(self, writer: Any, chosen: Sequence[Topic]) -> None:
-        known = KnownQuestions()
-        for row in [*self.result.questions, *(row for row in self.result.aside if file.is_own(row))]:
-            vector = writer.vector_of(row["question"])
-            known.add(row["question"], row.get("answers", ()), row.get("gold_ids", ()), vector)
+    async def _write(self, writer: QuestionWriter, chosen: Sequence[WrittenQuestion]) -> None:
+        asked = [*self.result.questions, *filter(file.is_own, self.result.aside)]
+        known = [known_of(row["question"], row.get("answers", ()), row.get("gold_ids", ())) for row in asked]
         self.progress.phase("writing questions", len(chosen))
         tried = 0
         for wave in _waves(chosen):
             tried += len(wave)
-            checked = await writer.write(wave, self.rows, known, self.progress.step)
+            checked = await writer.write(wave, known, self.progress.step)
             new = [file.row_of(one, writer.target.name) for one in checked]
             space = max(0, self.plan.count - len(self.result.questions))
             passed = [row for row in new if "reason" not in row][:space]
@@ -249,22 +236,20 @@ class _Work:
                 )
                 return
 
-    async def _answer(self, writer: Any, open_rows: Sequence[file.Row]) -> None:
+    async def _answer(self, writer: QuestionWriter, open_rows: Sequence[file.Row]) -> None:
         """Answers questions of the log from the passages nearest to them."""
-        from ragc.programs.question_writer.checks import states
-
-        hits = nearest(self.rows, {row["id"]: row["question"] for row in open_rows}, _PASSAGES_SHOWN)
         self.progress.phase("answering questions", len(open_rows))
         for row in open_rows:
-            excerpts = hits[row["id"]]
+            excerpts = writer.nearest(row["question"], _PASSAGES_SHOWN)
             answer = (await writer.answer(row["question"], excerpts)) if excerpts else ""
-            source = next((one for one in excerpts if answer and states(one, answer)), None)
+            source = next((excerpt for excerpt in excerpts if contains(excerpt.whole, answer)), None)
             more = {"teacher": writer.target.name, "checks": ["stated"] if source else []}
             if source is not None:
-                more |= {"answers": [answer], "gold_ids": [source.passage], "document": source.document}
-                more["passages"] = {source.passage: source.digest}
+                passage = source.passage
+                more |= {"answers": [answer], "gold_ids": [passage.id], "document": source.document}
+                more["passages"] = {passage.id: file.digest_of(passage.title, passage.text)}
             answered = {**row, **more}
-            answered["written"] = file.digest(answered)
+            answered["written"] = file.own_digest(answered)
             if source is not None:
                 self.result.questions.append(answered)
             else:
@@ -279,28 +264,13 @@ class _Work:
         file.write(self.folder / SET_ASIDE, self.result.aside)
 
 
-def _waves(chosen: Sequence[Topic]) -> Iterator[Sequence[Topic]]:
+def _waves(chosen: Sequence[WrittenQuestion]) -> Iterator[Sequence[WrittenQuestion]]:
     """Yields a few topics, and then as many at a time as would do if all their questions were good."""
     size = max(1, -(-len(chosen) // TRIES))
     start, end = 0, min(FIRST_TRIES, size)
     while start < len(chosen):
         yield chosen[start:end]
         start, end = end, end + size
-
-
-def _embedder(recipe: Recipe) -> Any:
-    """Returns the embedder of a dense source of the recipe, which compares questions by meaning; None without
-    one.
-    """
-    for spec in recipe.sources.values():
-        if spec.kind == "dense":
-            model = str(spec.options.get("model", DEFAULT))
-            folder = recipe.path(model)
-            try:
-                return embed.make(str(folder) if folder.is_dir() else model)
-            except RagcError:
-                return None
-    return None
 
 
 def _cost_line(cost: Mapping[str, Any]) -> str:
@@ -336,7 +306,7 @@ def _summary(result: QuestionSet, plan: Plan) -> list[str]:
     if alike := file.overlap_line(result.questions):
         lines.append(alike)
     if result.questions and share.for_trying:
-        what = "were kept in the review" if share.by_review else "passed the checks"
+        what = "were kept in the review" if share.least == file.MIN_GOOD else "passed the checks"
         lines.append(
             f"For trying only: {share.share:.0%} of the questions {what}, and a verdict needs "
             f"{share.least:.0%}. A larger teacher writes better ones; `ragc questions review` lets a person "

@@ -26,9 +26,8 @@ from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
-from ragc.programs.question_writer.base import DEFAULT_KINDS
-from ragc.programs.question_writer.file import CORPUS, QUESTIONS
-from ragc.programs.question_writer.log import answers_in, columns_of
+from ragc.programs.question_writer.checks import DEFAULT_KINDS
+from ragc.programs.question_writer.file import CORPUS, QUESTIONS, answers_in, columns_of
 from ragc.recipe import Recipe
 from ragc.recipe.load import load, parse, read_tables, set_keys
 from ragc.targets.base import Target
@@ -365,12 +364,12 @@ def _questions_in(path: Path, target: Path) -> _Questions:
     names = {str(name).strip().casefold(): str(name) for name in first.values}
     log = columns_of(path, names)
     readable = [row for row in file_rows if not row.problems]
-    answered = bool(log.answers) and all(answers_in(row.values.get(log.answers)) for row in readable)
-    if log.thumbs or not answered:
+    answered = bool(log["answers"]) and all(answers_in(row.values.get(log["answers"])) for row in readable)
+    if log["thumbs"] or not answered:
         return _Questions(plan=question_set.Plan(log=(path, log, file_rows)))
     columns = {
         what: column
-        for what, column in (("question", log.question), ("answers", log.answers))
+        for what, column in (("question", log["question"]), ("answers", log["answers"]))
         if column != what
     }
     if "id" not in names:

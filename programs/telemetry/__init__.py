@@ -1,1 +1,0 @@
-"""Spans of questions for OpenTelemetry; imported only if the environment asks for them."""
