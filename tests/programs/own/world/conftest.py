@@ -1,4 +1,7 @@
-"""A model without a network: a server on this machine that answers OpenAI's chat requests from a function."""
+"""A model without a network: a server on this machine that answers OpenAI's chat requests from a function.
+
+Most models here know every second capital by themselves, and all of them once they see a worked example.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,42 +21,32 @@ import ragc
 
 Fields = dict[str, Any]
 
+CAPITALS = {
+    "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Norway": "Oslo", "Peru": "Lima", "Cuba": "Havana",
+    "Japan": "Tokyo", "Kenya": "Nairobi", "Egypt": "Cairo", "Chile": "Santiago",
+    "Latvia": "Riga", "Mali": "Bamako",
+}  # fmt: skip
+CORPUS = [f"{country} | {city} is the capital of {country}." for country, city in CAPITALS.items()]
 
-@dataclass
+
 class Prompt:
     """A request as a model reads it."""
 
-    body: dict[str, Any]
-
-    @property
-    def messages(self) -> list[tuple[str, str]]:
-        """Role and text of each message; pictures are left out."""
-        texts = []
+    def __init__(self, sent: bytes) -> None:
+        self.body = json.loads(sent)
+        self.messages: list[tuple[str, str]] = []
         for message in self.body["messages"]:
             content = message.get("content") or ""
             parts = [{"text": content}] if isinstance(content, str) else content
-            texts.append((message["role"], "".join(part.get("text", "") for part in parts)))
-        return texts
-
-    @property
-    def last(self) -> str:
-        return self.messages[-1][1]
-
-    @property
-    def demos(self) -> int:
-        """How many worked examples (or earlier turns) stand before the question."""
-        return sum(role == "assistant" for role, _ in self.messages)
-
-    @property
-    def fields(self) -> list[str]:
-        """The outputs that are asked for, in order."""
-        return re.findall(r"`[\[#< ]*(\w+)[\]#> ]*`", self.last[self.last.rfind("Respond with ") :])
+            self.messages.append((message["role"], "".join(part.get("text", "") for part in parts)))
+        self.last = self.messages[-1][1]
+        self.demos = sum(role == "assistant" for role, _ in self.messages)  # earlier turns count too
+        self.fields = re.findall(r"`[\[#< ]*(\w+)[\]#> ]*`", self.last[self.last.rfind("Respond with ") :])
 
     def reads(self, name: str) -> str:
         """The value of an input in the last message."""
-        value = re.search(
-            rf"(?s)(?:\[\[ ## {name} ## \]\]|<{name}>)\n(.*?)\n*(?:\n\[\[ ##|\nRespond|</|\Z)", self.last
-        )
+        form = rf"(?s)(?:\[\[ ## {name} ## \]\]|<{name}>)\n(.*?)\n*(?:\n\[\[ ##|\nRespond|</|\Z)"
+        value = re.search(form, self.last)
         return value[1] if value else ""
 
     def written(self, reply: Fields) -> str:
@@ -73,7 +64,7 @@ class Prompt:
 Think = Callable[[Prompt], Fields | str]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Model
@@ -81,30 +72,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["content-length"]))
         self.server.sent.append(sent)
-        prompt = Prompt(json.loads(sent))
+        prompt = Prompt(sent)
         reply = self.server.think(prompt)
+        text = reply if isinstance(reply, str) else prompt.written(reply)
+        message: Fields = {"role": "assistant", "content": text}
         if isinstance(reply, dict) and "tool_calls" in reply:
-            message = {"role": "assistant", "content": None, "tool_calls": reply["tool_calls"]}
-        else:
-            text = reply if isinstance(reply, str) else prompt.written(reply)
-            message = {"role": "assistant", "content": text}
+            message |= {"content": None, "tool_calls": reply["tool_calls"]}
         head = {"id": "1", "created": 1, "model": "gpt-4o-mini"}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        data = json.dumps(head | {"object": "chat.completion", "choices": [choice], "usage": usage})
         if prompt.body.get("stream"):
-            deltas = [{"content": part} for part in re.findall(r"\s*\S+\s*", str(message["content"]))]
+            deltas = [{"content": part} for part in re.findall(r"\s*\S+\s*", text)]
             choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
             choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-            events = [
-                json.dumps(head | {"object": "chat.completion.chunk", "choices": [one]}) for one in choices
-            ]
-            data = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
-            kind = "text/event-stream"
-        else:
-            usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            data = json.dumps(head | {"object": "chat.completion", "choices": [choice], "usage": usage})
-            kind = "application/json"
+            chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+            data = "".join(f"data: {event}\n\n" for event in [*map(json.dumps, chunks), "[DONE]"])
         self.send_response(200)
-        self.send_header("content-type", kind)
+        self.send_header(
+            "content-type", "text/event-stream" if data.startswith("data:") else "application/json"
+        )
         self.send_header("content-length", str(len(data.encode())))
         self.end_headers()
         self.wfile.write(data.encode())
@@ -120,25 +107,21 @@ class Model(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, think: Think) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), Handler)
         self.think = think
         self.sent: list[bytes] = []
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
     def prompts(self) -> list[Prompt]:
-        return [Prompt(json.loads(body)) for body in self.sent]
+        return [Prompt(body) for body in self.sent]
 
     def lm(self, **settings: Any) -> Any:
         address = f"http://127.0.0.1:{self.server_port}/v1"
         return dspy.LM("openai/gpt-4o-mini", api_base=address, api_key="none", cache=False, **settings)
 
-    @contextmanager
-    def recording(self) -> Iterator[list[bytes]]:
-        """What is sent meanwhile."""
-        recorded: list[bytes] = []
-        start = len(self.sent)
-        yield recorded
-        recorded += self.sent[start:]
+
+Serve = Callable[..., Model]
 
 
 @pytest.fixture(autouse=True)
@@ -148,17 +131,51 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Think], Model]]:
-    """Starts a model that answers as the given function says."""
-    with ExitStack() as stack:
+def serve() -> Iterator[Serve]:
+    """`serve(think, adapter=...)` starts a model for DSPy; further settings are the LM's."""
+    models: list[Model] = []
 
-        def start(think: Think) -> Model:
-            model = stack.enter_context(Model(think))
-            threading.Thread(target=model.serve_forever, args=(0.01,), daemon=True).start()
-            stack.callback(model.shutdown)
-            return model
+    def start(think: Think, adapter: Any = None, **settings: Any) -> Model:
+        models.append(Model(think))
+        dspy.configure(lm=models[-1].lm(**settings), adapter=adapter)
+        return models[-1]
 
-        yield start
+    yield start
+    for model in models:
+        model.shutdown()
+        model.server_close()
+
+
+def country_in(text: str) -> str:
+    """The country that is named last."""
+    return max(CAPITALS, key=text.rfind)
+
+
+def knows(prompt: Prompt, country: str = "") -> bool:
+    """Whether the model gets the question about `country`, or about the one named last, right."""
+    return prompt.demos > 0 or list(CAPITALS).index(country or country_in(prompt.last)) % 2 == 0
+
+
+def capital(prompt: Prompt) -> str:
+    return CAPITALS[country_in(prompt.last)] if knows(prompt) else "Atlantis is it"
+
+
+def capital_only(prompt: Prompt) -> Fields:
+    return {"answer": capital(prompt)}
+
+
+def examples(make: Callable[[str, str], Fields], *inputs: str) -> tuple[list[Any], list[Any]]:
+    """Six train and six dev examples."""
+    rows = [dspy.Example(**make(*pair)).with_inputs(*inputs) for pair in CAPITALS.items()]
+    return rows[:6], rows[6:]
+
+
+def questions(output: str = "answer") -> tuple[list[Any], list[Any]]:
+    return examples(lambda country, city: {"question": f"Capital of {country}?", output: city}, "question")
+
+
+def exact(example: Any, pred: Any, trace: Any = None) -> bool:
+    return bool(example.answer == pred.answer)
 
 
 def ask(program: Any, example: Any) -> Any:
@@ -168,46 +185,37 @@ def ask(program: Any, example: Any) -> Any:
     return asyncio.run(program.acall(**example.inputs()))
 
 
-@dataclass
-class Trial:
-    """Compiles what `make` returns, and checks what every user may expect of the result."""
-
-    model: Model
-    make: Callable[[], Any]
-    metric: Any
-    trainset: list[Any]
-    valset: list[Any]
-    folder: Path
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def score(self, program: Any) -> float:
-        return sum(float(self.metric(example, ask(program, example))) for example in self.valset)
-
-    def compiled(self) -> Any:
-        """The result: of the user's class, better than before, and the same in plain DSPy once saved."""
-        student = self.make()
-        before = self.score(student)
-        settings = {"trials": 3, "demos": 2, "budget": {"lm_calls": 600}} | self.options
-        with self.model.recording() as measured:
-            compiled = ragc.Compile(metric=self.metric, **settings).compile(
-                student, trainset=self.trainset, valset=self.valset
-            )
-        assert type(compiled) is type(student)
-        assert self.score(compiled) > before
-        compiled.save(self.folder / "program.json")
-        plain = self.make()
-        plain.load(self.folder / "program.json")
-        with self.model.recording() as sent:
-            self.score(plain)
-        assert set(sent) <= set(measured)
-        return compiled
+Better = Callable[..., Any]
 
 
 @pytest.fixture
-def compile_better(tmp_path: Path) -> Callable[..., Any]:
-    """`compile_better(model, make, metric, trainset, valset, **options)` returns the checked result."""
+def compile_better(tmp_path: Path) -> Better:
+    """Compiles what `make` returns, and checks what every user may expect of the result, which it returns.
 
-    def run(model: Model, make: Any, metric: Any, trainset: Any, valset: Any, **options: Any) -> Any:
-        return Trial(model, make, metric, trainset, valset, tmp_path, options).compiled()
+    It has the user's class, is better by `judge` (else the metric) than before, and once saved sends in
+    plain DSPy, byte by byte, what was measured.
+    """
+
+    def run(model: Model, make: Any, metric: Any, sets: Any, judge: Any = None, **options: Any) -> Any:
+        trainset, valset = sets
+
+        def score(program: Any) -> float:
+            return sum(float((judge or metric)(example, ask(program, example))) for example in valset)
+
+        student = make()
+        before = score(student)
+        start = len(model.sent)
+        settings = {"trials": 3, "demos": 2, "budget": {"lm_calls": 600}} | options
+        compiled = ragc.Compile(metric=metric, **settings).compile(student, trainset=trainset, valset=valset)
+        measured = set(model.sent[start:])
+        assert type(compiled) is type(student)
+        assert score(compiled) > before
+        compiled.save(tmp_path / "program.json")
+        plain = make()
+        plain.load(tmp_path / "program.json")
+        start = len(model.sent)
+        score(plain)
+        assert set(model.sent[start:]) <= measured
+        return compiled
 
     return run

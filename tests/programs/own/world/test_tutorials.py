@@ -1,15 +1,11 @@
-"""Programs of DSPy's own tutorials, as their authors write them, under `ragc.Compile`.
-
-The model knows every second question by itself, and all of them once it is shown a worked example.
-"""
+"""Programs of DSPy's own tutorials, as their authors write them, under `ragc.Compile`."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
-from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Literal
 
 import dspy
@@ -17,51 +13,26 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from tests.programs.own.world.conftest import Fields, Model, Prompt, Think, ask
-
-Serve = Callable[[Think], Model]
-Better = Callable[..., Any]
-
-CAPITALS = {
-    "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Norway": "Oslo", "Peru": "Lima", "Cuba": "Havana",
-    "Japan": "Tokyo", "Kenya": "Nairobi", "Egypt": "Cairo", "Chile": "Santiago", "Latvia": "Riga", "Ghana": "Accra",
-}  # fmt: skip
-CORPUS = [f"{country} | {capital} is the capital of {country}." for country, capital in CAPITALS.items()]
-
-
-def country_in(text: str) -> str:
-    """The country that is named last."""
-    return max(CAPITALS, key=text.rfind)
-
-
-def sure(prompt: Prompt, land: str = "") -> bool:
-    """Whether the model gets the question about `land` right."""
-    return prompt.demos > 0 or list(CAPITALS).index(land or country_in(prompt.last)) % 2 == 0
-
-
-def capital(prompt: Prompt) -> str:
-    return CAPITALS[country_in(prompt.last)] if sure(prompt) else "Atlantis is it"
+from tests.programs.own.world.conftest import (
+    CAPITALS,
+    CORPUS,
+    Better,
+    Fields,
+    Prompt,
+    Serve,
+    ask,
+    capital,
+    country_in,
+    exact,
+    examples,
+    knows,
+    questions,
+)
 
 
 def search(query: str, k: int) -> list[str]:
     words = query.rstrip("?.").split()
     return sorted(CORPUS, key=lambda text: -sum(word in text.split() for word in words))[:k]
-
-
-def examples(make: Callable[[str, str], Fields], *inputs: str) -> tuple[list[Any], list[Any]]:
-    """Six train and six dev examples."""
-    rows = [dspy.Example(**make(*pair)).with_inputs(*inputs) for pair in CAPITALS.items()]
-    return rows[:6], rows[6:]
-
-
-def question_and(output: str) -> tuple[list[Any], list[Any]]:
-    return examples(
-        lambda land, city: {"question": f"What is the capital of {land}?", output: city}, "question"
-    )
-
-
-def exact(example: Any, pred: Any, trace: Any = None) -> bool:
-    return bool(example.answer == pred.answer)
 
 
 def test_tutorial_rag_with_a_metric_that_asks_a_model(serve: Serve, compile_better: Better) -> None:
@@ -85,9 +56,8 @@ def test_tutorial_rag_with_a_metric_that_asks_a_model(serve: Serve, compile_bett
             return self.respond(context=context, question=question)
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
     metric = dspy.evaluate.SemanticF1(decompositional=True)
-    compile_better(model, RAG, metric, *question_and("response"))
+    compile_better(model, RAG, metric, questions("response"))
 
 
 class Hop(dspy.Module):
@@ -126,12 +96,11 @@ def test_tutorial_multi_hop(serve: Serve, compile_better: Better) -> None:
         land = country_in(prompt.reads("claim"))
         if "query" in prompt.fields:
             return {"query": land}
-        titles = [land, CAPITALS[land]] if sure(prompt, land) else [land]
+        titles = [land, CAPITALS[land]] if knows(prompt, land) else [land]
         return {"new_notes": [f"{land} is a country."], "titles": titles}
 
-    model = serve(think)
-    dspy.configure(lm=model.lm(max_tokens=3000))
-    compiled = compile_better(model, Hop, top5_recall, *claims())
+    model = serve(think, max_tokens=3000)
+    compiled = compile_better(model, Hop, top5_recall, claims())
     assert compiled.num_hops == 2
 
 
@@ -147,7 +116,7 @@ def test_tutorial_agent_with_tools(serve: Serve, compile_better: Better) -> None
     def think(prompt: Prompt) -> Fields:
         land = country_in(prompt.reads("claim"))
         if "titles" in prompt.fields:
-            return {"titles": [land, CAPITALS[land]] if sure(prompt, land) else [land]}
+            return {"titles": [land, CAPITALS[land]] if knows(prompt, land) else [land]}
         if "observation_0" not in prompt.last:
             return {"next_tool_name": "search_wikipedia", "next_tool_args": {"query": land}}
         if "observation_1" not in prompt.last:
@@ -159,9 +128,8 @@ def test_tutorial_agent_with_tools(serve: Serve, compile_better: Better) -> None
         signature = dspy.Signature("claim -> titles: list[str]", instructions)
         return dspy.ReAct(signature, tools=[search_wikipedia, lookup_wikipedia], max_iters=4)
 
-    model = serve(think)
-    dspy.configure(lm=model.lm(temperature=0.7))
-    compiled = compile_better(model, agent, top5_recall, *claims())
+    model = serve(think, temperature=0.7)
+    compiled = compile_better(model, agent, top5_recall, claims())
     prediction = ask(compiled, claims()[1][0])
     assert prediction.trajectory["tool_name_1"] == "lookup_wikipedia"
     assert prediction.trajectory["observation_1"] == "Japan | Tokyo is the capital of Japan."
@@ -176,22 +144,21 @@ def test_tutorial_classification(serve: Serve, compile_better: Better) -> None:
 
     def think(prompt: Prompt) -> Fields:
         label = labels[country_in(prompt.last)]
-        return {"label": label if sure(prompt) else classes[classes.index(label) - 1]}
+        return {"label": label if knows(prompt) else classes[classes.index(label) - 1]}
 
     def rows(land: str, _: str) -> Fields:
         return {"text": f"A week in {land}", "hint": "weather", "label": labels[land]}
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
     compile_better(
         model,
         lambda: dspy.ChainOfThought(signature),
         lambda x, y, trace=None: x.label == y.label,
-        *examples(rows, "text", "hint"),
+        examples(rows, "text", "hint"),
     )
 
 
-class Urgency(str, Enum):
+class Urgency(StrEnum):
     LOW = "low"
     HIGH = "high"
 
@@ -240,7 +207,7 @@ def test_tutorial_extraction_in_steps_with_pydantic_types(serve: Serve, compile_
             return {"urgency": "high"}
         land = country_in(prompt.last)
         place = {"entity_type": "place", "value": CAPITALS[land], "confidence": 0.5}
-        return {"key_entities": [place] if sure(prompt) else [], "amount": 99.5 if sure(prompt) else None}
+        return {"key_entities": [place] if knows(prompt) else [], "amount": 99.5 if knows(prompt) else None}
 
     def rows(land: str, city: str) -> Fields:
         return {
@@ -255,28 +222,9 @@ def test_tutorial_extraction_in_steps_with_pydantic_types(serve: Serve, compile_
         return (pred.urgency is example.urgency) * 0.5 + (pred.amount == example.amount) * 0.5
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
     sets = examples(rows, "email_subject", "email_body")
-    compiled = compile_better(model, EmailProcessor, metric, *sets)
+    compiled = compile_better(model, EmailProcessor, metric, sets)
     assert ask(compiled, sets[1][0]).entities == [Entity(entity_type="place", value="Tokyo", confidence=0.5)]
-
-
-def test_tutorial_extraction_of_a_list_from_tokens(serve: Serve, compile_better: Better) -> None:
-    class PeopleExtraction(dspy.Signature):
-        """Extract contiguous tokens referring to specific people, if any, from a list of string tokens."""
-
-        tokens: list[str] = dspy.InputField(desc="tokenized text")
-        extracted_people: list[str] = dspy.OutputField(desc="all tokens referring to specific people")
-
-    def rows(land: str, city: str) -> Fields:
-        return {"tokens": ["Mr", city, "likes", land], "expected_extracted_people": [city]}
-
-    def metric(example: Any, prediction: Any, trace: Any = None) -> bool:
-        return bool(prediction.extracted_people == example.expected_extracted_people)
-
-    model = serve(lambda prompt: {"extracted_people": [capital(prompt)]})
-    dspy.configure(lm=model.lm())
-    compile_better(model, lambda: dspy.ChainOfThought(PeopleExtraction), metric, *examples(rows, "tokens"))
 
 
 class MyModule(dspy.Module):
@@ -299,15 +247,13 @@ def test_tutorial_async(serve: Serve, compile_better: Better) -> None:
         return bool(pred.simplified_answer == example.answer)
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
-    compile_better(model, MyModule, metric, *question_and("answer"))
+    compile_better(model, MyModule, metric, questions("answer"))
 
 
 def test_tutorial_streaming(serve: Serve, compile_better: Better) -> None:
     model = serve(lambda prompt: {"answer": f"The city of {capital(prompt)}"})
-    dspy.configure(lm=model.lm())
     sets = examples(lambda land, city: {"question": f"{land}?", "answer": f"The city of {city}"}, "question")
-    compiled = compile_better(model, lambda: dspy.Predict("question->answer"), exact, *sets)
+    compiled = compile_better(model, lambda: dspy.Predict("question->answer"), exact, sets)
     listener = dspy.streaming.StreamListener(signature_field_name="answer")
     stream = dspy.streamify(compiled, stream_listeners=[listener])
 
@@ -337,8 +283,7 @@ def test_tutorial_conversation_history(serve: Serve, compile_better: Better) -> 
         return {"question": "And its capital?", "history": dspy.History(messages=[turn]), "answer": city}
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
-    compile_better(model, lambda: dspy.Predict(QA), exact, *examples(rows, "question", "history"))
+    compile_better(model, lambda: dspy.Predict(QA), exact, examples(rows, "question", "history"))
 
 
 def test_tutorial_images(serve: Serve, compile_better: Better) -> None:
@@ -359,8 +304,7 @@ def test_tutorial_images(serve: Serve, compile_better: Better) -> None:
 
     sets = examples(lambda land, _: {"image_1": dspy.Image(picture(land)), "answer": land}, "image_1")
     model = serve(think)
-    dspy.configure(lm=model.lm())
-    compile_better(model, lambda: dspy.Predict(Flag), exact, *sets)
+    compile_better(model, lambda: dspy.Predict(Flag), exact, sets)
 
 
 @pytest.mark.parametrize("wrapper", [dspy.BestOfN, dspy.Refine])
@@ -378,8 +322,7 @@ def test_tutorial_output_refinement(serve: Serve, compile_better: Better, wrappe
         return wrapper(module=module, N=2, reward_fn=one_word_answer, threshold=1.0)
 
     model = serve(think)
-    dspy.configure(lm=model.lm())
-    compile_better(model, make, exact, *question_and("answer"))
+    compile_better(model, make, exact, questions("answer"))
 
 
 def test_tutorial_native_tool_calls(serve: Serve, compile_better: Better) -> None:
@@ -406,11 +349,9 @@ def test_tutorial_native_tool_calls(serve: Serve, compile_better: Better) -> Non
 
     def think(prompt: Prompt) -> Fields:
         assert prompt.body["tools"][0]["function"]["name"] == "capital_of"
-        land = country_in(prompt.last) if sure(prompt) else "Atlantis"
+        land = country_in(prompt.last) if knows(prompt) else "Atlantis"
         called = {"name": "capital_of", "arguments": json.dumps({"country": land})}
         return {"tool_calls": [{"id": "1", "type": "function", "function": called}]}
 
-    model = serve(think)
-    adapter = dspy.ChatAdapter(use_native_function_calling=True)
-    dspy.configure(lm=model.lm(), adapter=adapter)
-    compile_better(model, Caller, exact, *question_and("answer"))
+    model = serve(think, adapter=dspy.ChatAdapter(use_native_function_calling=True))
+    compile_better(model, Caller, exact, questions("answer"))
