@@ -10,6 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ class Prompt:
             parts = [{"text": content}] if isinstance(content, str) else content
             self.messages.append((message["role"], "".join(part.get("text", "") for part in parts)))
         self.last = self.messages[-1][1]
-        self.demos = sum(role == "assistant" for role, _ in self.messages)  # earlier turns count too
+        replies = [text for role, text in self.messages if role == "assistant"]
+        self.demos = len(replies)  # earlier turns count too
+        self.full_demos = sum("Not supplied" not in text for text in replies)
         self.fields = re.findall(r"`[\[#< ]*(\w+)[\]#> ]*`", self.last[self.last.rfind("Respond with ") :])
 
     def reads(self, name: str) -> str:
@@ -80,14 +83,14 @@ class Handler(BaseHTTPRequestHandler):
             message |= {"content": None, "tool_calls": reply["tool_calls"]}
         head = {"id": "1", "created": 1, "model": "gpt-4o-mini"}
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        data = json.dumps(head | {"object": "chat.completion", "choices": [choice], "usage": usage})
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        data = json.dumps(head | {"object": "chat.completion", "choices": choices, "usage": usage})
         if prompt.body.get("stream"):
             deltas = [{"content": part} for part in re.findall(r"\s*\S+\s*", text)]
             choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
             choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-            chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
-            data = "".join(f"data: {event}\n\n" for event in [*map(json.dumps, chunks), "[DONE]"])
+            chunks = [json.dumps(head | {"choices": [choice]}) for choice in choices]
+            data = "".join(f"data: {chunk}\n\n" for chunk in [*chunks, "[DONE]"])
         self.send_response(200)
         self.send_header(
             "content-type", "text/event-stream" if data.startswith("data:") else "application/json"
@@ -103,7 +106,6 @@ class Handler(BaseHTTPRequestHandler):
 class Model(ThreadingHTTPServer):
     """`think` says what is answered; `sent` holds each request's bytes."""
 
-    daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, think: Think) -> None:
@@ -133,17 +135,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """`serve(think, adapter=...)` starts a model for DSPy; further settings are the LM's."""
-    models: list[Model] = []
+    with ExitStack() as stack:
 
-    def start(think: Think, adapter: Any = None, **settings: Any) -> Model:
-        models.append(Model(think))
-        dspy.configure(lm=models[-1].lm(**settings), adapter=adapter)
-        return models[-1]
+        def start(think: Think, adapter: Any = None, **settings: Any) -> Model:
+            model = stack.enter_context(Model(think))
+            stack.callback(model.shutdown)
+            dspy.configure(lm=model.lm(**settings), adapter=adapter)
+            return model
 
-    yield start
-    for model in models:
-        model.shutdown()
-        model.server_close()
+        yield start
 
 
 def country_in(text: str) -> str:

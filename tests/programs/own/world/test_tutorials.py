@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 import dspy
-import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -42,22 +41,16 @@ def test_tutorial_rag_with_a_metric_that_asks_a_model(serve: Serve, compile_bett
             return {"precision": right, "recall": right}
         return {"response": capital(prompt)}
 
-    def embed(texts: list[str]) -> Any:
-        return np.array([[float(country in text) for country in CAPITALS] for text in texts])
-
-    retriever = dspy.retrievers.Embeddings(embedder=dspy.Embedder(embed), corpus=CORPUS, k=2)
-
     class RAG(dspy.Module):
         def __init__(self) -> None:
             self.respond = dspy.ChainOfThought("context, question -> response")
 
         def forward(self, question: str) -> Any:
-            context = retriever(question).passages
+            context = search(question, k=2)
             return self.respond(context=context, question=question)
 
-    model = serve(think)
     metric = dspy.evaluate.SemanticF1(decompositional=True)
-    compile_better(model, RAG, metric, questions("response"))
+    compile_better(serve(think), RAG, metric, questions("response"))
 
 
 class Hop(dspy.Module):
@@ -87,20 +80,20 @@ def top5_recall(example: Any, pred: Any, trace: Any = None) -> float | bool:
 
 def claims() -> tuple[list[Any], list[Any]]:
     return examples(
-        lambda land, city: {"claim": f"The seat of {land} lies south.", "titles": [land, city]}, "claim"
+        lambda country, city: {"claim": f"The seat of {country} lies south.", "titles": [country, city]},
+        "claim",
     )
 
 
 def test_tutorial_multi_hop(serve: Serve, compile_better: Better) -> None:
     def think(prompt: Prompt) -> Fields:
-        land = country_in(prompt.reads("claim"))
+        country = country_in(prompt.reads("claim"))
         if "query" in prompt.fields:
-            return {"query": land}
-        titles = [land, CAPITALS[land]] if knows(prompt, land) else [land]
-        return {"new_notes": [f"{land} is a country."], "titles": titles}
+            return {"query": country}
+        titles = [country, CAPITALS[country]] if knows(prompt, country) else [country]
+        return {"new_notes": [f"{country} is a country."], "titles": titles}
 
-    model = serve(think, max_tokens=3000)
-    compiled = compile_better(model, Hop, top5_recall, claims())
+    compiled = compile_better(serve(think, max_tokens=3000), Hop, top5_recall, claims())
     assert compiled.num_hops == 2
 
 
@@ -109,30 +102,20 @@ def test_tutorial_agent_with_tools(serve: Serve, compile_better: Better) -> None
         """Returns the first results."""
         return search(query, 2)
 
-    def lookup_wikipedia(title: str) -> str:
-        """Returns the text of the page."""
-        return next((text for text in CORPUS if text.startswith(title)), "No page.")
-
     def think(prompt: Prompt) -> Fields:
-        land = country_in(prompt.reads("claim"))
+        country = country_in(prompt.reads("claim"))
         if "titles" in prompt.fields:
-            return {"titles": [land, CAPITALS[land]] if knows(prompt, land) else [land]}
-        if "observation_0" not in prompt.last:
-            return {"next_tool_name": "search_wikipedia", "next_tool_args": {"query": land}}
-        if "observation_1" not in prompt.last:
-            return {"next_tool_name": "lookup_wikipedia", "next_tool_args": {"title": land}}
-        return {"next_tool_name": "finish", "next_tool_args": {}}
+            return {"titles": [country, CAPITALS[country]] if knows(prompt, country) else [country]}
+        if "observation_0" in prompt.last:
+            return {"next_tool_name": "finish", "next_tool_args": {}}
+        return {"next_tool_name": "search_wikipedia", "next_tool_args": {"query": country}}
 
-    def agent() -> Any:
-        instructions = "Find all Wikipedia titles relevant to verifying (or refuting) the claim."
-        signature = dspy.Signature("claim -> titles: list[str]", instructions)
-        return dspy.ReAct(signature, tools=[search_wikipedia, lookup_wikipedia], max_iters=4)
-
-    model = serve(think, temperature=0.7)
-    compiled = compile_better(model, agent, top5_recall, claims())
-    prediction = ask(compiled, claims()[1][0])
-    assert prediction.trajectory["tool_name_1"] == "lookup_wikipedia"
-    assert prediction.trajectory["observation_1"] == "Japan | Tokyo is the capital of Japan."
+    instructions = "Find all Wikipedia titles relevant to verifying (or refuting) the claim."
+    signature = dspy.Signature("claim -> titles: list[str]", instructions)
+    agent = dspy.ReAct(signature, tools=[search_wikipedia], max_iters=4)
+    compiled = compile_better(serve(think, temperature=0.7), agent.deepcopy, top5_recall, claims())
+    trajectory = ask(compiled, claims()[1][0]).trajectory
+    assert trajectory["observation_0"][0] == "Japan | Tokyo is the capital of Japan."
 
 
 def test_tutorial_classification(serve: Serve, compile_better: Better) -> None:
@@ -146,12 +129,11 @@ def test_tutorial_classification(serve: Serve, compile_better: Better) -> None:
         label = labels[country_in(prompt.last)]
         return {"label": label if knows(prompt) else classes[classes.index(label) - 1]}
 
-    def rows(land: str, _: str) -> Fields:
-        return {"text": f"A week in {land}", "hint": "weather", "label": labels[land]}
+    def rows(country: str, _: str) -> Fields:
+        return {"text": f"A week in {country}", "hint": "weather", "label": labels[country]}
 
-    model = serve(think)
     compile_better(
-        model,
+        serve(think),
         lambda: dspy.ChainOfThought(signature),
         lambda x, y, trace=None: x.label == y.label,
         examples(rows, "text", "hint"),
@@ -169,14 +151,6 @@ class Entity(BaseModel):
     confidence: float
 
 
-class ClassifyEmail(dspy.Signature):
-    """Classify the urgency of an email based on its content."""
-
-    email_subject: str = dspy.InputField(desc="The subject line of the email")
-    email_body: str = dspy.InputField(desc="The main content of the email")
-    urgency: Urgency = dspy.OutputField(desc="The urgency level of the email")
-
-
 class ExtractEntities(dspy.Signature):
     """Extract key entities from email content."""
 
@@ -191,7 +165,7 @@ class EmailProcessor(dspy.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.classifier = dspy.ChainOfThought(ClassifyEmail)
+        self.classifier = dspy.ChainOfThought("email_subject, email_body -> urgency: Urgency")
         self.steps = {"entities": dspy.ChainOfThought(ExtractEntities)}
 
     def forward(self, email_subject: str, email_body: str, sender: str = "") -> Any:
@@ -205,14 +179,14 @@ def test_tutorial_extraction_in_steps_with_pydantic_types(serve: Serve, compile_
     def think(prompt: Prompt) -> Fields:
         if "urgency" in prompt.fields:
             return {"urgency": "high"}
-        land = country_in(prompt.last)
-        place = {"entity_type": "place", "value": CAPITALS[land], "confidence": 0.5}
+        country = country_in(prompt.last)
+        place = {"entity_type": "place", "value": CAPITALS[country], "confidence": 0.5}
         return {"key_entities": [place] if knows(prompt) else [], "amount": 99.5 if knows(prompt) else None}
 
-    def rows(land: str, city: str) -> Fields:
+    def rows(country: str, city: str) -> Fields:
         return {
             "email_subject": "Order",
-            "email_body": f"Ship to {land}",
+            "email_body": f"Ship to {country}",
             "amount": 99.5,
             "urgency": Urgency.HIGH,
         }
@@ -221,9 +195,8 @@ def test_tutorial_extraction_in_steps_with_pydantic_types(serve: Serve, compile_
         assert all(isinstance(entity, Entity) for entity in pred.entities)
         return (pred.urgency is example.urgency) * 0.5 + (pred.amount == example.amount) * 0.5
 
-    model = serve(think)
     sets = examples(rows, "email_subject", "email_body")
-    compiled = compile_better(model, EmailProcessor, metric, sets)
+    compiled = compile_better(serve(think), EmailProcessor, metric, sets)
     assert ask(compiled, sets[1][0]).entities == [Entity(entity_type="place", value="Tokyo", confidence=0.5)]
 
 
@@ -246,16 +219,16 @@ def test_tutorial_async(serve: Serve, compile_better: Better) -> None:
     def metric(example: Any, pred: Any, trace: Any = None) -> bool:
         return bool(pred.simplified_answer == example.answer)
 
-    model = serve(think)
-    compile_better(model, MyModule, metric, questions("answer"))
+    compile_better(serve(think), MyModule, metric, questions("answer"))
 
 
 def test_tutorial_streaming(serve: Serve, compile_better: Better) -> None:
     model = serve(lambda prompt: {"answer": f"The city of {capital(prompt)}"})
-    sets = examples(lambda land, city: {"question": f"{land}?", "answer": f"The city of {city}"}, "question")
+    sets = examples(
+        lambda country, city: {"question": f"{country}?", "answer": f"The city of {city}"}, "question"
+    )
     compiled = compile_better(model, lambda: dspy.Predict("question->answer"), exact, sets)
-    listener = dspy.streaming.StreamListener(signature_field_name="answer")
-    stream = dspy.streamify(compiled, stream_listeners=[listener])
+    stream = dspy.streamify(compiled, stream_listeners=[dspy.streaming.StreamListener("answer")])
 
     async def read() -> list[Any]:
         return [chunk async for chunk in stream(question="Japan?")]
@@ -263,48 +236,41 @@ def test_tutorial_streaming(serve: Serve, compile_better: Better) -> None:
     chunks = asyncio.run(read())
     parts = [chunk.chunk for chunk in chunks if isinstance(chunk, dspy.streaming.StreamResponse)]
     assert len(parts) > 1
-    assert "".join(parts) == "The city of Tokyo"
-    assert chunks[-1].answer == "The city of Tokyo"
+    assert "".join(parts) == chunks[-1].answer == "The city of Tokyo"
 
 
 def test_tutorial_conversation_history(serve: Serve, compile_better: Better) -> None:
-    class QA(dspy.Signature):
-        question: str = dspy.InputField()
-        history: dspy.History = dspy.InputField()
-        answer: str = dspy.OutputField()
-
     def think(prompt: Prompt) -> Fields:
         turns = [text for role, text in prompt.messages if role == "user"]
-        land = country_in(turns[-2])
-        return {"answer": CAPITALS[land] if prompt.demos > 1 or land < "I" else "Which country?"}
+        country = country_in(turns[-2])
+        return {"answer": CAPITALS[country] if prompt.demos > 1 or country < "I" else "Which country?"}
 
-    def rows(land: str, city: str) -> Fields:
-        turn = {"question": f"Where is {land}?", "answer": "On Earth."}
+    def rows(country: str, city: str) -> Fields:
+        turn = {"question": f"Where is {country}?", "answer": "On Earth."}
         return {"question": "And its capital?", "history": dspy.History(messages=[turn]), "answer": city}
 
-    model = serve(think)
-    compile_better(model, lambda: dspy.Predict(QA), exact, examples(rows, "question", "history"))
+    compile_better(
+        serve(think),
+        lambda: dspy.Predict("question, history: dspy.History -> answer"),
+        exact,
+        examples(rows, "question", "history"),
+    )
 
 
 def test_tutorial_images(serve: Serve, compile_better: Better) -> None:
-    class Flag(dspy.Signature):
-        """Name the country whose flag is shown."""
-
-        image_1: dspy.Image = dspy.InputField(desc="A picture of a flag")
-        answer: str = dspy.OutputField(desc="The country")
-
-    def picture(land: str) -> str:
-        return f"data:image/png;base64,{base64.b64encode(land.encode()).decode()}"
+    def picture(country: str) -> str:
+        return f"data:image/png;base64,{base64.b64encode(country.encode()).decode()}"
 
     def think(prompt: Prompt) -> Fields:
         parts = prompt.body["messages"][-1]["content"]
         urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-        land = base64.b64decode(urls[-1].partition(",")[2]).decode()
-        return {"answer": land if prompt.demos or land < "I" else "Atlantis"}
+        country = base64.b64decode(urls[-1].partition(",")[2]).decode()
+        return {"answer": country if prompt.demos or country < "I" else "Atlantis"}
 
-    sets = examples(lambda land, _: {"image_1": dspy.Image(picture(land)), "answer": land}, "image_1")
-    model = serve(think)
-    compile_better(model, lambda: dspy.Predict(Flag), exact, sets)
+    sets = examples(
+        lambda country, _: {"image_1": dspy.Image(picture(country)), "answer": country}, "image_1"
+    )
+    compile_better(serve(think), lambda: dspy.Predict("image_1: dspy.Image -> answer"), exact, sets)
 
 
 @pytest.mark.parametrize("wrapper", [dspy.BestOfN, dspy.Refine])
@@ -321,8 +287,7 @@ def test_tutorial_output_refinement(serve: Serve, compile_better: Better, wrappe
         module = dspy.ChainOfThought("question -> answer")
         return wrapper(module=module, N=2, reward_fn=one_word_answer, threshold=1.0)
 
-    model = serve(think)
-    compile_better(model, make, exact, questions("answer"))
+    compile_better(serve(think), make, exact, questions("answer"))
 
 
 def test_tutorial_native_tool_calls(serve: Serve, compile_better: Better) -> None:
@@ -330,17 +295,10 @@ def test_tutorial_native_tool_calls(serve: Serve, compile_better: Better) -> Non
         """Looks a capital up."""
         return CAPITALS.get(country, "unknown")
 
-    class CallTool(dspy.Signature):
-        """Call the tool that answers the question."""
-
-        question: str = dspy.InputField()
-        tools: list[dspy.Tool] = dspy.InputField()
-        outputs: dspy.ToolCalls = dspy.OutputField()
-
     class Caller(dspy.Module):
         def __init__(self) -> None:
             self.tools = {"capital_of": dspy.Tool(capital_of)}
-            self.call_tool = dspy.Predict(CallTool)
+            self.call_tool = dspy.Predict("question, tools: list[dspy.Tool] -> outputs: dspy.ToolCalls")
 
         def forward(self, question: str) -> Any:
             response = self.call_tool(question=question, tools=list(self.tools.values()))
@@ -349,8 +307,8 @@ def test_tutorial_native_tool_calls(serve: Serve, compile_better: Better) -> Non
 
     def think(prompt: Prompt) -> Fields:
         assert prompt.body["tools"][0]["function"]["name"] == "capital_of"
-        land = country_in(prompt.last) if knows(prompt) else "Atlantis"
-        called = {"name": "capital_of", "arguments": json.dumps({"country": land})}
+        country = country_in(prompt.last) if knows(prompt) else "Atlantis"
+        called = {"name": "capital_of", "arguments": json.dumps({"country": country})}
         return {"tool_calls": [{"id": "1", "type": "function", "function": called}]}
 
     model = serve(think, adapter=dspy.ChatAdapter(use_native_function_calling=True))
