@@ -68,7 +68,6 @@ Think = Callable[[Prompt], Fields | str]
 
 
 class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Model
 
@@ -123,9 +122,6 @@ class Model(ThreadingHTTPServer):
         return dspy.LM("openai/gpt-4o-mini", api_base=address, api_key="none", cache=False, **settings)
 
 
-Serve = Callable[..., Model]
-
-
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of this test; unlike elsewhere, what `dspy.configure` says holds."""
@@ -133,7 +129,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve() -> Iterator[Callable[..., Model]]:
     """`serve(think, adapter=...)` starts a model for DSPy; further settings are the LM's."""
     with ExitStack() as stack:
 
@@ -185,11 +181,8 @@ def ask(program: Any, example: Any) -> Any:
     return asyncio.run(program.acall(**example.inputs()))
 
 
-Better = Callable[..., Any]
-
-
 @pytest.fixture
-def compile_better(tmp_path: Path) -> Better:
+def compile_better(tmp_path: Path) -> Callable[..., Any]:
     """Compiles what `make` returns, and checks what every user may expect of the result, which it returns.
 
     It has the user's class, is better by `judge` (else the metric) than before, and once saved sends in

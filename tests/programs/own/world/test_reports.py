@@ -14,10 +14,8 @@ import ragc
 from tests.programs.own.world.conftest import (
     CAPITALS,
     CORPUS,
-    Better,
     Fields,
     Prompt,
-    Serve,
     ask,
     capital,
     capital_only,
@@ -43,7 +41,7 @@ def chain() -> Any:
 
 
 @pytest.mark.parametrize("adapter", [dspy.ChatAdapter(), dspy.JSONAdapter(), dspy.XMLAdapter()])
-def test_keys_in_demonstrations_keep_their_order(serve: Serve, compile_better: Better, adapter: Any) -> None:
+def test_keys_in_demonstrations_keep_their_order(serve: Any, compile_better: Any, adapter: Any) -> None:
     note = {"text": "x", "sources": [{"url": "u", "line": 1}]}
 
     def rows(country: str, city: str) -> Fields:
@@ -72,7 +70,6 @@ class Numbered(dspy.Module):
     size = ragc.number(3, 1, 8)
 
     def __init__(self) -> None:
-        super().__init__()
         self.finders = [Finder(), Finder()]
         self.answer = dspy.Predict("question, first: list[str], second: list[str], size: int -> answer")
 
@@ -90,15 +87,15 @@ def likes_many(field: str) -> Any:
 
     def think(prompt: Prompt) -> Fields:
         shown = prompt.reads(field)
-        enough = int(shown) >= 5 if field == "size" else "5. " in shown
-        return {"answer": CAPITALS[country_in(prompt.reads("question"))] if enough else "?"}
+        many = int(shown) >= 5 if field == "size" else "5. " in shown
+        return {"answer": CAPITALS[country_in(prompt.reads("question"))] if many else "?"}
 
     return think
 
 
 @pytest.mark.parametrize(("field", "knobs"), [("size", ["size"]), ("first", "all")])
 def test_numbers_are_searched_and_restored_by_plain_load(
-    serve: Serve, compile_better: Better, tmp_path: Path, field: str, knobs: Any
+    serve: Any, compile_better: Any, tmp_path: Path, field: str, knobs: Any
 ) -> None:
     model = serve(likes_many(field))
     compiled = compile_better(model, Numbered, exact, questions(), knobs=knobs, trials=12, demos=0)
@@ -108,9 +105,7 @@ def test_numbers_are_searched_and_restored_by_plain_load(
     assert numbers(Numbered()) == [3, 3, 3]
 
 
-def test_numbers_of_the_instance_are_where_the_search_begins_and_pickled(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_numbers_of_the_instance_are_where_the_search_begins_and_pickled(serve: Any, tmp_path: Path) -> None:
     model = serve(likes_many("first"))
     student = Numbered()
     student.size, student.finders[1].k = 6, 2
@@ -132,7 +127,7 @@ class Order(BaseModel):
 
 
 def test_any_fields_and_types_reach_metric_and_result_as_what_they_are(
-    serve: Serve, compile_better: Better
+    serve: Any, compile_better: Any
 ) -> None:
     outputs = "summary: str, count: int, tags: list[str], ok: bool, price: float, order: Order"
     program = dspy.ChainOfThought(dspy.Signature(f"document -> {outputs}", custom_types={"Order": Order}))
@@ -156,20 +151,17 @@ def test_any_fields_and_types_reach_metric_and_result_as_what_they_are(
     compile_better(serve(think), program.deepcopy, metric, examples(rows, "document"))
 
 
-def test_text_where_a_list_is_expected_stays_whole(serve: Serve, compile_better: Better) -> None:
+def test_text_where_a_list_is_expected_stays_whole(serve: Any, compile_better: Any) -> None:
     def rows(country: str, city: str) -> Fields:
         return {"context": "A page of text.", "question": f"{country}?", "answer": city}
 
     model = serve(capital_only)
     program = dspy.Predict("question, context: list[str] -> answer")
     compile_better(model, program.deepcopy, "em", examples(rows, "question", "context"), judge=exact)
-    texts = [text for prompt in model.prompts for role, text in prompt.messages if role == "user"]
-    assert all("A page of text." in text for text in texts)
+    assert all("A page of text." in text for prompt in model.prompts for role, text in prompt.messages[1::2])
 
 
 # Metrics as DSPy's users write them.
-
-NO = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -182,13 +174,11 @@ NO = float("nan")
         (np.True_, np.False_),
         (dspy.Prediction(score=0.9, feedback="Good."), dspy.Prediction(score=-2.0, feedback="Bad.")),
         (1.0, None),
-        (0.5, NO),
+        (0.5, float("nan")),
         (1, ValueError("no score")),
     ],
 )
-def test_metric_values_of_any_range_and_type(
-    serve: Serve, compile_better: Better, right: Any, wrong: Any
-) -> None:
+def test_metric_values_of_any_range_and_type(serve: Any, compile_better: Any, right: Any, wrong: Any) -> None:
     def metric(example: Any, pred: Any, trace: Any = None) -> Any:
         if isinstance(wrong, Exception) and not exact(example, pred):
             raise wrong
@@ -206,12 +196,12 @@ def five_arguments(gold: Any, pred: Any, trace: Any, pred_name: str | None, pred
 
 
 @pytest.mark.parametrize("metric", [asynchronous, five_arguments])
-def test_metric_shapes(serve: Serve, compile_better: Better, metric: Any) -> None:
+def test_metric_shapes(serve: Any, compile_better: Any, metric: Any) -> None:
     compile_better(serve(capital_only), question_answer, metric, questions(), judge=exact)
 
 
 def test_metric_with_a_trace_chooses_demonstrations_from_its_threshold_on(
-    serve: Serve, compile_better: Better
+    serve: Any, compile_better: Any
 ) -> None:
     good = {"Capital of Spain?", "Capital of Peru?"}
     traces: list[Any] = []
@@ -226,14 +216,13 @@ def test_metric_with_a_trace_chooses_demonstrations_from_its_threshold_on(
     assert {demo.question for demo in compiled.predict.demos} <= good
     steps = [trace for trace in traces if trace is not None]
     assert 0 < len(steps) < len(traces)
-    for [(predictor, inputs, output)] in steps:
-        assert isinstance(predictor, dspy.Predict)
-        assert inputs["question"].startswith("Capital of ")
-        assert output.reasoning == "So."
+    assert {(type(step[0]), *step[1], step[2].reasoning) for [step] in steps} == {
+        (dspy.Predict, "question", "So.")
+    }
 
 
 def test_bootstrapping_tries_every_train_question_while_demonstrations_are_missing(
-    serve: Serve, compile_better: Better
+    serve: Any, compile_better: Any
 ) -> None:
     def think(prompt: Prompt) -> Fields:
         number = int(prompt.reads("question").split()[1])
@@ -252,18 +241,16 @@ def test_bootstrapping_tries_every_train_question_while_demonstrations_are_missi
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.3, "max_tokens": 77}])
 def test_only_the_settings_of_the_users_lm_are_sent(
-    serve: Serve, compile_better: Better, settings: dict[str, Any]
+    serve: Any, compile_better: Any, settings: dict[str, Any]
 ) -> None:
     model = serve(capital_only, **settings)
     compile_better(model, question_answer, exact, questions())
     sent = [{**prompt.body, "messages": []} for prompt in model.prompts]
     assert all(body == sent[0] for body in sent)
-    assert len(sent[0]) == 2 + len(settings)
 
 
 class Draft(dspy.Module):
     def __init__(self) -> None:
-        super().__init__()
         self.draft = dspy.Predict("question -> draft")
         self.answer = dspy.Predict("question, draft -> answer")
 
@@ -278,7 +265,7 @@ class Counting(dspy.utils.BaseCallback):
         self.calls += 1
 
 
-def test_predictors_keep_their_lms_callbacks_and_a_frozen_prompt(serve: Serve) -> None:
+def test_predictors_keep_their_lms_callbacks_and_a_frozen_prompt(serve: Any) -> None:
     other = serve(lambda prompt: {"draft": "It is far away."})
     model = serve(capital_only)
     student, own_lm, shared_lm, callback = Draft(), other.lm(temperature=0.2), model.lm(), Counting()
@@ -301,7 +288,7 @@ def test_predictors_keep_their_lms_callbacks_and_a_frozen_prompt(serve: Serve) -
     assert dspy.settings.callbacks == [callback]
 
 
-def test_compile_takes_dspys_names_divides_the_trainset_and_repeats_for_nothing(serve: Serve) -> None:
+def test_compile_takes_dspys_names_divides_the_trainset_and_repeats_for_nothing(serve: Any) -> None:
     model = serve(capital_only)
     student = question_answer()
     trainset, valset = questions()
@@ -316,7 +303,7 @@ def test_compile_takes_dspys_names_divides_the_trainset_and_repeats_for_nothing(
     assert len(model.sent) == sent + len(valset)
 
 
-def test_usage_reaches_metric_and_result(serve: Serve, compile_better: Better) -> None:
+def test_usage_reaches_metric_and_result(serve: Any, compile_better: Any) -> None:
     def metric(example: Any, pred: Any, trace: Any = None) -> float:
         return exact(example, pred) * pred.get_lm_usage()["openai/gpt-4o-mini"]["total_tokens"]
 
@@ -326,7 +313,7 @@ def test_usage_reaches_metric_and_result(serve: Serve, compile_better: Better) -
 
 
 def test_an_unreadable_reply_is_that_questions_failure_in_a_few_words(
-    serve: Serve, capfd: Any, caplog: Any
+    serve: Any, capfd: Any, caplog: Any
 ) -> None:
     serve(lambda prompt: capital_only(prompt) if knows(prompt) else "I would rather not say.")
     trainset, valset = questions()
