@@ -69,7 +69,7 @@ Think = Callable[[Prompt], Fields | str]
 
 class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
-    server: Model
+    server: Any
 
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["content-length"]))
