@@ -198,7 +198,7 @@ def compile_better(tmp_path: Path) -> Callable[..., Any]:
         student = make()
         before = score(student)
         start = len(model.sent)
-        settings = {"trials": 3, "demos": 2, "budget": {"lm_calls": 600}} | options
+        settings: Fields = {"trials": 3, "demos": 2, "budget": {"lm_calls": 600}, **options}
         compiled = ragc.Compile(metric=metric, **settings).compile(student, trainset=trainset, valset=valset)
         measured = set(model.sent[start:])
         assert type(compiled) is type(student)

@@ -305,7 +305,7 @@ def test_compile_takes_dspys_names_divides_the_trainset_and_repeats_for_nothing(
 
 def test_usage_reaches_metric_and_result(serve: Any, compile_better: Any) -> None:
     def metric(example: Any, pred: Any, trace: Any = None) -> float:
-        return exact(example, pred) * pred.get_lm_usage()["openai/gpt-4o-mini"]["total_tokens"]
+        return exact(example, pred) * float(pred.get_lm_usage()["openai/gpt-4o-mini"]["total_tokens"])
 
     model = serve(lambda prompt: {"draft": "It is far away.", **capital_only(prompt)})
     dspy.configure(track_usage=True)

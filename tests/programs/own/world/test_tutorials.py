@@ -189,7 +189,7 @@ def test_tutorial_extraction_in_steps_with_pydantic_types(serve: Any, compile_be
         }
 
     def metric(example: Any, pred: Any, trace: Any = None) -> float:
-        return (pred.urgency is example.urgency) * 0.5 + (pred.amount == example.amount) * 0.5
+        return 0.5 * bool(pred.urgency is example.urgency) + 0.5 * bool(pred.amount == example.amount)
 
     sets = examples(rows, "email_subject", "email_body")
     compiled = compile_better(serve(think), EmailProcessor, metric, sets)
