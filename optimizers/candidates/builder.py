@@ -17,14 +17,9 @@ from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.core.progress import Progress
-<<<<<<< HEAD
-from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
-from ragc.optimizers.candidates.demos.pool import ByPredictor, DemoPool
-from ragc.optimizers.candidates.demos.setting import demo_setting
-=======
 from ragc.optimizers.candidates.demos.bootstrap import BLOCK, collect, set_demos
 from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, DemoPool
->>>>>>> compile
+from ragc.optimizers.candidates.demos.setting import demo_setting
 from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
 from ragc.programs.base import RagProgram
@@ -305,11 +300,7 @@ class ProgramBuilder:
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
         role's own target, because a demonstration does not depend on the target that reads it.
         """
-<<<<<<< HEAD
-        setting, marked = await asyncio.to_thread(self._demo_setting, candidate)
-=======
-        setting = self._demo_setting(candidate)
->>>>>>> compile
+        setting = await asyncio.to_thread(self._demo_setting, candidate)
         other = self.task.other if candidate.demo_kind == CROSS else None
         name = self._pool_name(candidate)
 
@@ -327,19 +318,14 @@ class ProgramBuilder:
     def _demo_setting(self, candidate: Candidate) -> Mapping[str, Value]:
         """Returns the knobs of the program that collects the demonstrations of `candidate`."""
         method = self.task.method_of(candidate.program)
-<<<<<<< HEAD
-        part = self.space.part(candidate)
-        setting = demo_setting(method, self.task.runtime, part.baseline().knobs, candidate.knobs)
-        return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
-=======
-        return method.demo_setting(self.space.part(candidate).baseline().knobs, candidate.knobs)
+        base = self.space.part(candidate).baseline().knobs
+        return demo_setting(method, self.task.runtime, base, candidate.knobs)
 
     def _pool_name(self, candidate: Candidate) -> str:
         setting = self._demo_setting(candidate)
         marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
         crossed = candidate.demo_kind == CROSS and self.task.other
         return f"pool:{CROSS}:{marked}" if crossed else f"pool:{marked}"
->>>>>>> compile
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:
         task, filled = self.task, max(8, self.space.demos * DEMO_SETS)

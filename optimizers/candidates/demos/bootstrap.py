@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragc.core.counters import Counters
+from ragc.core.digest import canonical
 from ragc.errors import BudgetExhausted
 from ragc.metrics.base import ANY, Metric, Scorer
 from ragc.optimizers.candidates.demos.pool import ByPredictor, Demo, Demonstration, DemoPool, label_of
@@ -32,6 +33,9 @@ from ragc.task.baseline import label_field
 
 BLOCK = 16
 """Train questions that are answered at once."""
+
+LONGEST = 6_000
+"""Characters of a demonstration at most, some 1,500 tokens: a dozen passages, and not a window of twenty."""
 
 Labelled = Sequence[tuple[str, Demo]]
 """The demonstrations of one train question with its gold answer, each with its predictor's name."""
@@ -154,12 +158,17 @@ def _bootstrapped(
 
 
 def _saved(program: RagProgram, predictor: Any, values: Mapping[str, Any]) -> Demo | None:
-    """Returns the fields of the signature in `values` as a file gives them back; None where none can.
+    """Returns the fields of the signature in `values` as a file gives them back.
+
+    None where none can, and where they are longer than `LONGEST`, which a user's own demonstration may be.
 
     DSPy keeps everything a prediction carried, such as log probabilities.
     """
     fields = {name: value for name, value in values.items() if name in predictor.signature.fields}
-    return saved_demo(predictor, fields) if isinstance(program, OwnProgram) else plain(fields)
+    if isinstance(program, OwnProgram):
+        return saved_demo(predictor, fields)
+    demo = plain(fields)
+    return demo if len(canonical(demo)) <= LONGEST else None
 
 
 def _labels_by_field(program: RagProgram, question: Question) -> Labelled:
