@@ -6,6 +6,7 @@ rendered once: the messages before the last one, and their marks.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
@@ -354,6 +355,9 @@ class TypedPrompt(dspy.Predict):
         signature = forgiving(self._signature) if again else self._signature
         layout = "json" if again else self.layout
         enforced = layout in JSON_LAYOUTS and "schema" in self.target.capabilities
+        if layout not in JSON_LAYOUTS and dspy.settings.callbacks:  # who watches DSPy's adapters sees them
+            with contextlib.suppress(Exception):
+                adapter(layout).parse(signature, reply.text)
         try:
             parsed = parse(signature, reply.text, layout=layout, enforced=enforced, finish=reply.finish)
         except ParseFailure as error:
