@@ -583,7 +583,7 @@ _REFUSES = re.compile(
     r"|i (?:don't|do not) have|i (?:would )?need (?:more|the|additional)|did you mean"
     r"|(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)"
     r"|no (?:passages?|documents?|question|context) (?:was|were))\b"
-    r"|\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b"
+    r"|(?:\A|[.!?,:\u2014] )wait\b|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b"
     r"|\b(?:scratch that|on second thoughts?|correction:)",
     re.IGNORECASE,
 )
