@@ -112,10 +112,8 @@ def _parse_exact(signature: Any, text: str, truncated: bool, *, repaired: int) -
         value = from_json(repair_surrogates(text), allow_partial="trailing-strings")
         value, dropped = _without_cut_item(schema, value, text)
     outputs = _validate(signature, value)
-    if not value or not _fits(schema, value, schema.get("$defs", {})):
-        raise ValueError(
-            f"does not have exactly the fields {', '.join(schema['properties'])} with their types"
-        )
+    if not value.keys() & schema["properties"].keys() or not _fits(schema, value, schema.get("$defs", {})):
+        raise ValueError(f"does not have the fields {', '.join(schema['properties'])} with their types")
     return Parsed(outputs, repaired, dropped)
 
 
@@ -156,9 +154,9 @@ def _fits(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> bool:
     match kind.get("type"):
         case "object" if "properties" in kind:
             kinds = kind["properties"]
-            if not isinstance(value, dict) or not {*kind["required"]} <= value.keys() <= kinds.keys():
+            if not isinstance(value, dict) or not {*kind["required"]} <= value.keys():
                 return False
-            return all(_fits(kinds[name], inner, defs) for name, inner in value.items())
+            return all(_fits(kinds[name], value[name], defs) for name in value.keys() & kinds.keys())
         case "array":
             items = kind.get("items", {})
             return isinstance(value, list) and all(_fits(items, item, defs) for item in value)
@@ -355,7 +353,8 @@ def _label_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     lone = rf"(?:[a-z-]+ ){{0,2}}(?:{names[0].rpartition('_')[2]}|answer)" if len(names) == 1 else r"(?!)"
     end = r"[*_`\"]{0,4}[ \t]*[:=\uff1a][*_`]{0,4}"
     return re.compile(
-        rf"(?:^[ \t>*#`\-\d.]{{0,20}}[*_`\"]{{0,4}}(?:(?P<plain>{spelled}|{others}){end}|(?P<lone>{lone}){end})"
+        rf"(?:^[ \t>*#`\-\d.]{{0,20}}[*_`\"]{{0,4}}"
+        rf"(?:(?P<plain>{spelled}|{others}){end}|(?P<lone>{lone}){end})"
         rf"|^#+ (?P<head>{spelled})[ \t]*$"
         rf"|\*{{0,2}}\[{{0,2}} ?## ?(?P<mark>\w[\w -]{{0,80}}?) ?## ?\]{{0,2}}\*{{0,2}}:?)[ \t]*",
         re.IGNORECASE | re.MULTILINE,
@@ -384,7 +383,8 @@ _LEAD = re.compile(
 )
 _FOLLOWING = re.compile(r"\n[ \t]*(?:question|observation|explanation|reason|note|sources)s?:", re.IGNORECASE)
 _SPEAKS = re.compile(
-    r"(.{1,40}?)(?:\s+\1){3,}\Z|(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b|\w+\((?:[\"'{]|\w+=)|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
+    r"(.{1,40}?)(?:\s+\1){3,}\Z|(?:sure|okay|ok|of course|certainly|let me|let's|here (?:is|are))\b"
+    r"|\w+\((?:[\"'{]|\w+=)|[*_]{0,2}[\w -]{1,30}(?:\([^()\n]*\))?"
     r"(?::[*_]{0,2}\s|\s?\uff1a| \u2192)",
     re.IGNORECASE,
 )
@@ -577,12 +577,14 @@ _COERCIONS: Mapping[str, Callable[[Mapping[str, Any], Any, Mapping[str, Any]], A
 
 
 _REFUSES = re.compile(
-    r"\b(?:i(?:'m| am)? (?:(?:truly |really |very |so )?sorry|afraid|unable|not able|programmed)|as an ai|i'd be happy"
-    r"|i (?:can(?:no|')t|could not|couldn't|won't|will not) (?:\w+ )?(?:help|assist|answer|provide|comply|determine|"
-    r"find|access|see|share)|i (?:don't|do not) have|i (?:would )?need (?:more|the|additional)|did you mean"
+    r"\b(?:i(?:'m| am)? (?:(?:truly |really |very |so )?sorry|afraid|unable|not able|programmed)"
+    r"|as an ai|i'd be happy|i (?:can(?:no|')t|could not|couldn't|won't|will not) (?:\w+ )?"
+    r"(?:help|assist|answer|provide|comply|determine|find|access|see|share)"
+    r"|i (?:don't|do not) have|i (?:would )?need (?:more|the|additional)|did you mean"
     r"|(?:please|(?:could|can) you(?: please)?) (?:provide|share|clarify|specify|paste|give)"
     r"|no (?:passages?|documents?|question|context) (?:was|were))\b"
-    r"|\bwait[,.\u2014]|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b|\b(?:scratch that|on second thoughts?|correction:)",
+    r"|(?:\A|[.!?,:\u2014] )wait\b|\b(?:sorry|oops)\b[^.\n]{0,20}\bmistake\b"
+    r"|\b(?:scratch that|on second thoughts?|correction:)",
     re.IGNORECASE,
 )
 _FORM = re.compile(

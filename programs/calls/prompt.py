@@ -6,6 +6,7 @@ others, inputs and demonstrations alike, are made safe here: their role markers 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
@@ -291,6 +292,9 @@ class TypedPrompt(dspy.Predict):
             raise ParseFailure(failure)
         signature = forgiving(self.signature) if again else self.signature
         layout = "json" if again else self.layout
+        if layout not in JSON_LAYOUTS and dspy.settings.callbacks:  # who watches DSPy's adapters sees them
+            with contextlib.suppress(Exception):
+                adapter(layout).parse(signature, reply.text)
         try:
             return parse(signature, reply.text, layout=layout, enforced=enforced, finish=reply.finish)
         except ParseFailure as error:

@@ -42,10 +42,12 @@ async def repaired(row: Mapping[str, Any], target: Target) -> dict[str, Any] | N
     call = RagPredict(signature, Runtime({"main": target}), layout=row["layout"])
     inputs = {**dict.fromkeys(signature.input_fields, ""), **row.get("inputs", {})}
     reply = Reply(row["reply"], finish="length" if row.get("truncated") else "stop")
+    problem = ""
     try:
         parse(signature, reply.text, layout=row["layout"], finish=reply.finish)
     except ParseFailure as failure:
-        second = await target.complete(call.repair_request(call.request(**inputs), reply, str(failure)))
+        problem = str(failure)
+    second = await target.complete(call.repair_request(call.request(**inputs), reply, problem))
     try:
         enforced = "schema" in target.capabilities
         parsed = parse(

@@ -292,7 +292,7 @@ def test_the_text_so_far_only_grows_and_ends_as_it_is_read(layout: str, answer: 
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(parts))
     if layout in ("minimal", "json"):
         assert parts[-1] == parse(ShortAnswer, reply, layout=layout).outputs["answer"]
-    elif "[[ ##" not in answer and "<" not in answer:
+    elif answer.isalnum():
         reading = parse(ShortAnswer, reply, layout=layout)
         assert reading.repaired or parts[-1] == reading.outputs["answer"]
 

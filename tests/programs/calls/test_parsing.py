@@ -114,7 +114,7 @@ DAMAGES: dict[str, Damage] = {
     "comma": lambda rng, text, value, key: f"{text[:-1]},}}",
     "character lost": lambda rng, text, value, key: text[: (at := rng.randrange(len(text)))] + text[at + 1 :],
     "form": lambda rng, text, value, key: json.dumps({**value, key: "..."}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
@@ -122,7 +122,9 @@ def test_an_enforced_reply_that_is_damaged_is_never_read_otherwise(finish: str) 
     rng, valid = random.Random(45), valid_replies()
     assert len(valid) > 400
     wrong = []
-    for name in rng.choices(list(DAMAGES), k=500):
+    # A reply that lost its last quote looks as one that was cut does.
+    kinds = [name for name in DAMAGES if finish == "stop" or name != "character lost"]
+    for name in rng.choices(kinds, k=500):
         signature, value = rng.choice(valid)
         required = output_model(signature).model_json_schema().get("required", list(value))
         damaged = DAMAGES[name](rng, json.dumps(value), value, rng.choice(required))
@@ -196,9 +198,13 @@ FORMS = [
     (RankPassages, "[3] > [1] > [2]", {"order": [3, 1, 2]}),
     (SelectDocuments, '{"ids": "1 and 3"}', {"ids": [1, 3]}),
     (SelectDocuments, "None", {"ids": []}),
-    (EntityExtract, '{"entities": [{"text": "Rome", "kind": "person"}]}', {"entities": {"items": [{"text": "Rome", "kind": "person"}]}}),
+    (
+        EntityExtract,
+        '{"entities": [{"text": "Rome", "kind": "person"}]}',
+        {"entities": {"items": [{"text": "Rome", "kind": "person"}]}},
+    ),
     (SelfAskStep, "Kind: Follow-up\nText: Who?", {"kind": "follow_up", "text": "Who?"}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -258,7 +264,7 @@ REFUSED = [
     (ClaimSplit, '{"claims": [{"text": "Baku is a capital.", "need_search": "no"}]}'),
     (ReactStep, '{"thought": "t", "action_input": "q"}'),
     (SyntacticParse, "{}"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -299,10 +305,15 @@ MATCH = {"component": 1, "segment": "sank in 1912", "same": True}
     [
         (ShortAnswer, '{"answer": "the long ans', {"answer": "the long ans"}, 0),
         (RankPassages, '{"order": [3, 12, 1', {"order": [3, 12]}, 1),
-        (AlignComponent, f'{{"aligned": [{json.dumps(MATCH)}, {{"component": 2, "seg', {"aligned": [MATCH], "synonyms": []}, 1),
+        (
+            AlignComponent,
+            f'{{"aligned": [{json.dumps(MATCH)}, {{"component": 2, "seg',
+            {"aligned": [MATCH], "synonyms": []},
+            1,
+        ),
         (AlignComponent, f'{{"aligned": [{json.dumps(MATCH)},', {"aligned": [MATCH], "synonyms": []}, 0),
     ],
-)  # fmt: skip
+)
 def test_a_cut_reply_keeps_what_is_whole(
     signature: Any, text: str, meaning: Any, dropped: int, enforced: bool
 ) -> None:
@@ -361,8 +372,33 @@ def test_any_text_is_outputs_that_fit_or_a_parse_failure(
     output_model(signature).model_validate(plain(parsed))
 
 
-LOOPS = ["[]", "{}", '{"a', "(", '"', "\\", "<a>", "<answer>", "[[ ## answer ## ]]\n", "Answer: ", "1, ", "- a\n",
-         "a ", "no ", "```\n", "&", '{"answer": "', "\n", " ", "*", "#", "yes ", "\ud800", "a|", "a: "]  # fmt: skip
+LOOPS = [
+    "[]",
+    "{}",
+    '{"a',
+    "(",
+    '"',
+    "\\",
+    "<a>",
+    "<answer>",
+    "[[ ## answer ## ]]\n",
+    "Answer: ",
+    "1, ",
+    "- a\n",
+    "a ",
+    "no ",
+    "```\n",
+    "&",
+    '{"answer": "',
+    "\n",
+    " ",
+    "*",
+    "#",
+    "yes ",
+    "\ud800",
+    "a|",
+    "a: ",
+]
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -392,7 +428,8 @@ class Shelf(dspy.Signature):
 
 
 def test_reply_schema_is_strict_and_takes_names_that_are_words_of_json_schema() -> None:
-    schema = reply_schema(Shelf)
+    signature: Any = Shelf
+    schema = reply_schema(signature)
     book = schema["$defs"]["Book"]
     assert schema["required"] == list(schema["properties"]) == ["title", "books", "subtitle"]
     assert schema["properties"]["books"]["maxItems"] == 2

@@ -89,40 +89,12 @@ def test_the_way_out_leads_out_and_names_no_more_than_is_needed(knobs: dict[str,
     assert build_program(plain, **{**knobs, **way_out})(question="Capital?").answer == "a"
 
 
-MENDED = [
-    ("Paris", "Paris"),
-    ("The answer is: Paris", "Paris"),
-    ("{'answer': 'Paris'}", "Paris"),
-    ('{"Answer": "Paris"}', "Paris"),
-    ('{"answer": 1912}', "1912"),
-    ('{"answer": true}', "yes"),
-    ('{"answer": ["Paris", "Lyon"]}', "Paris, Lyon"),
-    ('{"reasoning": "Not Paris, I thought.", "ANSWER": "Paris"}', "Paris"),
-]
-"""Replies that are not as they were asked for, and the answers that are read of them."""
-
-
 def sure_of(text: str, raw: str, logprob: float, rest: float) -> Reply:
     """A reply of one token a character, in which those of the last `text` have `logprob`, others `rest`."""
     start = raw.rindex(text)
     inside = range(start, start + len(text))
     tokens = [TokenLogprob(char, logprob if at in inside else rest) for at, char in enumerate(raw)]
     return Reply(raw, logprobs=tuple(tokens))
-
-
-@pytest.mark.parametrize(("raw", "answer"), MENDED)
-@pytest.mark.parametrize("select", ["conf", "ensemble"])
-def test_a_mended_answer_keeps_its_confidence(select: str, raw: str, answer: str) -> None:
-    spelled = "true" if answer == "yes" else '"Paris", "Lyon'.strip('"') if "," in answer else answer
-    mended = sure_of(spelled, raw, math.log(0.9), math.log(0.1))
-    target = ScriptedTarget(
-        fork(root=worded("answer", "Oslo", math.log(0.8)), rewrite=mended), capabilities=("logprobs",)
-    )
-    knobs = {"max_depth": 1, "width": "rewrite", "select": select}
-    prediction = build_program(target, **knobs)(question="Capital?")
-    assert prediction.answer == answer
-    assert prediction.trace[-1].outcome.endswith("(scores: 0.8, 0.9)")
-    assert prediction.counters["unspelled"] == 0
 
 
 @pytest.mark.parametrize("conf_by", ["mean", "product"])
