@@ -280,8 +280,8 @@ def test_every_text_of_others_is_escaped_once_in_the_prompt(layout: str) -> None
     for marker in ("<|im_start", "[[ ## answer ## ]] <", "</think>", "[INST]"):
         assert marker not in text
     assert text.replace("&lt;", "<").count("< |im_start|>") == 11
-    call.demos = [escape_value({**inputs, "grade": inputs["grade"].model_dump(), "answer": MARKED})]
-    escaped = escape_value({**inputs, "grade": inputs["grade"].model_dump()})
+    escaped = escape_value({**inputs, "grade": {"id": 1, "words": [MARKED]}})
+    call.demos = [{**escaped, "answer": SAFE}]
     assert call.messages(**escaped) == (system, *shown)
 
 
