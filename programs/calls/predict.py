@@ -69,8 +69,9 @@ class Exchange:
         """What was sent and the replies, for the trace; None when nothing was sent."""
         if not self.answers:
             return None
-        texts, reasoning = zip(*((reply.text, reply.reasoning) for reply in self.replies), strict=True)
-        return trace.Sent(lambda: self.messages, texts, reasoning)
+        messages, replies = self.messages, self.replies
+        texts, reasoning = (reply.text for reply in replies), (reply.reasoning for reply in replies)
+        return trace.Sent(lambda: messages, texts, reasoning)
 
 
 class RagPredict(TypedPrompt):
@@ -140,9 +141,9 @@ class RagPredict(TypedPrompt):
             exchange.raised_limit = limit if limit > request.sampling.max_tokens else 0
             self._parse_last(exchange, again)
             if exchange.failure and exchange.raised_limit:
-                tokens = f"{first.usage.completion:,} tokens"
                 exchange.failure += (
-                    f" It was asked for again with more room, after {tokens} had not been enough."
+                    f" It was asked for again with more room, after {first.usage.completion:,} tokens had "
+                    "not been enough."
                 )
         if stream is not None and not exchange.failure:
             stream.finish(exchange.parsed.outputs)

@@ -243,7 +243,8 @@ class TypedPrompt(dspy.Predict):
 
     def fits(self, **inputs: Any) -> bool:
         """Returns whether a call with `inputs` and its longest reply fits the context of its target."""
-        return self.size(**inputs) <= self.target.context_tokens
+        # A bound that needs no tokenizer comes first.
+        return self.surely_fits(self.messages(**inputs)) or self.size(**inputs) <= self.target.context_tokens
 
     def surely_fits(self, messages: Sequence[Message]) -> bool:
         """Returns whether `messages` fit the target's context even if every byte is a token."""

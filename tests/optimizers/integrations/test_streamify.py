@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import ragc
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.layouts import adapter
-from ragc.programs.calls.parsing import parse
 from ragc.programs.calls.streaming import text_so_far
 from ragc.programs.knobs import LAYOUTS
 from ragc.records import Passage
@@ -291,10 +290,9 @@ def test_the_text_so_far_only_grows_and_ends_as_it_is_read(layout: str, answer: 
     parts = [text_so_far(layout, "answer", reply[:end]) for end in (*range(0, len(reply), size), len(reply))]
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(parts))
     if layout in ("minimal", "json"):
-        assert parts[-1] == parse(ShortAnswer, reply, layout=layout).outputs["answer"]
-    elif answer.isalnum():
-        reading = parse(ShortAnswer, reply, layout=layout)
-        assert reading.repaired or parts[-1] == reading.outputs["answer"]
+        assert parts[-1] == answer
+    elif "[[ ##" not in answer:
+        assert parts[-1] == answer.strip()
 
 
 THOUGHT = 'zebra: {"answer": "zebra"} or <answer>zebra</answer>'

@@ -93,7 +93,9 @@ def build(target: ScriptedTarget, signature: Any = Answer, store: Any = None, **
 
 
 def answering(text: str = "Paris") -> ScriptedTarget:
-    return ScriptedTarget(lambda request: {"answer": text, "why": "so"})
+    return ScriptedTarget(
+        lambda request: {"answer": text} | ({"why": "so"} if "why" in str(request.schema) else {})
+    )
 
 
 def test_what_a_caller_does_to_outputs_and_inputs_changes_neither_the_trace_nor_the_next_call() -> None:
@@ -278,8 +280,8 @@ def test_every_text_of_others_is_escaped_once_in_the_prompt(layout: str) -> None
     for marker in ("<|im_start", "[[ ## answer ## ]] <", "</think>", "[INST]"):
         assert marker not in text
     assert text.replace("&lt;", "<").count("< |im_start|>") == 11
-    call.demos = [escape_value({**inputs, "grade": inputs["grade"].model_dump(), "answer": MARKED})]
-    escaped = escape_value({**inputs, "grade": inputs["grade"].model_dump()})
+    escaped = escape_value({**inputs, "grade": {"id": 1, "words": [MARKED]}})
+    call.demos = [{**escaped, "answer": SAFE}]
     assert call.messages(**escaped) == (system, *shown)
 
 
