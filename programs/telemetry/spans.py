@@ -38,7 +38,7 @@ from ragc.programs.telemetry.attributes import (
     span_of,
 )
 from ragc.programs.telemetry.provider import tracer
-from ragc.programs.trace import Event, Gate, Note
+from ragc.programs.trace import Event, Note, ThresholdCheck
 
 Place = tuple[int, ...]
 
@@ -129,7 +129,7 @@ class SpanRun(trace.Run):
 
     def _notes(self) -> Iterator[tuple[str, int, Attributes]]:
         for event in self.events:
-            if isinstance(event, Gate):
+            if isinstance(event, ThresholdCheck):
                 compared: Attributes = {"knob": event.knob, "score": event.score, "passed": event.passed}
                 yield "gate", self._ended[event.at], compared
             elif type(event) is Note and not is_failed_search(event):

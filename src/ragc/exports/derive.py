@@ -27,7 +27,6 @@ from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
 from ragc.programs.own.schemas import is_closed
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
-from ragc.programs.rehearsal import rehearse
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import (
     Case,
@@ -46,6 +45,7 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 from ragc.targets.reasoning import reasoning_of
 from ragc.task.base import recorded_rooms
+from ragc.task.rehearsal import rehearse
 
 
 class OfflineStub:

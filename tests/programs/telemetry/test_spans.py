@@ -19,7 +19,7 @@ from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, RecipeError, UsageError
 from ragc.programs.telemetry import provider
 from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, messages_of, span_of
-from ragc.programs.trace import Call, Gate, Note, Search, UnreadableReply
+from ragc.programs.trace import Call, Note, Search, ThresholdCheck, UnreadableReply
 from ragc.records import Hit, Passage
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
@@ -300,4 +300,7 @@ def test_the_events_of_a_trace_say_what_they_are() -> None:
     assert spans[1] is not None
     assert spans[1].attributes["llm.model_name"] == "model of proxy"
     assert spans[1].attributes["llm.token_count.total"] == 5
-    assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]
+    assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), ThresholdCheck("tau", 0.5, True))] == [
+        None,
+        None,
+    ]
