@@ -21,9 +21,8 @@ METHODS: tuple[Method, ...]
 """Every program, in the order of all listings: two plain baselines, the five methods, the other baselines."""
 
 _BASELINES = {name: entry for entry in BASELINES for name in (entry.id, *entry.also)}
-_PLAIN, _OTHER = tuple(_BASELINES)[:2], tuple(_BASELINES)[2:]
 
-NAMES: tuple[str, ...] = (*_PLAIN, *PAPERS, *_OTHER)
+NAMES: tuple[str, ...] = (*tuple(_BASELINES)[:2], *PAPERS, *tuple(_BASELINES)[2:])
 """Every name that a program answers to."""
 
 

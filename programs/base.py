@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
@@ -117,17 +116,18 @@ class RagProgram(dspy.Module):
         self.knobs: Any = knobs
 
     def __repr__(self) -> str:
-        method = getattr(self, "method", None)
-        runtime, declared = self.runtime, type(self.knobs).list_knobs()
+        runtime, defaults = self.runtime, {knob.name: knob.default for knob in self.knobs.list_knobs()}
         targets = {role: runtime.target(role).name for role in (*runtime.targets, *runtime.target_names)}
-        changed = {
-            k.name: getattr(self.knobs, k.name) for k in declared if getattr(self.knobs, k.name) != k.default
-        }
+        changed = {name: value for name, value in vars(self.knobs).items() if value != defaults[name]}
         demos = sum(len(predictor.demos) for predictor in self.predictors())
-        name = repr(method.id if method else type(self).__name__)
-        return describe(
-            "RagProgram", name, **{**targets, **runtime.sources, **changed, "demos": demos or None}
-        )
+        values = {**targets, **runtime.sources, **changed, "demos": demos or None}
+        return describe("RagProgram", repr(self.title), **values)
+
+    @property
+    def title(self) -> str:
+        """The id of the method, or the class of a program that no method built."""
+        method = getattr(self, "method", None)
+        return method.id if method else type(self).__name__
 
     @property
     def flow_code(self) -> Any:
@@ -226,9 +226,9 @@ class RagProgram(dspy.Module):
         form = self.knobs.answer_format
         if form not in UNCITED:
             return answer
-        held, wrong = drop_wrong_marks(answer, n, single=form == "cited_list")
+        kept, wrong = drop_wrong_marks(answer, n, single=form == "cited_list")
         counters.count(dropped=wrong)
-        return held
+        return kept
 
     @property
     def learned(self) -> dict[str, Any]:
@@ -331,7 +331,7 @@ class RagProgram(dspy.Module):
         )
         await self.runtime.ready()
         began, passed = time.monotonic(), list[float]()
-        tokens = current_question.set(question), counters.passed.set(passed)
+        question_token, passed_token = current_question.set(question), counters.passed.set(passed)
         try:
             with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 if earlier:
@@ -342,18 +342,14 @@ class RagProgram(dspy.Module):
                     del inputs[HISTORY]
                 prediction = await answer(**inputs)
         except OF_ONE_QUESTION as error:
-            error.counters, error.events = (
-                self._cost(cost, time.monotonic() - began + sum(passed)),
-                run.events,
-            )
+            error.counters, error.events = self._cost(cost, began, passed), run.events
             raise
         finally:
-            current_question.reset(tokens[0])
-            counters.passed.reset(tokens[1])
+            current_question.reset(question_token)
+            counters.passed.reset(passed_token)
         # By item: DSPy looks through all of its own attributes before it sets one.
         prediction["trace"] = run.events
-        tallies = prediction.get("tallies") or {}
-        prediction["counters"] = self._cost(cost, time.monotonic() - began + sum(passed), tallies)
+        prediction["counters"] = {**self._cost(cost, began, passed), **(prediction.get("tallies") or {})}
         extend_trace(run.predictions)
         run.finish(prediction)
         return prediction
@@ -364,24 +360,19 @@ class RagProgram(dspy.Module):
             return None
         from ragc.programs.telemetry import SpanRun
 
-        method = getattr(self, "method", None)
-        return SpanRun(
-            method.id if method else type(self).__name__, inputs, lambda role: self.runtime.target(role).model
-        )
+        return SpanRun(self.title, inputs, lambda role: self.runtime.target(role).model)
 
     @staticmethod
-    def _cost(
-        cost: Counters, latency: float, tallies: Mapping[str, float] = MappingProxyType({})
-    ) -> dict[str, float]:
-        """Returns the total cost of a question by name."""
-        return {**cost.to_json(), **tallies, "tokens": cost.tokens, "latency": latency}
+    def _cost(cost: Counters, began: float, passed: Sequence[float]) -> dict[str, float]:
+        """Returns the total cost by name of a question that began then; `passed` are seconds of replays."""
+        latency = time.monotonic() - began + sum(passed)
+        return {**cost.to_json(), "tokens": cost.tokens, "latency": latency}
 
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """Returns at most `k` hits of the source called `name`, labelled with it.
 
         A passage that is longer than the budget of a call is cut. A failed search returns no hits, is noted
-        in
-        the trace and counted.
+        in the trace and counted.
         """
         spot, query = trace.allocate_position(), repair_surrogates(query)
         counters.count(searches=1)
@@ -402,6 +393,14 @@ class RagProgram(dspy.Module):
     ) -> tuple[Passage, ...]:
         """Returns the passages that `search` finds."""
         return tuple(hit.passage for hit in await self.search(name, query, k, source=source))
+
+    async def write_query(self, call: RagPredict, field: str, otherwise: str, **inputs: Any) -> str:
+        """Returns the output `field` of `call`; `otherwise` if unreadable, or empty, which is counted."""
+        reply = await call.try_call(**inputs)
+        query = "" if reply is None else str(reply[field]).strip()
+        if reply is not None and not query:
+            counters.count(dropped=1)
+        return query or otherwise
 
     @property
     def budget(self) -> int:

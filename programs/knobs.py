@@ -331,10 +331,16 @@ class ReadingKnobs(Knobs):
 
 
 @dataclass(frozen=True)
-class PassageKnobs(ReadingKnobs, AnswerKnobs):
-    """How passages are cut, found and shown. Field order is the order of listings."""
+class CitingKnobs(ReadingKnobs, AnswerKnobs):
+    """How a program answers that may cite numbered passages."""
 
     answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
+
+
+@dataclass(frozen=True)
+class PassageKnobs(CitingKnobs):
+    """How passages are cut, found and shown. Field order is the order of listings."""
+
     top_k: int = integer(3, 1, 20, "passages shown", paper="RAG-X base setting")
     noise_n: int = integer(0, 0, 10, "unrelated passages added on purpose", paper="RAG-X")
     noise_pos: str = choice(
@@ -344,6 +350,16 @@ class PassageKnobs(ReadingKnobs, AnswerKnobs):
         when=When("noise_n", greater_than=0),
         paper="RAG-X",
     )
+
+
+@dataclass(frozen=True)
+class PrefRagSettings(Knobs):
+    """What PrefRAG gave to itself and to every baseline (section 4.3), for classes with these knobs."""
+
+    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
+    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
+    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ragc.core.digest import digest
@@ -152,18 +152,18 @@ class Runtime:
         """Returns the target of `role`; raises UsageError naming the targets that are configured."""
         name = self.target_names.get(role, role)
         if name not in self.targets:
-            names = ", ".join(self.targets) or "none"
-            advice = self._advice.format(kind="target", name=name)
-            raise UsageError(f"A target with the role {name!r} is needed, found {names}; {advice}.")
+            raise self._missing("target", name, f"A target with the role {name!r}", self.targets)
         return self.targets[name]
 
     def source(self, name: str) -> Source:
         """Returns the source called `name`; raises UsageError naming the sources that are configured."""
         if name not in self.sources:
-            names = ", ".join(self.sources) or "none"
-            advice = self._advice.format(kind="source", name=name)
-            raise UsageError(f"A source named {name!r} is needed, found {names}; {advice}.")
+            raise self._missing("source", name, f"A source named {name!r}", self.sources)
         return self.sources[name]
+
+    def _missing(self, kind: str, name: str, what: str, names: Iterable[str]) -> UsageError:
+        advice = self._advice.format(kind=kind, name=name)
+        return UsageError(f"{what} is needed, found {', '.join(names) or 'none'}; {advice}.")
 
     def require(self, method: Method) -> None:
         """Checks, before anything is sent, that everything `method` needs is configured."""

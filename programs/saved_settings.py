@@ -41,8 +41,8 @@ class SavedSettings(Parameter):
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """Returns JSON values: `method`, `knobs`, and `learned` if anything was."""
         program = self.program
-        method = getattr(program, "method", None)
-        state = {"method": method.id if method else "", "knobs": program.knobs.to_json()}
+        id = program.method.id if hasattr(program, "method") else ""
+        state = {"method": id, "knobs": program.knobs.to_json()}
         return {**state, **({"learned": program.learned} if program.learned else {})}
 
     def load_state(self, state: dict[str, Any], **more: Any) -> None:
@@ -52,22 +52,20 @@ class SavedSettings(Parameter):
         how a program was built.
         """
         program = self.program
-        own = getattr(program, "method", None)
-        if own is not None and state.get("method", own.id) not in ("", own.id):
+        id = program.method.id if hasattr(program, "method") else ""
+        if id and state.get("method", id) not in ("", id):
             raise UsageError(
-                f"The saved state is of program {state['method']!r}, and this one is {own.id!r}; load it "
-                f"into ragc.program({state['method']!r}, ...)."
+                f"The saved state is of program {state['method']!r}, and this one is {id!r}; load it into "
+                f"ragc.program({state['method']!r}, ...)."
             )
         present, saved = program.knobs.to_json(), state.get("knobs", {})
-        differing = [name for name in present if name in saved and saved[name] != present[name]]
-        if differing or (unknown := [name for name in saved if name not in present]):
-            names = differing or unknown
-            arguments = ", ".join(f"{name}={saved[name]!r}" for name in names)
-            own_values = [f"{name}={present[name]!r}" for name in names if name in present]
+        differing = {name: value for name, value in saved.items() if present.get(name) != value}
+        if differing:
+            arguments = ", ".join(f"{name}={value!r}" for name, value in differing.items())
+            values = ", ".join(f"{name}={present[name]!r}" for name in differing if name in present)
             raise UsageError(
-                f"The state was saved with {arguments}, and this program has "
-                f"{', '.join(own_values) or 'none of them'}; build it with {arguments} "
-                "and load the state then."
+                f"The state was saved with {arguments}, and this program has {values or 'none of them'}; "
+                f"build it with {arguments} and load the state then."
             )
         program.learned = state.get("learned", {})
 
@@ -77,7 +75,6 @@ _settings: WeakKeyDictionary[Any, SavedSettings] = WeakKeyDictionary()
 
 def settings_of(program: RagProgram) -> SavedSettings:
     """Returns the settings of `program`, always the same object: DSPy compares parameters by identity."""
-    held = _settings.get(program)
-    if held is None:
-        held = _settings[program] = SavedSettings(program)
-    return held
+    if program not in _settings:
+        _settings[program] = SavedSettings(program)
+    return _settings[program]

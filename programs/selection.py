@@ -26,7 +26,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
 from ragc.signatures.answer import UNCITED, ClosedBookAnswer
-from ragc.signatures.select import SelectDocuments, irrelevant, pick_positions, verifying
+from ragc.signatures.select import irrelevant, pick_positions, verifying
 
 T = TypeVar("T")
 
@@ -38,14 +38,6 @@ class SelectingProgram(RagProgram):
     select: RagPredict
     verify: RagPredict
     answer: RagPredict
-
-    def condensing_call(self, signature: Any) -> RagPredict:
-        """Builds the call that shortens a document, worded by `signature`."""
-        return self.predictor(signature, max_tokens=150)
-
-    def selecting_call(self) -> RagPredict:
-        """Returns the call that chooses documents of a window."""
-        return self.predictor(SelectDocuments, max_tokens=100)
 
     def verifying_call(self) -> RagPredict:
         """Builds the call that judges whether the documents suffice; it shows pairs, not demonstrations."""
@@ -75,7 +67,11 @@ class SelectingProgram(RagProgram):
         chosen: list[T] = []
         rest = list(browse)
         while rest:
-            window = self._window(question, chosen, rest[: max(1, self.knobs.window - len(chosen))], text_of)
+            window = [*chosen, *rest[: max(1, self.knobs.window - len(chosen))]]
+            while len(window) > len(chosen) and not self.select.fits(
+                **self._inputs(question, window, text_of)
+            ):
+                window.pop()
             taken = len(window) - len(chosen)
             if not taken:  # the next document fits no call beside those chosen
                 counters.count(trimmed=1)
@@ -86,15 +82,6 @@ class SelectingProgram(RagProgram):
         if self.knobs.top_up:
             chosen += [one for one in fill if one not in chosen][: k - len(chosen)]
         return chosen
-
-    def _window(
-        self, question: str, chosen: Sequence[T], more: Sequence[T], text_of: Callable[[T], str]
-    ) -> list[T]:
-        """Returns `chosen`, and as many of the first of `more` as fit the call."""
-        window = [*chosen, *more]
-        while len(window) > len(chosen) and not self.select.fits(**self._inputs(question, window, text_of)):
-            window.pop()
-        return window
 
     async def _pick(self, question: str, window: list[T], text_of: Callable[[T], str]) -> list[T]:
         k = self.knobs.k_support

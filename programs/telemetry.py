@@ -31,7 +31,7 @@ from ragc.core.redact import redact, shorten
 from ragc.core.text import escape_surrogates
 from ragc.corpora.rerank.base import watcher
 from ragc.errors import UsageError
-from ragc.programs.trace import Branch, Call, Event, Gate, Note, Run, Search, Sent, UnreadableReply
+from ragc.programs.trace import Branch, Call, Event, Note, Run, Search, Sent, ThresholdCheck, UnreadableReply
 
 try:
     from opentelemetry import context, trace
@@ -188,7 +188,7 @@ class SpanRun(Run):
                 _end(tracer().start_span(span[0], self._inside, start_time=begun), *span[1:])
             elif not _hides("INPUTS", "OUTPUTS"):
                 fields = {name: shown(name, value) for name, value in event.to_json().items() if name != "at"}
-                self._root.add_event("gate" if isinstance(event, Gate) else "note", fields)
+                self._root.add_event("gate" if isinstance(event, ThresholdCheck) else "note", fields)
 
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int

@@ -1,15 +1,17 @@
-"""Trace of one run: typed calls, searches and gate decisions in call-graph order.
+"""Trace of one run: typed calls, searches and threshold checks in call-graph order.
 
 Each event has its position: its number, or the number of its branch and its number there. Concurrent branches
 are numbered before they start, so the order never depends on which of them finishes first.
 
-A gate is a decision that compares a score with a threshold knob. A knob declared with `threshold=True` is
+A threshold check compares a score with a threshold knob. A knob declared with `threshold=True` is
 used in no other way, and every comparison with it is recorded here. The trace then holds, by the knob's name,
 each question's scores and decisions, so that the knob can be fitted.
 """
 
 from __future__ import annotations
 
+import operator
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -95,6 +97,11 @@ class Call:
     sent: Sent | None = field(default=None, compare=False, repr=False)
     raised_limit: int = 0
 
+    @property
+    def calls(self) -> int:
+        """The requests to the model: two if the first reply was unreadable."""
+        return 1 + self.repaired
+
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only; inputs and outputs as DSPy would serialise them."""
         return {
@@ -165,7 +172,7 @@ class UnreadableReply(Note):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ThresholdCheck:
     """A score that was compared with the threshold `knob`, and whether it `passed`, being high enough.
 
     `threshold` is the value of the knob; None if it was not recorded.
@@ -182,7 +189,7 @@ class Gate:
         return {"at": list(self.at), "gate": self.knob, "score": self.score, "passed": self.passed}
 
 
-Event = Call | Search | Note | UnreadableReply | Gate
+Event = Call | Search | Note | UnreadableReply | ThresholdCheck
 
 EXCERPT = 240
 """Characters of a hit's text in a whole event."""
@@ -198,7 +205,7 @@ def whole_json(event: Event) -> dict[str, Any]:
             entry |= {"title": hit.passage.title, "text": excerpt}
     elif isinstance(event, Call | UnreadableReply) and event.sent is not None:
         value["sent"] = event.sent.to_json()
-    elif isinstance(event, Gate) and event.threshold is not None:
+    elif isinstance(event, ThresholdCheck) and event.threshold is not None:
         value["threshold"] = event.threshold
     return value
 
@@ -219,39 +226,27 @@ class CallCost:
 
 def by_call(events: Iterable[Event]) -> tuple[CallCost, ...]:
     """Sums what the calls of each name cost, in the order in which the names first appear."""
-    by_name: dict[str, list[Call | UnreadableReply]] = {}
+    costs: dict[str, CallCost] = {}
     for event in events:
         if isinstance(event, Call | UnreadableReply):
             name = event.name if isinstance(event, Call) else event.about
-            by_name.setdefault(name, []).append(event)
-    return tuple(
-        CallCost(
-            name,
-            len(calls),
-            sum(call.prompt_tokens for call in calls),
-            sum(call.completion_tokens for call in calls),
-        )
-        for name, calls in by_name.items()
-    )
+            cost = costs.get(name, CallCost(name))
+            prompt = cost.prompt_tokens + event.prompt_tokens
+            completion = cost.completion_tokens + event.completion_tokens
+            costs[name] = CallCost(name, cost.calls + 1, prompt, completion)
+    return tuple(costs.values())
 
 
 def by_part(events: Iterable[Event]) -> dict[str, float]:
     """Returns calls and tokens by role and searches by source: amounts under names such as `tokens@proxy`."""
-    totals: dict[str, float] = {}
+    totals = defaultdict[str, float](int)
     for event in events:
         if isinstance(event, Call | UnreadableReply):
-            amounts: dict[str, float] = {
-                "lm_calls": 1 + event.repaired if isinstance(event, Call) else event.calls,
-                "tokens": event.prompt_tokens + event.completion_tokens,
-            }
-            part = event.role
+            totals[f"lm_calls@{event.role}"] += event.calls
+            totals[f"tokens@{event.role}"] += event.prompt_tokens + event.completion_tokens
         elif isinstance(event, Search):
-            amounts, part = {"searches": 1}, event.source
-        else:
-            continue
-        for name, amount in amounts.items():
-            totals[f"{name}@{part}"] = totals.get(f"{name}@{part}", 0) + amount
-    return totals
+            totals[f"searches@{event.source}"] += 1
+    return dict(totals)
 
 
 @dataclass(slots=True)
@@ -386,21 +381,17 @@ DIGITS = 6
 
 def at_least(knob: str, score: float, threshold: float) -> bool:
     """Returns whether `score` is at least the `threshold` that the knob called `knob` sets."""
-    score = round(score, DIGITS)
-    return _record_gate(knob, score, _plain(threshold), score >= _plain(threshold))
+    return _check(knob, score, threshold, operator.ge)
 
 
 def above(knob: str, score: float, threshold: float) -> bool:
     """Returns whether `score` is greater than the `threshold` that the knob called `knob` sets."""
-    score = round(score, DIGITS)
-    return _record_gate(knob, score, _plain(threshold), score > _plain(threshold))
+    return _check(knob, score, threshold, operator.gt)
 
 
-def _plain(threshold: float) -> float:
-    """Returns `threshold` without rounding errors of summed steps; finer than any difference of scores."""
-    return round(threshold, DIGITS + 3)
-
-
-def _record_gate(knob: str, score: float, threshold: float, passed: bool) -> bool:
-    record(Gate(knob, score, passed, threshold=threshold))
+def _check(knob: str, score: float, threshold: float, compare: Callable[[float, float], bool]) -> bool:
+    """Records the comparison, without the rounding errors of summed steps of a threshold."""
+    score, threshold = round(score, DIGITS), round(threshold, DIGITS + 3)
+    passed = compare(score, threshold)
+    record(ThresholdCheck(knob, score, passed, threshold=threshold))
     return passed

@@ -21,9 +21,9 @@ from ragc.metrics.base import Metric, families
 from ragc.optimizers.candidates.demos.setting import demo_setting
 from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.search.parameters import suggest
-from ragc.programs.rehearsal import calls_about, fit_calls_about
 from ragc.records import Question
 from ragc.task.base import Task
+from ragc.task.rehearsal import calls_about, fit_calls_about
 
 DRAWS = 16
 """Candidates that are rehearsed."""

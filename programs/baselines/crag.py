@@ -99,9 +99,8 @@ class Crag(RagProgram):
             self.query = self.predictor(ExtractKeywords if graded else RephraseQuery, max_tokens=40)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
-        """Searches locally, grade, correct, answer once."""
-        hits = await self.search("local", question, self.knobs.top_k, source=self.used["local"])
-        passages = [hit.passage for hit in hits]
+        """Searches locally, grades, corrects, answers once."""
+        passages = await self.find("local", question, self.knobs.top_k, source=self.used["local"])
         tallies: dict[str, float] = dict.fromkeys(
             ("crag_correct", "crag_incorrect", "crag_ambiguous", "crag_web", "crag_strips_left"), 0
         )
@@ -169,21 +168,13 @@ class Crag(RagProgram):
     async def _web(self, question: str, tallies: dict[str, float]) -> tuple[Passage, ...]:
         """Returns the web passages for the rewritten question."""
         tallies["crag_web"] = 1
-        query = await self._rewrite_query(question) if self.knobs.rewrite else question
-        hits = await self.search("web", query, self.knobs.web_k, source=self.used["web"])
-        return tuple(hit.passage for hit in hits)
-
-    async def _rewrite_query(self, question: str) -> str:
-        """Returns words for a web search; the question itself if the model gives none."""
-        if self.knobs.form == "graded":
-            reply = await self.query.try_call(question=question)
-            query = reply.query.strip() if reply else ""
-        else:
-            reply = await self.query.try_call(question=question, query=question)
-            query = reply.better_query.strip() if reply else ""
-        if reply is not None and not query:
-            counters.count(dropped=1)
-        return query or question
+        query = question
+        if self.knobs.rewrite and self.knobs.form == "graded":
+            query = await self.write_query(self.query, "query", question, question=question)
+        elif self.knobs.rewrite:
+            inputs = {"question": question, "query": question}
+            query = await self.write_query(self.query, "better_query", question, **inputs)
+        return await self.find("web", query, self.knobs.web_k, source=self.used["web"])
 
     async def _refine(
         self,

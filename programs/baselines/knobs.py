@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
+    CitingKnobs,
     EncoderKnobs,
     Knobs,
     PassageKnobs,
+    PrefRagSettings,
     ReadingKnobs,
     When,
     choice,
@@ -62,11 +64,9 @@ class CotKnobs(StepKnobs):
 
 
 @dataclass(frozen=True)
-class ReactKnobs(ReadingKnobs, StepKnobs):
+class ReactKnobs(PrefRagSettings, ReadingKnobs, StepKnobs):
     """Thought, action and observation over two sources."""
 
-    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     tools: str = choice(
         "choice",
         ("choice", "concat"),
@@ -85,8 +85,6 @@ class ReactKnobs(ReadingKnobs, StepKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of each search of the web", paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
 
 
 @dataclass(frozen=True)
@@ -136,12 +134,9 @@ class IterRetGenKnobs(VanillaKnobs):
 
 
 @dataclass(frozen=True)
-class SourcesKnobs(ReadingKnobs, AnswerKnobs):
+class SourcesKnobs(PrefRagSettings, CitingKnobs):
     """Vanilla over the local source, the web, or both."""
 
-    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
-    temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
-    top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")
     sources_used: str = choice(
         "both",
         ("local", "web", "both"),
@@ -154,8 +149,6 @@ class SourcesKnobs(ReadingKnobs, AnswerKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
 
 
 _GRADED = When("form", ("graded",))
@@ -167,10 +160,9 @@ _SHORT, _LOOKED_UP = When("finish", ("short",)), When("flare_theta", greater_tha
 
 
 @dataclass(frozen=True)
-class CragKnobs(ReadingKnobs, AnswerKnobs):
+class CragKnobs(CitingKnobs):
     """How passages are graded, and what is done about bad ones."""
 
-    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     form: str = choice(
         "graded", ("graded", "binary"), "grades between two thresholds, or relevant yes and no",
         paper="graded: CRAG; binary: LangGraph, as in PrefRAG",
@@ -315,10 +307,9 @@ class MetaCragKnobs(ReadingKnobs, EncoderKnobs, AnswerKnobs):
 
 
 @dataclass(frozen=True)
-class PoolKnobs(ReadingKnobs, AnswerKnobs):
+class PoolKnobs(CitingKnobs):
     """How many passages the reader gets, and how passages are cut."""
 
-    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     k_support: int = integer(5, 3, 10, "passages the answer is written from", paper="GGatrieval, section 4.1")
 
 

@@ -17,7 +17,7 @@ without marks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import dspy
@@ -28,10 +28,7 @@ from ragc.programs.selection import SelectingProgram
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ShortAnswer
-from ragc.signatures.select import condensing, updating, with_sub_questions
-
-Texts = Mapping[str, str]
-"""What the model sees of a document until the answer is written, by passage id."""
+from ragc.signatures.select import SelectDocuments, condensing, updating, with_sub_questions
 
 
 class LLatrieval(SelectingProgram):
@@ -40,8 +37,8 @@ class LLatrieval(SelectingProgram):
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
-        self.condense = self.condensing_call(condensing(knobs.condense_to))
-        self.select = self.selecting_call()
+        self.condense = self.predictor(condensing(knobs.condense_to), max_tokens=150)
+        self.select = self.predictor(SelectDocuments, max_tokens=100)
         self.verify = self.verifying_call()
         self.update = self.predictor(updating(knobs.update), max_tokens=150)
         self.answer = self.answer_call(self.reading(ShortAnswer))
@@ -68,7 +65,8 @@ class LLatrieval(SelectingProgram):
                 break
             done = number
             seen.update(passage.id for passage in fresh)
-            texts.update(await self._condense_all(question, fresh))
+            summaries = await together(*(self.condensed(question, document) for document in fresh))
+            texts.update({p.id: text for p, text in zip(fresh, summaries, strict=True) if text})
             relevant = [passage for passage in fresh if passage.id in texts]
             if chosen and not relevant:
                 record(Note(f"round {number}", "nothing new has to do with the question"))
@@ -85,23 +83,13 @@ class LLatrieval(SelectingProgram):
         tallies = {"rounds": done, "documents": len(seen), "irrelevant": len(seen) - len(texts)}
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 
-    async def _condense_all(self, question: str, documents: Sequence[Passage]) -> dict[str, str]:
-        """Returns the text to show of each relevant document."""
-        summaries = await together(*(self.condensed(question, document) for document in documents))
-        return {document.id: text for document, text in zip(documents, summaries, strict=True) if text}
-
-    async def _next_query(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> str:
-        """Returns the next search query; "" when the model writes none."""
-        reply = await self.update.try_call(**self._fit_inputs(question, chosen, texts))
-        if reply is None:
-            return ""
-        text: str = reply.new_question if self.knobs.update == "question" else reply.missing
-        return text.strip()
-
-    def _fit_inputs(self, question: str, chosen: tuple[Passage, ...], texts: Texts) -> dict[str, Any]:
-        """Returns the inputs of the updating call, with as many of the `chosen` documents as fit it."""
+    async def _next_query(self, question: str, chosen: tuple[Passage, ...], texts: Mapping[str, str]) -> str:
+        """Returns the next search query, from as many of the `chosen` documents as fit; "" for none."""
 
         def inputs(subset: tuple[Passage, ...]) -> dict[str, Any]:
             return {"question": question, "documents": [texts[document.id] for document in subset]}
 
-        return inputs(self.shrink_to_fit(self.update, chosen, inputs, budgeted=False))
+        shown = self.shrink_to_fit(self.update, chosen, inputs, budgeted=False)
+        reply = await self.update.try_call(**inputs(shown))
+        text = "" if reply is None else reply[next(iter(self.update.signature.output_fields))]
+        return str(text).strip()

@@ -75,8 +75,7 @@ class RankGpt(RagProgram):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Ranks the hits from the bottom up, then answers from the first `k_support`."""
         knobs = self.knobs
-        hits = await self.search("local", question, knobs.rank_pool, source=self.local)
-        order = [hit.passage for hit in hits]
+        order = [*await self.find("local", question, knobs.rank_pool, source=self.local)]
         spans = list(windows(len(order), knobs.window, knobs.step))
         for start, end in spans:
             order[start:end] = await self._rank_window(question, order[start:end])

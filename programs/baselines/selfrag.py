@@ -18,7 +18,6 @@ from typing import Any
 
 import dspy
 
-from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.metrics.short_answer import normalise
 from ragc.programs.base import RagProgram, format_passage
@@ -97,8 +96,7 @@ class SelfRag(RagProgram):
         return needs_search
 
     async def _retrieve(self, query: str) -> list[Passage]:
-        hits = await self.search("local", query, self.knobs.top_k, source=self.local)
-        return list(dict.fromkeys(hit.passage for hit in hits))
+        return list(dict.fromkeys(await self.find("local", query, self.knobs.top_k, source=self.local)))
 
     async def _answer_scored(self, question: str) -> dspy.Prediction:
         """Returns one answer from each passage, all at once, and the best of them."""
@@ -180,7 +178,7 @@ class SelfRag(RagProgram):
                 answer, passages = new_answer, new_passages
             if turn == rounds or (new_answer and await self._is_good(question, new_passages, new_answer)):
                 break
-            query = await self._reword(question, query)
+            query = await self.write_query(self.query, "better_query", query, question=question, query=query)
         if not answer:
             return await self._answer_closed_book(question, rounds=turn)
         return dspy.Prediction(
@@ -206,11 +204,3 @@ class SelfRag(RagProgram):
         )
         record(Note("check", f"support {support:g}, utility {utility:g}"))
         return support > 0 and at_least("useful_from", 2 * utility + 3, self.knobs.useful_from)
-
-    async def _reword(self, question: str, query: str) -> str:
-        """Returns a reworded query; the old one when the model gives none."""
-        reply = await self.query.try_call(question=question, query=query)
-        better = reply.better_query.strip() if reply is not None else ""
-        if reply is not None and not better:
-            counters.count(dropped=1)
-        return better or query

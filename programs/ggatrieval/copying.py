@@ -94,16 +94,16 @@ def find_run(part: str, text: str) -> tuple[int, int] | None:
     words = part.strip(" \t\r\n.,;:!?…\"'*_").split()
     if not words:
         return None
-    before, after = r"(?<!\w)" * words[0][0].isalnum(), r"(?!\w)" * words[-1][-1].isalnum()
-    match = re.search(before + r"\s+".join(map(re.escape, words)) + after, text, re.IGNORECASE)
+    ends = r"(?<!\w)" * words[0][0].isalnum(), r"(?!\w)" * words[-1][-1].isalnum()
+    match = re.search(r"\s+".join(map(re.escape, words)).join(ends), text, re.IGNORECASE)
     return match.span() if match else None
 
 
 def is_copied(segment: str, text: str) -> bool:
     """Returns whether `segment` is a piece of `text`, with or without what stands in brackets there."""
-    forms = (segment, segment.replace("-", ""))
-    texts = (text, _ASIDE.sub("", text))
-    return any(_is_run(words_of(form, LIGHT), words_of(shown, LIGHT)) for form in forms for shown in texts)
+    texts = (words_of(text, LIGHT), words_of(_ASIDE.sub("", text), LIGHT))
+    forms = (words_of(form, LIGHT) for form in (segment, segment.replace("-", "")))
+    return any(_is_run(form, shown) for form in forms for shown in texts)
 
 
 def _is_run(words: tuple[str, ...], text: tuple[str, ...]) -> bool:
@@ -113,7 +113,6 @@ def _is_run(words: tuple[str, ...], text: tuple[str, ...]) -> bool:
     if window is None:
         return False
     start, end = window.dest_start, window.dest_end
-    added = {*text[max(0, start - 1) : start]} & TURNING | {
-        word for word in text[start:end] if word in TURNING or word[0].isdigit()
-    }
-    return {*words} <= {*text[max(0, start - 1) : end + 1]} and added <= {*words}
+    before, inside = {*text[max(0, start - 1) : start]}, {*text[start:end]}
+    turning = (before | inside) & TURNING | {word for word in inside if word[0].isdigit()}
+    return turning <= {*words} <= before | inside | {*text[end : end + 1]}

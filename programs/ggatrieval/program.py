@@ -2,37 +2,30 @@
 
 Paper: GGatrieval, sections 3.1 to 3.4, Algorithm 1; progressive selection and verification are those of
 LLatrieval, `ragc.programs.selection`. A round searches, aligns every new document with the question in one
-call each, chooses documents and verifies them; the next round's queries come from those chosen. A round is at
-most four calls deep: all alignments at once, one call to choose for each window, one to verify, all imagined
-documents at once.
-
-With `crag_filter` CRAG's evaluator, a typed grade as in `ragc.programs.baselines.crag`, drops candidates
-before they are aligned, one call more in depth: the row CRAG of Tables 1 and 2. Dropped documents count as
-NONE.
-
-Differs: a component that is not in the question and a segment that is not in the document are dropped.
-The order by labels acts where a round has more documents than a window holds beside those chosen before;
-at the defaults (N 10, W 20, k 5) it has not, the choosing call is told that order means nothing, and the
-order decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of
-several queries taken in turn, because scores of different queries do not compare. An unaligned component is
+call each, chooses documents and verifies them; the next round's queries come from those chosen. A round is
+at most four calls deep: all alignments at once, one call to choose for each window, one to verify, all
+imagined documents at once. With `crag_filter` CRAG's evaluator, a typed grade as in
+`ragc.programs.baselines.crag`, drops candidates before they are aligned, one call more in depth: the row
+CRAG of Tables 1 and 2. Dropped documents count as NONE. GGatrieval, section 3.1 (the labels), section 3.2
+with equations 1 to 3 (alignment), sections 4.3 and 4.4 with Tables 3 and 4 (documents of a label left out,
+conversion rates). A component counts only if it stands in the question, a segment only if it was copied
+from the document, both as `ragc.programs.ggatrieval.copying` tells. Documents are ordered by how much of
+the question they align with; the order decides which are chosen in the end, and how many of each label
+those are is counted.
+Differs: a component that is not in the question and a segment that is not in the document are dropped. The
+order by labels acts where a round has more documents than a window holds beside those chosen before; at the
+defaults (N 10, W 20, k 5) it has not, the choosing call is told that order means nothing, and the order
+decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of several
+queries taken in turn, because scores of different queries do not compare. An unaligned component is
 reworded by the alignment call and put into the query by us. At most 800 characters of a document are made
-part of a query, behind the question, and queries start from the question unless `scqu_base` says prevQ. With
-`scqu` off a round reads on in the hits of the question. A document is a candidate once. Rounds end when
-nothing new is found. Where nothing is found at all, a format that cites is answered from memory, without
-marks. `top_up` is on and takes the best aligned documents first. Gold sub-questions are below the question,
-and are queries beside it in the first round; parts and later queries are those of the question alone.
-
-Alignment of documents with the parts of a question: checks of the model's claims, labels, order, choice.
-
-Paper: GGatrieval, section 3.1 (the labels), section 3.2 with equations 1 to 3 (alignment), sections 4.3 and
-4.4 with Tables 3 and 4 (documents of a label left out, conversion rates).
-A component counts only if it stands in the question, a segment only if it was copied from the document, both
-as `ragc.programs.ggatrieval.copying` tells.
-Documents are ordered by how much of the question they align with; the order decides which are chosen in the
-end, and how many of each label those are is counted.
-Differs: a question word, such as who or when, is aligned with what answers it, of which the paper says
-nothing. Both checks are ours, computed on the text. With `align_form = "sentences"` the document comes first,
-in numbered sentences, and every part gets an entry, of which the paper says nothing either.
+part of a query, behind the question, and queries start from the question unless `scqu_base` says prevQ.
+With `scqu` off a round reads on in the hits of the question. A document is a candidate once. Rounds end
+when nothing new is found. Where nothing is found at all, a format that cites is answered from memory,
+without marks. `top_up` is on and takes the best aligned documents first. Gold sub-questions are below the
+question, and are queries beside it in the first round; parts and later queries are those of the question
+alone. A question word, such as who or when, is aligned with what answers it, of which the paper says
+nothing. Both checks are ours, computed on the text. With `align_form = "sentences"` the document comes
+first, in numbered sentences, and every part gets an entry, of which the paper says nothing either.
 """
 
 from __future__ import annotations
@@ -56,7 +49,7 @@ from ragc.records import Hit, Passage
 from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment, sentence_alignment
 from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.grade import RelevanceGrade
-from ragc.signatures.select import CondenseDocument, with_sub_questions
+from ragc.signatures.select import CondenseDocument, SelectDocuments, with_sub_questions
 
 Label = Literal["FULL", "PARTIAL", "NONE"]
 LABELS: tuple[Label, ...] = ("FULL", "PARTIAL", "NONE")
@@ -213,9 +206,9 @@ class GGatrieval(SelectingProgram):
         self.align = self.predictor(
             aligning(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1), max_tokens=900
         )
-        self.condense = self.condensing_call(CondenseDocument)
+        self.condense = self.predictor(CondenseDocument, max_tokens=150)
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
-        self.select = self.selecting_call()
+        self.select = self.predictor(SelectDocuments, max_tokens=100)
         self.verify = self.verifying_call()
         self.answer = self.answer_call(self.reading(ShortAnswer))
 
@@ -223,7 +216,10 @@ class GGatrieval(SelectingProgram):
         """Answers `question` from the documents chosen last."""
         narrower = self._sub_questions(context)
         full_question = with_sub_questions(question, narrower)
-        parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
+        parsed, new = await together(
+            self.parse.try_call(question=question), self._candidates([question, *narrower], {})
+        )
+        parts = components_of(parsed, question)
         chosen: list[AlignedDocument] = []
         seen: dict[str, AlignedDocument] = {}
         rounds, ordered = 0, False
@@ -255,10 +251,6 @@ class GGatrieval(SelectingProgram):
         if not texts:
             record(Note("sub-questions", "none came with the question"))
         return texts
-
-    async def _parse(self, question: str) -> tuple[str, ...]:
-        """Returns the components of `question`; the question itself if the parse is unreadable."""
-        return components_of(await self.parse.try_call(question=question), question)
 
     async def _candidates(self, queries: Sequence[str], seen: dict[str, AlignedDocument]) -> Any:
         """Returns at most `candidates` documents, not in `seen`, from the queries' hits in turn."""
@@ -340,21 +332,14 @@ class GGatrieval(SelectingProgram):
             text = "" if reply is None else reply.passage
         return f"{query}\n{text[:_QUERY_TEXT]}".strip()
 
-    def _final_documents(
-        self, chosen: list[AlignedDocument], seen: list[AlignedDocument]
-    ) -> list[AlignedDocument]:
-        """Returns the documents to answer from: `chosen`, with those of `drop_label` replaced."""
-        final = without_label(chosen, seen, self.knobs.drop_label)
-        if final != chosen:
-            record(Note(f"without {self.knobs.drop_label}", names_of(final)))
-        return final
-
     async def _answer(
         self, full_question: str, chosen: list[AlignedDocument], seen: list[AlignedDocument], rounds: int
     ) -> dspy.Prediction:
         """Returns the answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
-        final = self._final_documents(chosen, relevant)
+        final = without_label(chosen, relevant, self.knobs.drop_label)
+        if final != chosen:
+            record(Note(f"without {self.knobs.drop_label}", names_of(final)))
         prediction = await self.answer_chosen(full_question, [c.passage for c in final])
         filtered = sum(candidate.filtered for candidate in seen)
         more = {"irrelevant": len(seen) - len(relevant) - filtered, "filtered": filtered, "rounds": rounds}

@@ -6,26 +6,25 @@ may answer before any search. What is compared follows the code too: nothing at 
 the question, with all passages known so far.
 Calls: at most max_step + 1 steps and two more for each supplement, a comparison for each search but the
 first, a grade for each answer if `reflect_mode` is separate, and one answer when no step gave one.
-Differs, in steps: a step is typed, a search or an answer; where a reply holds both, as it may without a
-schema, the search is made (in the code an answer wins), and the input of a finish counts as its answer;
-steps are told to answer from results, not from memory, and so to search first, though an answer before any
-search is still taken; they are told how many steps may follow, beside max_step, and in the trajectory that
-the question itself was searched after a bad grade; where there is one tool it is called `search`, and the
-paper's name `Search_Engine` means it; passages are numbered through, also in a comparison; a step that
-cannot be read ends the search and the answer is forced; a step that added nothing is sampled again, and
-ends the search at temperature 0, or when it asks again for what was searched everywhere (`no_repeats`); the
-grade comes behind its explanation; replies are limited to 412 tokens beside the answer (steps) and 256
-(comparison, grade), not 4096; the wording of the answer is in the instructions, not beside the question;
-what does not fit the context is left out, oldest first. Chunks are cut at 500 tokens, not 512. After a bad
-grade every source that may be searched is searched; without `pref` that is the preferred one alone, unless
-the choice is free. With `strict_budget` an answer at the last step is given whatever its grade.
-Differs, in sources: a comparison that cannot be read is a no (the code looks for "true" in its text); where
-the preferred source finds nothing the other one is asked without a comparison; of several sources a step
-may name the preferred one, which any may be, and what that finds is kept, as there is none to switch to; a
-confidence in place of true or false is ours, and so is `no_repeats`: a query that is asked again goes to a
-source that was not asked for it, without a comparison, which is no switch, and is dropped when all were.
-Without `pref` only the preferred source is searched, or with `free_choice` the one that the step names (the
-paper's ablation does not say).
+Differs: a step is typed, a search or an answer; where a reply holds both, as it may without a schema, the
+search is made (in the code an answer wins), and the input of a finish counts as its answer; steps are told
+to answer from results, not from memory, and so to search first, though an answer before any search is still
+taken; they are told how many steps may follow, beside max_step, and in the trajectory that the question
+itself was searched after a bad grade; where there is one tool it is called `search`, and the paper's name
+`Search_Engine` means it; passages are numbered through, also in a comparison; a step that cannot be read
+ends the search and the answer is forced; a step that added nothing is sampled again, and ends the search at
+temperature 0, or when it asks again for what was searched everywhere (`no_repeats`); the grade comes behind
+its explanation; replies are limited to 412 tokens beside the answer (steps) and 256 (comparison, grade),
+not 4096; the wording of the answer is in the instructions, not beside the question; what does not fit the
+context is left out, oldest first. Chunks are cut at 500 tokens, not 512. After a bad grade every source
+that may be searched is searched; without `pref` that is the preferred one alone, unless the choice is free.
+With `strict_budget` an answer at the last step is given whatever its grade. A comparison that cannot be
+read is a no (the code looks for "true" in its text); where the preferred source finds nothing the other one
+is asked without a comparison; of several sources a step may name the preferred one, which any may be, and
+what that finds is kept, as there is none to switch to; a confidence in place of true or false is ours, and
+so is `no_repeats`: a query that is asked again goes to a source that was not asked for it, without a
+comparison, which is no switch, and is dropped when all were. Without `pref` only the preferred source is
+searched, or with `free_choice` the one that the step names (the paper's ablation does not say).
 """
 
 from __future__ import annotations
@@ -351,8 +350,7 @@ class PrefRag(RagProgram):
         kind = "local" if name == "local" else "web"
         run.counts[f"total_{kind}"] += 1
         k = self.knobs.k_local if kind == "local" else self.knobs.k_web
-        hits = await self.search(name, query, k, source=self.used[name])
-        return tuple(hit.passage for hit in hits)
+        return await self.find(name, query, k, source=self.used[name])
 
     def _prediction(self, run: RunState, answer: str) -> dspy.Prediction:
         """Returns `answer` with the passages last shown, and how often each source was searched and used."""

@@ -12,16 +12,15 @@ once, and not where `gold_domain` takes that of the data set.
 Differs (see also `demos.py`): the tuned domain classifier is a prompt. Reasoning has 412 tokens more than
 the 100 of the authors' code, so that it is not cut and counted as unsure. The source router names sources
 instead of letters. Where the answer is known beforehand, to make an example of it, the stage without
-sources is left out, so that the stage that reads is taught.
-Differs, in `kg`: it is any source, searched within the domain that was named with each entity, or with the
-question where there is none, as its words and dates alone may ask for facts; the authors' rules that pick
-API calls and resolve dates are in the source `api`. A listed name that the question does not hold in any
-form (`crag_api.names.is_named_in`), or of another domain, is dropped and counted. Facts of `kg` come before
-the web passages in one list, `top_k` for each entity.
-Differs, in `web`: `dense_share` is 0 by default, because the source `web` may be of any kind, and above 0
-needs a source `dense` over the same pages. Blocks are searched with `web` itself, whatever its kind. Chunks
-are sought as deep as the blocks have chunks, then those that start in a block are kept; with blocks as long
-as chunks this matters to `dense` alone. `rerank` is listwise by the main model, which is asked for the best
+sources is left out, so that the stage that reads is taught. The source `kg` is any source, searched within
+the domain that was named with each entity, or with the question where there is none, as its words and dates
+alone may ask for facts; the authors' rules that pick API calls and resolve dates are in the source `api`. A
+listed name that the question does not hold in any form (`crag_api.names.is_named_in`), or of another
+domain, is dropped and counted. Facts of `kg` come before the web passages in one list, `top_k` for each
+entity. `dense_share` is 0 by default, because the source `web` may be of any kind, and above 0 needs a
+source `dense` over the same pages. Blocks are searched with `web` itself, whatever its kind. Chunks are
+sought as deep as the blocks have chunks, then those that start in a block are kept; with blocks as long as
+chunks this matters to `dense` alone. `rerank` is listwise by the main model, which is asked for the best
 `top_n` of as much of the pool as fits its context, or by the cross-encoder that the source `web` names.
 Noise is drawn from the question's own pages by question and `noise_seed`, without chunks that are shown,
 which the paper may draw once more; for a question that comes without pages it is drawn from the pages of

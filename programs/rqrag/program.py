@@ -4,7 +4,10 @@ Paper: RQ-RAG, section 2.3 and appendices B.2 and B.4. Every path is answered, a
 each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 12 queries, 12 searches and
 13 answers, with depth 4 120, 120 and 121, less the searches of repeated queries. Searching on demand is the
 authors' demo: one path, whose steps the model chooses. The paper's upper bound, the best score of any of
-`candidates`, is the metric `upper_bound@f1`, or with the name of another metric of texts.
+`candidates`, is the metric `upper_bound@f1`, or with the name of another metric of texts. RQ-RAG, section
+2.3. Where the paper and the authors' code differ the code is followed: the confidence of an answer is the
+mean probability of its tokens. The paper's sum of log probabilities is here a `product` of probabilities:
+the same order, but an ensemble that adds logarithms, which are negative, would make frequent answers lose.
 Differs: the control tokens of the fine-tuned model are typed calls on any model. Passages are cut at
 `chunk_size` tokens, 200 unless a recipe says otherwise, where the paper takes them whole. With `branching`
 `turn` a path goes on with the next kind of query only, as it does where demonstrations are collected. The
@@ -18,20 +21,10 @@ code reads it off the control tokens and then leaves out the grown paths. Perple
 found in a reply that was mended, the mean over the whole reply is its confidence; such answers are counted
 as `unspelled`. Without log probabilities `vote`, `judge` and `confidence` stand in for the model's own
 confidence, added over equal answers unless `pooled` is off; a confidence that cannot be read in two replies
-is 0.
-
-Paths of RQ-RAG's tree and the choice among them: perplexity, confidence, votes, sums over equal answers.
-
-A path is searches one after another, and the answer at the end. All functions are pure; no model is called.
-
-Paper: RQ-RAG, section 2.3. Where the paper and the authors' code differ the code is followed: the confidence
-of an answer is the mean probability of its tokens. The paper's sum of log probabilities is here a `product`
-of probabilities: the same order, but an ensemble that adds logarithms, which are negative, would make
-frequent answers lose.
-Differs: a passage stands once in a trajectory, where the authors' code repeats it. Answers are compared
-after normalisation, not letter by letter. Perplexity is over what the model wrote (the paper), not over
-prompt and evidence too (its code). The probability of the token that was drawn stands for the largest one,
-which is the same when answers are greedy.
+is 0. A passage stands once in a trajectory, where the authors' code repeats it. Answers are compared after
+normalisation, not letter by letter. Perplexity is over what the model wrote (the paper), not over prompt
+and evidence too (its code). The probability of the token that was drawn stands for the largest one, which
+is the same when answers are greedy.
 """
 
 from __future__ import annotations

@@ -1,32 +1,29 @@
 """SlimPLM: a small proxy model decides when to search and what for; the main model is called once.
 
-Paper: SlimPLM, sections 3.1 to 3.3, with the ablations and the costs of 4.6; queries, references and cap are
-those of the authors' code. The proxy answers, its answer is judged, and if the question passes for known
-the main model answers without passages. Else the proxy's answer is taken apart into claims, those that
-pass for known are left out, and the rest are searched.
+Paper: SlimPLM, sections 3.1 to 3.3, with the ablations and the costs of 4.6; queries, references and cap
+are those of the authors' code. The proxy answers, its answer is judged, and if the question passes for
+known the main model answers without passages. Else the proxy's answer is taken apart into claims, those
+that pass for known are left out, and the rest are searched. SlimPLM, section 4.4 and the authors' code;
+markers of Wikipedia dumps are those of KILT.
 Differs: the fine-tuned judge and rewriter are prompts, and each of their uses is a call of its own that can
-be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question and claims
-are judged by two. The proxy answers in a few sentences, and five claims and five parts of the question count
-at most. An empty proxy answer counts as not known, without a judging call. Claims and parts without a word of
-what they are taken from are dropped, and queries of the same words are one, where the authors' code takes
-over all that it can read (`usable_items`, `unique_queries`). A score is a stated confidence or the
-probability of the judgement's word, in the place of the difference of two likelihoods. The prompts of the
-judge look at how a draft is put; with `judge_asks = "correctness"` they ask what the paper's judge is trained
-on, whether it is right, claims keep words of doubt, and labels come with instructions of their own. The main
-model answers as briefly as in the other methods unless `answer_format` says otherwise. `top_k` 1 and a
-repetition penalty are not sent. What cannot be read counts as no claims, or as not known. The labels that the
-paper fine-tunes its judge on are demonstrations here: `fit` drafts the train questions, labels the drafts and
-shows as many right ones as wrong ones; claims are judged without.
-
-From found pages to the references shown: paragraphs, their rank, and how they are dealt out.
-
-Paper: SlimPLM, section 4.4 and the authors' code; markers of Wikipedia dumps are those of KILT.
-Differs: references are dealt across queries first; from page to page in the order of queries, as in the code,
-those of the first two or three queries fill all places. Without an embedder among the sources paragraphs are
+be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question and
+claims are judged by two. The proxy answers in a few sentences, and five claims and five parts of the
+question count at most. An empty proxy answer counts as not known, without a judging call. Claims and parts
+without a word of what they are taken from are dropped, and queries of the same words are one, where the
+authors' code takes over all that it can read (`usable_items`, `unique_queries`). A score is a stated
+confidence or the probability of the judgement's word, in the place of the difference of two likelihoods.
+The prompts of the judge look at how a draft is put; with `judge_asks = "correctness"` they ask what the
+paper's judge is trained on, whether it is right, claims keep words of doubt, and labels come with
+instructions of their own. The main model answers as briefly as in the other methods unless `answer_format`
+says otherwise. `top_k` 1 and a repetition penalty are not sent. What cannot be read counts as no claims, or
+as not known. The labels that the paper fine-tunes its judge on are demonstrations here: `fit` drafts the
+train questions, labels the drafts and shows as many right ones as wrong ones; claims are judged without.
+References are dealt across queries first; from page to page in the order of queries, as in the code, those
+of the first two or three queries fill all places. Without an embedder among the sources paragraphs are
 ranked by BM25 among all paragraphs found, where the authors embed them with E5. Each page is taken whole,
-since no more than the references shown can come from one; passages cut from the same page count as one page;
-a line that only repeats the title is no paragraph. A paragraph of more than `PARAGRAPH_TOKENS`, as of a page
-without line breaks, is cut at its sentences.
+since no more than the references shown can come from one; passages cut from the same page count as one
+page; a line that only repeats the title is no paragraph. A paragraph of more than `PARAGRAPH_TOKENS`, as of
+a page without line breaks, is cut at its sentences.
 """
 
 from __future__ import annotations
@@ -240,8 +237,7 @@ def costs_by_role(events: Iterable[Event]) -> dict[str, float]:
     spent = {f"{role}_{name}": 0.0 for name in names for role in ("main", "proxy")}
     for event in events:
         if isinstance(event, Call | UnreadableReply):
-            calls = 1 + event.repaired if isinstance(event, Call) else event.calls
-            amounts = (calls, event.prompt_tokens, event.completion_tokens)
+            amounts = (event.calls, event.prompt_tokens, event.completion_tokens)
             for name, amount in zip(names, amounts, strict=True):
                 spent[f"{event.role}_{name}"] += amount
     weighted = {

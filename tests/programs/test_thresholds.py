@@ -15,7 +15,7 @@ from ragc.programs import METHODS, Method, trace
 from ragc.programs import trace as gates
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Gate, Search
+from ragc.programs.trace import Call, Search, ThresholdCheck
 from ragc.records import Passage
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
@@ -61,7 +61,7 @@ def needed(entry: Method, knob: Knob) -> dict[str, Value]:
     return values
 
 
-def run(entry: Method, values: Mapping[str, Value]) -> tuple[list[Gate], str]:
+def run(entry: Method, values: Mapping[str, Value]) -> tuple[list[ThresholdCheck], str]:
     """The gates that one question passed through, and all else that it led to."""
     fields = json.loads(json.dumps({**SAID, **GRADED.get(entry.id, {})}))  # lists are used up
     target = ScriptedTarget(SchemaReplies(fields=fields, logprob=-0.9))
@@ -72,7 +72,7 @@ def run(entry: Method, values: Mapping[str, Value]) -> tuple[list[Gate], str]:
     events = [e.to_json() for e in prediction.trace if isinstance(e, Call | Search)]
     for event in events:
         del event["at"]
-    return [e for e in prediction.trace if isinstance(e, Gate)], json.dumps(events)
+    return [e for e in prediction.trace if isinstance(e, ThresholdCheck)], json.dumps(events)
 
 
 def test_every_number_that_is_compared_with_a_score_is_declared_a_threshold() -> None:
@@ -124,8 +124,8 @@ def test_a_score_is_recorded_as_it_was_compared(score: float, threshold: float) 
         reached = gates.at_least("tau", score, threshold)
         above = gates.above("tau", score, threshold)
     one, two = seen.events
-    assert isinstance(one, Gate)
-    assert isinstance(two, Gate)
+    assert isinstance(one, ThresholdCheck)
+    assert isinstance(two, ThresholdCheck)
     assert (one.passed, two.passed) == (reached, above)
     assert one.score == two.score == round(score, gates.DIGITS)
     if abs(one.score - threshold) > 1e-8:

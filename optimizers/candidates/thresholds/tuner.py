@@ -40,7 +40,7 @@ from ragc.optimizers.candidates.thresholds.curve import (
 )
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.knobs import Knob
-from ragc.programs.trace import Gate, together
+from ragc.programs.trace import ThresholdCheck, together
 from ragc.task.answering import Row, evaluate
 
 
@@ -109,7 +109,9 @@ class ThresholdTrials:
         """Returns the scores that question number `at` compared with the threshold, in each run."""
         name = self._knob.name
         traces = [rows[at].trace for rows in self._rows.values()]
-        return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
+        return [
+            [e.score for e in trace if isinstance(e, ThresholdCheck) and e.knob == name] for trace in traces
+        ]
 
     def _single(self, seen: list[list[list[float]]]) -> list[GateOutcome] | None:
         """Returns the outcomes of questions that pass the gate once; None if some passed it several times.

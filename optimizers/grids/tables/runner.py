@@ -32,7 +32,6 @@ from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.plan.average import judge_calls
 from ragc.programs.base import RagProgram
-from ragc.programs.rehearsal import calls_about, fit_calls_about
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.calls import CallStore, open_store
@@ -42,6 +41,7 @@ from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
 from ragc.task.base import Task
 from ragc.task.budget import BudgetFile
+from ragc.task.rehearsal import calls_about, fit_calls_about
 from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200

@@ -21,9 +21,9 @@ from ragc.optimizers.plan.average import (
     pool_setting,
 )
 from ragc.optimizers.plan.headroom.settings import differing_settings
-from ragc.programs.rehearsal import learns
 from ragc.recipe.values import CROSS
 from ragc.task.base import Task
+from ragc.task.rehearsal import learns
 
 SETTINGS, MAX_SETTINGS = 8, 24
 """Settings that the budget is shared among, and the most that are tried if calls are left."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragc.programs.trace import Call, Event, Gate, Search
+    from ragc.programs.trace import Call, Event, Search, ThresholdCheck
 
 WIDTH = 100
 """Default line width in characters."""
@@ -21,7 +21,7 @@ _MAX_LINES = 4  # maximum lines of a text
 
 def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
     """Yields the lines of `events`, in call-graph order; texts are wrapped to lines of `width` characters."""
-    from ragc.programs.trace import Call, Gate, Search
+    from ragc.programs.trace import Call, Search, ThresholdCheck
 
     for event in events:
         indent = "  " * len(event.at[:3])
@@ -32,7 +32,7 @@ def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
             else _call(event, min(WIDTH, width - len(indent) - 8))
             if isinstance(event, Call)
             else [_gate(event)]
-            if isinstance(event, Gate)
+            if isinstance(event, ThresholdCheck)
             else [f"{event.about}: {event.outcome}"]
         )
         yield f"{indent}{position}{head}"
@@ -48,7 +48,7 @@ def _search(event: Search, width: int) -> list[str]:
     return [f"search {event.source}: {_line(event.query, width)}", *(hits or ["nothing found"])]
 
 
-def _gate(event: Gate) -> str:
+def _gate(event: ThresholdCheck) -> str:
     return f"{event.score:g} {'passes' if event.passed else 'does not pass'} the threshold {event.knob}"
 
 

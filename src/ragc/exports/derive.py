@@ -26,7 +26,6 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
-from ragc.programs.rehearsal import rehearse
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import (
     Case,
@@ -45,6 +44,7 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 from ragc.targets.reasoning import reasoning_of
 from ragc.task.base import recorded_rooms
+from ragc.task.rehearsal import rehearse
 
 
 class OfflineStub:

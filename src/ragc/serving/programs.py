@@ -17,11 +17,11 @@ from ragc.core.digest import digest
 from ragc.errors import UnknownName, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.standalone import rewriter
-from ragc.programs.rehearsal import writers_of
 from ragc.serving.guards import client
 from ragc.serving.settings import Settings
 from ragc.store.calls import CallStore
 from ragc.targets.base import Target
+from ragc.task.rehearsal import writers_of
 
 T = TypeVar("T")
 

@@ -20,9 +20,9 @@ from tests.support.sources import numbered_passages, numbered_source
 
 AT = "ragc.programs.baselines."
 METHODS = {
-    "cot": Method("cot", "", "", f"{AT}closed_book:Cot", CotKnobs),
-    "iter_retgen": Method("iter", "", "", f"{AT}iter_retgen:IterRetGen", IterRetGenKnobs, sources=("local",)),
-    "self_ask": Method("self_ask", "", "", f"{AT}self_ask:SelfAsk", SelfAskKnobs, sources=("local",)),
+    "cot": Method("cot", "", "", f"{AT}vanilla:Cot", CotKnobs),
+    "iter_retgen": Method("iter", "", "", f"{AT}vanilla:IterRetGen", IterRetGenKnobs, sources=("local",)),
+    "self_ask": Method("self_ask", "", "", f"{AT}react:SelfAsk", SelfAskKnobs, sources=("local",)),
     "react": Method("react", "", "", f"{AT}react:React", ReactKnobs, sources=("local", "web")),
     "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla:VanillaSources", SourcesKnobs),
 }  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 import ragc
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, RecipeError, UsageError
-from ragc.programs.trace import Gate, Note
+from ragc.programs.trace import Note, ThresholdCheck
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
 from tests.programs.telemetry.otlp_server import Collector, collecting
@@ -236,7 +236,7 @@ def test_a_failed_search_and_a_gate_are_seen(collector: Collector) -> None:
     failed = span_of(Note("search web", "failed: no answer"), str)
     assert failed is not None
     assert (failed[1]["openinference.span.kind"], failed[2]) == ("RETRIEVER", "failed: no answer")
-    assert [span_of(event, str) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]
+    assert [span_of(event, str) for event in (Note("a", "b"), ThresholdCheck("tau", 0.5, True))] == [None, None]
 
 
 def test_a_collector_that_is_away_holds_up_no_end() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
-from ragc.programs.rehearsal import calls_about, fit_calls_about, learns, rehearse, writers_of
 from ragc.programs.trace import Call
+from ragc.task.rehearsal import calls_about, fit_calls_about, learns, rehearse, writers_of
 from ragc.testing import SchemaReplies
 from tests.exports.common import build_program
 
