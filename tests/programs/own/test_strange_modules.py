@@ -540,7 +540,7 @@ def test_a_saved_state_is_that_of_the_users_module(tmp_path: Any) -> None:
     program.predictors()[0].demos = [{"question": "What is number 1?", "answer": "one"}]
     program.save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text("utf-8"))
-    assert {"first", "second", "settings"} <= set(state)
+    assert set(state) == {"first", "second", "metadata"}
     other, _ = built(Two)
     other.load(tmp_path / "state.json")
     assert [dict(demo) for demo in other.predictors()[0].demos] == [
