@@ -191,7 +191,8 @@ async def answer(
     failed: RagcError | None = None
     try:
         reply = await program.acall(question=question.question, **question.context())
-        prediction, passages, counters = str(reply.answer), program.shown_passages(reply), dict(reply.counters)
+        prediction, counters = str(reply.answer), dict(reply.counters)
+        passages = program.shown_passages(reply)
         events, candidates = reply.trace, tuple(reply.get("candidates") or ())
     except OF_ONE_QUESTION as error:
         if outage is None and not isinstance(error, ParseFailure):

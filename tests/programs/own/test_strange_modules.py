@@ -297,7 +297,7 @@ def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed
         {"reasoning": "So.", "answer": "a7"},
     ]
     for module in (Agent, Agent()):
-        program, target = built(module, replies_in_order(steps))
+        program, _ = built(module, replies_in_order(steps))
         prediction = program(question="What is number 7?")
         assert prediction.answer == "a7"
         assert prediction.trajectory["observation_0"] == "It says a7."
