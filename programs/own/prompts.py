@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
