@@ -102,7 +102,7 @@ class ReactConcatStep(ReactStep):
     answer, and take it from them rather than from memory.
     """
 
-    action: Literal["search", "finish"] = dspy.OutputField(
+    action: Literal["search", "finish"] = dspy.OutputField(  # type: ignore[assignment]
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
 

@@ -235,7 +235,7 @@ def test_send_posts_to_the_server_of_the_environment(monkeypatch: pytest.MonkeyP
             content = ["Paris", '{"answer": "Paris"}'][len(got) - 1]
             self.wfile.write(json.dumps({"choices": [{"message": {"content": content}}]}).encode())
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             """Says nothing."""
 
     module = load_module(derive_export(build_program(method("vanilla"))))
