@@ -124,12 +124,9 @@ def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str
             return event.about, call, event.outcome
         call |= {"ragc.repaired": event.repaired, "ragc.truncated": event.truncated}
         return event.name, {**_value("input", event.inputs), **_value("output", event.outputs), **call}, ""
-    is_failed_search = isinstance(event, Note) and re.match(
-        "search .*\nfailed", f"{event.about}\n{event.outcome}"
-    )
-    return (
-        (event.about, {"openinference.span.kind": "RETRIEVER"}, event.outcome) if is_failed_search else None
-    )
+    if isinstance(event, Note) and re.match("search .*\nfailed", f"{event.about}\n{event.outcome}"):
+        return event.about, {"openinference.span.kind": "RETRIEVER"}, event.outcome
+    return None
 
 
 def _value(side: str, value: Any) -> dict[str, str]:

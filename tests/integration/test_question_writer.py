@@ -41,9 +41,6 @@ def test_a_small_model_writes_in_the_form_that_its_schema_wants(docs: Path) -> N
     readable = [row for row in written if row.get("reason") != "failed unreadable"]
     assert len(readable) >= len(written) - 1
     assert sum(row["question"].endswith("?") for row in readable) >= len(readable) - 1
-    single = [row for row in readable if row["kind"] == "single"]
-    stated = [row for row in single if row["answers"][0] in " ".join(FACTS)]
-    assert len(stated) >= len(single) - 1
     good = {row["id"] for row in read_rows(project.folder / "questions.jsonl")}
     again = ragc.new("docs", count=4)
     sent = [line for line in again.question_lines if "requests were sent" in line]

@@ -243,7 +243,7 @@ class _Work:
             excerpts = writer.nearest(row["question"], _PASSAGES_SHOWN)
             answer = (await writer.answer(row["question"], excerpts)) if excerpts else ""
             source = next((excerpt for excerpt in excerpts if contains(excerpt.whole, answer)), None)
-            more = {"teacher": writer.target.name, "checks": ["stated"] if source else []}
+            more: file.Row = {"teacher": writer.target.name, "checks": ["stated"] if source else []}
             if source is not None:
                 passage = source.passage
                 more |= {"answers": [answer], "gold_ids": [passage.id], "document": source.document}
