@@ -28,7 +28,7 @@ MIN_SHARED = 3
 """Rows from which on a problem that every row has is reported once."""
 
 _TABLES = frozenset({".csv", ".tsv"})
-_QUESTION_KEYS = frozenset(Question.__slots__) - {"group"}
+_QUESTION_KEYS = frozenset(Question.__slots__) - {"group", "inputs", "example"}
 _Record = TypeVar("_Record", Passage, Question)
 
 

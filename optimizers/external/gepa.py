@@ -14,6 +14,7 @@ from ragc.optimizers.candidates.instructions.feedback import feedback
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
+from ragc.task.answering import text_of
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
@@ -30,7 +31,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
             return score
         comment = feedback(
             bench.questions[gold.id],
-            str(pred.answer),
+            text_of(pred),
             pred.passages,
             score=score - bench.offset,
             best=best,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import sys
 import threading
@@ -24,15 +25,13 @@ from tqdm import TMonitor  # type: ignore[import-untyped]
 from ragc.core import event_loop
 from ragc.core.progress import Progress
 from ragc.errors import RagcError
-from ragc.metrics import Outcome
 from ragc.metrics.base import Objective
 from ragc.optimizers.harness.monitor import SearchMonitor, StopSearch
 from ragc.optimizers.harness.teacher import role_of, teacher_lm
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
-from ragc.programs.trace import by_part
 from ragc.records import Question
-from ragc.task.answering import Row, evaluate
+from ragc.task.answering import Row, evaluate, outcome_of
 from ragc.task.base import Task
 
 _LOGGERS = ("dspy", "gepa", "optuna")
@@ -109,6 +108,8 @@ class Harness:
         self.train = [example(question) for question in shuffled]
         self.dev = [example(question) for question in task.dev]
         self.teacher = teacher_lm(task.runtime, seed=task.seed)
+        self.program: RagProgram
+        self._greatest = 1.0
 
     @property
     def objective(self) -> Objective:
@@ -120,16 +121,22 @@ class Harness:
         values = {**self.task.baseline_knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
         await self.task.fit(program)
+        self.program = program
         return program
 
     async def rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
         """Returns `questions` answered and scored, through the store."""
-        return await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+        limit, done = self.limit, self.progress.step
+        rows = await evaluate(program, questions, self.task.scorer, limit=limit, done=done)
+        self._greatest = max([self._greatest, *map(self.value, rows)])
+        return rows
 
     @property
     def best(self) -> float:
-        """The greatest possible value: 1 for a share, 0 for a cost."""
-        return 1.0 if self.objective.sign > 0 else 0.0
+        """The greatest possible value: 1 for a share, 0 for a cost; infinite once a score was above 1."""
+        if self.objective.sign < 0:
+            return 0.0
+        return 1.0 if self._greatest <= 1 else math.inf
 
     @property
     def offset(self) -> float:
@@ -147,26 +154,24 @@ class Harness:
         """Returns the mean of the objective over `rows`, at least one."""
         return sum(map(self.value, rows)) / len(rows)
 
-    def scores(self, question: Question, prediction: Any) -> dict[str, float | None]:
-        """Returns every metric of a DSPy prediction. Blocks, so it is never called on the process's event
-        loop.
+    def scores(self, question: Question, prediction: Any, trace: Any = None) -> dict[str, float | None]:
+        """Returns every metric of a DSPy prediction, with DSPy's `trace` of the run if there is one. Blocks,
+        so it is never called on the process's event loop.
         """
-        counted = {**prediction.counters, **by_part(prediction.trace)}
-        answers, passages = prediction.get("candidates") or (), tuple(prediction.passages)
-        outcome = Outcome.of(question, str(prediction.answer), passages, counted, answers)
+        outcome = outcome_of(self.program, question, prediction, trace)
         return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
 
     def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:
         """Returns the objective, with the `offset`, as DSPy's metric.
 
         With a `trace`, DSPy asks whether this run may be a demonstration. The result is then 1 if it reaches
-        the threshold of the metric for demonstrations, else 0.
+        the threshold of the metric for demonstrations (without one: is above 0), else 0.
         """
-        scores = self.scores(self.questions[gold.id], prediction)
+        scores = self.scores(self.questions[gold.id], prediction, trace)
         if trace is None:
             return float(self.objective.of(scores)) + self.offset
-        earned = scores.get(self.task.demo_metric.id)
-        return float(earned is not None and earned >= self.task.demo_threshold)
+        earned, least = scores.get(self.task.demo_metric.id) or 0.0, self.task.demo_threshold
+        return float(earned >= least if least is not None else earned > 0)
 
     async def run(self, work: Callable[[], T], watch: SearchMonitor) -> T | None:
         """Returns the result of `work`, which calls DSPy's optimizers; None if an error of ragc ended it
@@ -208,7 +213,12 @@ class Harness:
 
 
 def example(question: Question) -> Any:
-    """Returns `question` as a DSPy example: the program's inputs, and the first gold answer, "" without."""
+    """Returns `question` as a DSPy example: the program's inputs, and the first gold answer, "" without.
+
+    One that was an example is that, with its id.
+    """
+    if question.inputs is not None:
+        return dspy.Example(**{**question.example, "id": question.id}).with_inputs(*question.inputs)
     inputs = {"question": question.question, **question.context(), "id": question.id}
     return dspy.Example(**inputs, answer="".join(question.answers[:1])).with_inputs(*inputs)
 

@@ -30,6 +30,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -59,6 +60,7 @@ from ragc.optimizers.integrations.dspy_examples import (
     ExampleSet,
     distinct_passages,
     read_examples,
+    read_questions,
     together,
 )
 from ragc.optimizers.integrations.without_recipe import open_call_store
@@ -66,27 +68,34 @@ from ragc.optimizers.search.directory import forget_earlier, open_directory, run
 from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.method import Method
+from ragc.programs.own.program import OwnProgram, result_module
 from ragc.programs.own.source import kept_module
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.values import CALLERS_METRIC
 from ragc.targets.dspy_lm import target_of
-from ragc.task.base import Task, check_prices, facts_of, objective_of, scorer_of
+from ragc.task.base import DEMO_THRESHOLD, Task, check_prices, facts_of, objective_of, scorer_of
 from ragc.task.budget import BudgetFile
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
 
 
+Read = Callable[[Sequence[dspy.Example], str], ExampleSet]
+
 _MARKS = "_question_marks"
 """The attribute of a compiled program with the marks of the questions that taught or chose it."""
 
 
 class Compile(Teleprompter):
-    """ragc's compiler as DSPy calls it: `Compile(metric=...).compile(program, trainset=..., valset=...)`.
+    """ragc's compiler as DSPy calls it: `Compile(metric=...).compile(student, trainset=..., valset=...)`.
 
-    `metric` is called as `metric(example, prediction)` and returns True, False or a number from 0 to 1; or it
-    is the id of a metric of ragc, with `-` in front if less is better. `budget` has limits (`lm_calls`,
+    `metric` is one as DSPy's users write them: a function of the example and the prediction, and if it takes
+    more of the trace, or GEPA's five, asynchronous or not, which returns a number, True, False, or a
+    prediction with `score`; a question for which it returns none has failed. Or it is the id of a metric of
+    ragc, with `-` in front if less is better. What a train question's run showed becomes a demonstration
+    where the metric, given its trace, is at least `metric_threshold`; without one, above the least of the
+    train set, so True where it says True or False. `budget` has limits (`lm_calls`,
     `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others keep their
     values in the program. Every other argument is an option of `[search]` in a recipe (`trials`, `demos`,
     `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With `out` the compiled program
@@ -99,6 +108,7 @@ class Compile(Teleprompter):
         self,
         *,
         metric: str | Callable[..., Any] = "em",
+        metric_threshold: float | None = None,
         budget: Mapping[str, float] | None = None,
         knobs: str | Sequence[str] = (),
         demos: int = 4,
@@ -128,6 +138,7 @@ class Compile(Teleprompter):
             "objectives": named,
         }
         self.metric, self.budget, self.search = metric, dict(budget or {}), {**values, **search}
+        self.metric_threshold = metric_threshold
         self.seed, self.concurrency, self.progress = seed, concurrency, progress
         self.out = None if out is None else Path(out)
         self.resume, self.again = resume, again
@@ -143,30 +154,34 @@ class Compile(Teleprompter):
 
     def compile(
         self,
-        program: Any,
+        student: Any,
         *,
         trainset: Sequence[dspy.Example],
         valset: Sequence[dspy.Example] | None = None,
         teacher: Any = None,
-    ) -> RagProgram:
-        """Returns the best program found, on the runtime of `program`, which is not changed.
+    ) -> Any:
+        """Returns the best program found: a copy of `student`, which is not changed.
 
-        `program` is one of ragc, or the caller's own `dspy.Module`: an instance that has an LM, by `set_lm`
-        or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`). Demonstrations come from
-        `trainset`, and candidates are compared on `valset`, or on four fifths of the trainset, where examples
-        of one question stay together. Passages of the examples are searched meanwhile instead of documents
-        (`local`, else `web`); other sources stay. Raises RagcError.
+        `student` is the user's own `dspy.Module`, an instance that has an LM, by `set_lm` or
+        `dspy.configure`; what returns is of its class, with its LMs, and runs, saves and loads in plain DSPy.
+        Its examples say which fields are inputs (`with_inputs`). Or it is a program of ragc; what returns is
+        on its runtime. Passages of the examples are then searched meanwhile instead of documents (`local`,
+        else `web`); other sources stay.
+
+        Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
+        trainset, where examples of one question stay together. Raises RagcError.
         """
-        program = _as_program(program)
+        program = _as_program(student)
         _check(program, teacher)
+        owned = isinstance(program, OwnProgram) and program is not student
+        needs_gold = isinstance(self.metric, str)
+        read: Read = read_examples if owned else partial(read_questions, gold=needs_gold)
         if self.out is not None:
             _check_module(program.method)
-        train, dev = self._split(list(trainset), valset)
+        train, dev = self._split(list(trainset), valset, read)
         recipe = self._recipe(program)
         with showing(self.progress) as progress, self._directory(recipe) as directory:
-            task = self._task(
-                program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
-            )
+            task = self._task(program, recipe, read(train, "train"), read(dev, "val"), directory)
             gateway = task.runtime.gateway
             salt = uuid4().hex[:16] if self.again and self.out is None else salt_of(directory)
             gateway.salt = salt
@@ -179,7 +194,7 @@ class Compile(Teleprompter):
                     if self.out is not None:
                         write_questions(directory, shuffle_dev(task))
                     best, self.compiled, trials = event_loop.run(
-                        self._search(task, recipe, directory, progress, getattr(program, _MARKS, None))
+                        self._search(task, recipe, directory, progress, getattr(student, _MARKS, None))
                     )
             finally:
                 task.budget.close()
@@ -188,17 +203,19 @@ class Compile(Teleprompter):
                 write_results(directory, self.compiled.provenance, {})
                 write_trials(directory, trials)
             progress.close()
-        compiled = self.compiled.build(program.runtime.with_salt(salt))
+        compiled: Any = self.compiled.build(program.runtime.with_salt(salt))
+        compiled = result_module(compiled) if owned else compiled
         compiled._compiled = True
         setattr(compiled, _MARKS, contamination.digests_in(self.compiled.provenance))
         return compiled
 
     def _split(
-        self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
+        self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None, read: Read
     ) -> tuple[list[dspy.Example], list[dspy.Example]]:
         if valset is None:
             random.Random(f"valset {self.seed}").shuffle(train)
-            most, alike = len(train) - max(1, round(len(train) * HELD_OUT)), together(train)
+            most = len(train) - max(1, round(len(train) * HELD_OUT))
+            alike = together(train, read(train, "train").questions)
             train, valset = [], []
             for group in alike:
                 (train if len(train) + len(group) <= most else valset).extend(group)
@@ -255,9 +272,12 @@ class Compile(Teleprompter):
             objective = objective_of(self.metric)
             scorer = scorer_of([objective.metric], recipe, runtime, store)
         else:
-            assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
+            assessor = ExampleAssessor(self.metric)
             objective = Objective(assessor.as_metric, 1)
             scorer = Scorer((assessor.as_metric,), {CALLERS_METRIC: assessor})
+        threshold = self.metric_threshold
+        if threshold is None and isinstance(self.metric, str):
+            threshold = DEMO_THRESHOLD
         task = Task(
             recipe,
             runtime,
@@ -265,6 +285,7 @@ class Compile(Teleprompter):
             splits,
             scorer,
             (objective,),
+            threshold,
             facts=facts_of(recipe.seed, splits, sources, own.targets),
             instructions=_own_instructions(program),
         )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.candidates.space import Candidate
@@ -114,18 +115,12 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
     A trial beats a rival by beating it in any objective, so the probabilities of the objectives are added. It
     must be able to beat every rival, so the probabilities of several rivals are not.
     """
-    for rival in rivals:
-        chances = [
-            1.0
-            if objective.best is None
-            else win_probability(
-                [objective.of(row.scores) for row in rows],
-                rival.series(objective),
-                best=objective.best,
-                groups=rival.groups,
-            )
-            for objective in task.objectives
-        ]
-        if sum(chances) < FUTILITY:
-            return rival
-    return None
+
+
+    def chance(objective: Objective, rival: TrialResult) -> float:
+        mine, theirs = [objective.of(row.scores) for row in rows], rival.series(objective)
+        best = objective.best_of((*mine, *theirs))
+        return 1.0 if best is None else win_probability(mine, theirs, best=best, groups=rival.groups)
+
+    losing = (rival for rival in rivals if sum(chance(o, rival) for o in task.objectives) < FUTILITY)
+    return next(losing, None)

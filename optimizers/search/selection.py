@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ragc.metrics.base import UNMEASURED, Objective
+from ragc.metrics.base import ANY, UNMEASURED, Objective
 from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless, within_limits
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
@@ -107,7 +107,8 @@ def expected_of_choice(
     )
     value = expected.value - biased
     # Metrics without an upper bound start at 0.
-    low, high = sorted(pick.sign * bound for bound in pick.metric.bounds or (0.0, math.inf))
+    bounds = pick.metric.bounds_of(score for line in fitted.lines for score in line) or (0.0, math.inf)
+    low, high = sorted(pick.sign * bound for bound in bounds)
     value = min(max(value, low), high)
     return replace(expected, value=value, shrunk=expected.value + expected.shrunk - value)
 
@@ -225,7 +226,8 @@ class ScoreTable:
             return cls(scores, centre, 0.0, 0.0, share)
         base = scores[0][~np.isnan(scores[0])]
         level = abs(float(base.mean()) if len(base) else centre)
-        margin = MARGIN * level if objective.metric.bounds is None else MARGIN
+        unbounded = objective.metric.bounds_of(known) in (None, ANY)
+        margin = MARGIN * level if unbounded else MARGIN
         return cls((scores - centre) / scale, centre, scale, margin / scale, share)
 
 

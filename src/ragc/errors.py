@@ -12,6 +12,7 @@
     │   │   └── TargetStopped      nothing is answered until a key, a name or an address is set right
     │   └── CapabilityMissing      the target cannot do what the program needs
     ├── ParseFailure               a reply did not fit its signature
+    ├── MetricFailure              a metric gave no score for a question
     ├── SourceError                a search failed
     ├── StoreError                 the call store cannot be read or written
     ├── BudgetExhausted            the next request would exceed the budget
@@ -154,6 +155,10 @@ class CapabilityMissing(TargetError, UsageError):
 
 class ParseFailure(RagcError):
     """A reply did not fit its signature, and the repair call did not help."""
+
+
+class MetricFailure(RagcError):
+    """A metric of the user's raised an error for a question, or gave what is no number."""
 
 
 OF_ONE_QUESTION = (ParseFailure, RequestRefused, TargetUnavailable)

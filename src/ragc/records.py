@@ -94,6 +94,9 @@ class Question:
     passages that support the answer, `context_ids` the passages supplied with the question; both may be
     empty. `extra` holds the other fields of the file (JSON values only), `history` among them. Questions with
     the same `group`, as those about one document, are not independent; "" is a group of its own.
+
+    A question that was an `example` of DSPy has all of its `inputs`, any values of Python, which the program
+    is called with; `question` stands for them in listings. Both are in memory only.
     """
 
     id: str
@@ -105,13 +108,17 @@ class Question:
     query_time: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
     group: str = ""
+    inputs: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    example: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _repair(self, tuple(self.__slots__))
+        _repair(self, tuple(name for name in self.__slots__ if name not in ("inputs", "example")))
 
     @property
     def whole_text(self) -> str:
-        """The question with the earlier turns of its conversation, which say what it means."""
+        """The question with what says what it means: the turns of its conversation, or all its inputs."""
+        if self.inputs is not None and self.inputs.keys() != {"question"}:
+            return "\n".join(f"{name}: {value}" for name, value in self.inputs.items())
         turns = read_turns(self.extra.get(HISTORY))
         return "\n".join([*(f"{role}: {text}" for role, text in turns), self.question])
 

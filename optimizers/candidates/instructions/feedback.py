@@ -7,6 +7,7 @@ passages and was not extracted, or the search did not find it. All quoted text i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 from ragc.core.text import escape_markers
 from ragc.metrics.short_answer import normalise
@@ -31,11 +32,12 @@ def feedback(
 ) -> str:
     """Returns the feedback on `question`, for the typed call named `call` ("" for the whole program).
 
-    `score` is that of `metric`, `best` the greatest possible one. `passages` are those shown to the last
+    `score` is that of `metric`, `best` the greatest possible one, infinite if it is not known. `passages` are those shown to the last
     call, in their order; `events` is the trace of the program. `prediction` is None if the reply could not be
     read, and `failure` is then the reason.
     """
-    lines = [f"Score: {score:g} of {best:g} by {metric}."]
+    of = f" of {best:g}" if isfinite(best) else ""
+    lines = [f"Score: {score:g}{of} by {metric}."]
     if prediction is None:
         lines.append(f"The reply could not be read: {_quote(failure)} Say plainly what to reply with.")
     else:

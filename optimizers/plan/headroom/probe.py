@@ -314,6 +314,7 @@ class _Probe:
         ]
         scores = [[row[at] for at in measured] for _, row in tried]
         base = sum(scores[0]) / len(measured) if measured else 0.0
+        best = objective.best_of(score for row in scores for score in row)
         changes = estimates.changes(scores) if measured else None
         labels = [self._questions[at].group for at in measured]
         share = estimates.independent_share(scores, labels) if changes is not None else 1.0
@@ -321,15 +322,15 @@ class _Probe:
         enough = len(scores) >= estimates.MIN_SETTINGS and len(measured) >= estimates.MIN_QUESTIONS
         if changes is not None and enough and count_groups(labels) > 1:
             spread = estimates.spread(scores, seed=task.seed, groups=labels)
-            limit = math.inf if objective.best is None else objective.best - base
+            limit = math.inf if best is None else best - base
             gain = estimates.expected_gain(
                 spread, trials=task.trials, dev=len(task.dev), limit=limit, seed=task.seed
             )
-        bounded = objective.sign > 0 and objective.metric.bounds is not None
+        bounded = objective.sign > 0 and best is not None
         return Headroom(
             program=task.recipe.program,
             objective=objective.name,
-            full=objective.best if bounded else None,
+            full=best if bounded else None,
             trials=task.trials,
             dev=len(task.dev),
             test=len(task.test),
@@ -343,7 +344,7 @@ class _Probe:
             ),
             noise=noise,
             sampled=self._needs.sampled,
-            solved=estimates.solved(scores, objective.best or 1.0, labels) if bounded and measured else None,
+            solved=estimates.solved(scores, best or 1.0, labels) if bounded and measured else None,
             changes=changes,
             spread=spread,
             gain=gain,

@@ -195,7 +195,8 @@ def adjusted(
     def column(rows: Sequence[Row], metric: Metric) -> dict[str, float | None]:
         return {f"{at:09d}": row.scores[metric.id] for at, row in enumerate(rows)}
 
-    family = [Contrast(column(before, m), column(after, m), m.bounds) for m, _, after in contrasts]
+    columns = [(m, column(before, m), column(after, m)) for m, _, after in contrasts]
+    family = [Contrast(a, b, m.bounds_of((*a.values(), *b.values()))) for m, a, b in columns]
     groups = {f"{at:09d}": label for at, label in enumerate(groups_of(before))}
     judged = adjust_family(family, seed=seed, groups=groups)
     return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
@@ -236,4 +237,4 @@ def difference_of(metric: Metric, before: Sequence[Row], after: Sequence[Row], s
         return pooled_paired(first, second, metric.combine, seed=seed, groups=groups_of(before))
     old, new = zip(*complete_pairs, strict=True)
     scored = [row for row, (a, b) in zip(before, pairs, strict=True) if a is not None and b is not None]
-    return paired(old, new, seed=seed, bounds=metric.bounds, groups=groups_of(scored))
+    return paired(old, new, seed=seed, bounds=metric.bounds_of((*old, *new)), groups=groups_of(scored))

@@ -10,21 +10,30 @@ is counted separately.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.core.counters import Counters, counting
-from ragc.errors import RagcError, RequestRefused, TargetUnavailable, UsageError
+from ragc.errors import MetricFailure, RagcError, RequestRefused, TargetUnavailable, UsageError
 from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
     from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
 
-Unit = Literal["share", "balance", "count", "usd", "seconds"]
+Unit = Literal["share", "balance", "score", "count", "usd", "seconds"]
 
-_BOUNDS: dict[str, tuple[float, float]] = {"share": (0.0, 1.0), "balance": (-1.0, 1.0)}
+Bounds = tuple[float, float]
+
+_BOUNDS: dict[str, Bounds] = {"share": (0.0, 1.0), "balance": (-1.0, 1.0)}
+
+ANY: Bounds = (-math.inf, math.inf)
+"""The bounds of scores that may be any number."""
+
+_ROUNDING = 1e-9
+"""By how much rounding may carry a score of 1 above 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,10 @@ class Outcome:
     supporting passages. `counters` may hold `lm_calls`, `tokens`, `usd`, `latency` (seconds) and `searches`;
     an absent one was not measured. `extra` is for metrics that need more than this, under keys that their
     family documents. `findings` holds the results of graders by family (`ragc.metrics.base`).
+
+    `output` is the whole `dspy.Prediction` of the program, `example` the question as DSPy's example, None
+    where there is none. `steps` is DSPy's trace of the run, where it is asked whether it may be a
+    demonstration; else None.
     """
 
     prediction: str | None
@@ -64,6 +77,9 @@ class Outcome:
     passages: tuple[Passage, ...] = ()
     candidates: tuple[str, ...] = ()
     findings: Mapping[str, Finding] = field(default_factory=dict, hash=False)
+    output: Any = field(default=None, compare=False, repr=False)
+    example: Any = field(default=None, compare=False, repr=False)
+    steps: Sequence[Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -73,6 +89,8 @@ class Outcome:
         passages: Iterable[Passage] = (),
         counters: Mapping[str, float] | None = None,
         candidates: Iterable[str] = (),
+        output: Any = None,
+        steps: Sequence[Any] | None = None,
     ) -> Outcome:
         """Returns the outcome of `question`; `passages` are best first and are reduced to their parents."""
         shown = tuple(passages)
@@ -87,6 +105,9 @@ class Outcome:
             query_time=question.query_time,
             passages=shown,
             candidates=tuple(candidates),
+            output=output,
+            example=question.example,
+            steps=steps,
         )
 
     def finding(self, family: str) -> Any:
@@ -105,7 +126,7 @@ class Metric:
 
     `score` returns a finite number, or None if the metric does not apply to the question (no gold passages,
     an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a "balance" in
-    -1..1; other units start at 0 and have no upper bound. `reads` is the family of findings that `score`
+    -1..1, a "score" is any number; other units start at 0 and have no upper bound. `reads` is the family of findings that `score`
     needs, "" for none.
 
     For metrics that are not a mean over questions, the value is `combine` of the means of the metrics
@@ -124,9 +145,16 @@ class Metric:
     text: bool = False
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self) -> Bounds | None:
         """The least and greatest possible score, or None without an upper bound."""
         return _BOUNDS.get(self.unit)
+
+    def bounds_of(self, scores: Iterable[float | None]) -> Bounds | None:
+        """Returns `bounds`; of a "score" 0 and 1 while no one of `scores` lies outside, else `ANY`."""
+        if self.unit != "score":
+            return self.bounds
+        shares = all(score is None or -_ROUNDING <= score <= 1 + _ROUNDING for score in scores)
+        return _BOUNDS["share"] if shares else ANY
 
 
 Scores = Mapping[str, float | None]
@@ -164,6 +192,11 @@ class Objective:
         if self.sign < 0:
             return -bounds[0] if bounds else 0.0
         return bounds[1] if bounds else None
+
+    def best_of(self, values: Iterable[float]) -> float | None:
+        """Returns `best`; of a "score" 1 while none of the signed `values` says otherwise."""
+        bounds = self.metric.bounds_of(values) if self.sign > 0 else None
+        return bounds[1] if bounds and math.isfinite(bounds[1]) else self.best
 
     def to_metric(self, value: float) -> float:
         """Returns the metric's value for a signed `value`."""
@@ -250,13 +283,18 @@ class GraderKind:
 
 
 async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
-    """Returns `outcome` with the finding of every grader, {"by": "failed"} where a request of it failed."""
+    """Returns `outcome` with the finding of every grader, {"by": "failed"} where a request of it failed.
+
+    Where a function of the user's gave no score, the finding is 0.
+    """
     findings = dict(outcome.findings)
     for grader in graders:
         try:
             findings[grader.family] = Finding(await grader.assess(outcome), grader.backend)
         except (RequestRefused, TargetUnavailable) as error:
             findings[grader.family] = Finding({"by": "failed", "why": str(error)}, grader.backend, error)
+        except MetricFailure as error:
+            findings[grader.family] = Finding(0.0, grader.backend, error)
     return replace(outcome, findings=findings)
 
 
@@ -321,6 +359,8 @@ class Scorer:
         with counting(Counters()) as cost:
             known = await grade(outcome, needed)
         failed = {family: found.failure for family, found in known.findings.items() if found.failure}
-        scores = {m.id: None if m.reads in failed else m.score(known) for m in self.metrics}
+        unknown = {family for family, error in failed.items() if not isinstance(error, MetricFailure)}
+        scores = {m.id: None if m.reads in unknown else m.score(known) for m in self.metrics}
         spent = {name: amount for name, amount in cost.to_json().items() if amount}
-        return OutcomeScores(scores, known.findings, spent, next(iter(failed.values()), None))
+        first = min(failed.values(), key=lambda error: isinstance(error, MetricFailure), default=None)
+        return OutcomeScores(scores, known.findings, spent, first)

@@ -15,9 +15,11 @@ REASONS = 5
 MAX_REASON_CHARS = 160
 """Maximum length of a reason in characters."""
 
+UNSCORED = "unscored"
+
 KINDS = ("filtered", "too long", "failed", "unreadable")
 """The kinds of failure: a content filter stopped the question, it exceeds the context, its request failed in
-another way, its reply could not be read."""
+another way, its reply could not be read. Beside these, the user's metric gave it no score: `UNSCORED`."""
 
 IDS = 5
 """Maximum number of ids listed."""
@@ -150,7 +152,7 @@ class Failures:
 
 
 def _by_kind(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple((kind, counts[kind]) for kind in KINDS if counts.get(kind))
+    return tuple((kind, counts[kind]) for kind in (*KINDS, UNSCORED) if counts.get(kind))
 
 
 def _one_line(text: str) -> str:

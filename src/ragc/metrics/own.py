@@ -1,9 +1,13 @@
-"""The user's own metrics, named in a recipe as `my_metrics:score`: a function in a module beside it.
+"""The user's own metrics: functions of a recipe, `my_metrics:score`, and functions as DSPy's users write them.
 
-The function is called as `score(prediction, question)`. The prediction has `answer` (str) and `passages`, the
-question `question`, `answers` and the other fields of its row (`extra`). It returns a number from 0 to 1,
-higher is better, or True or False. It may be a coroutine function. A question without an answer scores 0, and
-the function is not called for it.
+A function of a recipe is in a module beside it and is called as `score(prediction, question)`. The prediction
+is the program's, with `answer` (str) and `passages`; the question has `question`, `answers` and the other
+fields of its row (`extra`). DSPy's are called as `metric(example, prediction)`.
+
+Both give a number, more being better, or True or False, and may be asynchronous. What else they give, None
+and NaN too, and an error that they raise, leaves that question without a score: a failure, which scores 0. A
+question without an answer scores 0, and the function is not called for it. While all scores lie from 0 to 1
+they are shares; beyond, no statistic takes them to have bounds.
 """
 
 from __future__ import annotations
@@ -11,14 +15,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragc.core.user_code import code_digest, is_reference, load_object, no_exit
-from ragc.errors import RagcError, UsageError
+from ragc.errors import BudgetExhausted, MetricFailure, StoreError, TargetError, UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.records import Question
+
+DSPY = ("example", "prediction", "trace", "pred_name", "pred_trace")
+"""The places of a metric of DSPy; GEPA's takes all, others the first two or three."""
 
 
 def own_metric(reference: str, about: str = "the user's own") -> Metric:
@@ -27,7 +34,75 @@ def own_metric(reference: str, about: str = "the user's own") -> Metric:
     def score(outcome: Outcome) -> float:
         return float(outcome.finding(reference))
 
-    return Metric(reference, about, "share", True, score, reads=reference)
+    return Metric(reference, about, "score", True, score, reads=reference)
+
+
+class MetricFunction:
+    """A user's `function`, which `shown` names, called with two places, and the more of `places` it needs.
+
+    The third is the trace of a run that may become a demonstration; the others are None. Raises UsageError if
+    it is no function, or takes other places.
+    """
+
+    def __init__(self, function: Any, shown: str, places: Sequence[str] = DSPY) -> None:
+        self._function, self._shown = function, shown
+        if not callable(function) or inspect.isclass(function):
+            raise UsageError(
+                f"{shown} is {type(function).__name__}, no function; name a function that takes "
+                f"({', '.join(places[:2])}) and returns a number."
+            )
+        try:
+            signature = inspect.signature(function)
+        except ValueError:  # written in C, and without a signature
+            signature = inspect.Signature()
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        more = [one for one in list(signature.parameters.values())[2:] if one.kind in by_name]
+        self._needed = [one.name for one in more if one.default is one.empty][: len(places) - 2]
+        third = [one.name for one in more if one.kind is by_name[0] and len(places) > 2]
+        self._trace = next((one.name for one in more if one.name == "trace"), next(iter(third), ""))
+        kinds = {one.kind for one in signature.parameters.values()}
+        self._is_open = inspect.Parameter.VAR_POSITIONAL in kinds and len(places) > 2
+        try:
+            if signature.parameters:
+                signature.bind(None, None, **dict.fromkeys(self._needed))
+        except TypeError as error:
+            raise UsageError(
+                f"{shown} is called as ({', '.join(places[:2])}), and {error}; take these two."
+            ) from None
+
+    async def score(self, first: Any, second: Any, trace: Sequence[Any] | None = None) -> float:
+        """Calls the function, in a thread. Raises MetricFailure where it gives no score."""
+        places, named = [first, second], dict.fromkeys(self._needed)
+        if trace is not None and self._trace:
+            named[self._trace] = list(trace)
+        elif trace is not None and self._is_open:
+            places.append(list(trace))
+        with no_exit(self._shown):
+            try:
+                value = await asyncio.to_thread(self._call, *places, **named)
+                return self._number(await value if inspect.isawaitable(value) else value)
+            except (BudgetExhausted, MetricFailure, StoreError, TargetError):
+                raise
+            except Exception as error:
+                raise MetricFailure(f"{self._shown} raised {type(error).__name__}: {error}") from error
+
+    def _call(self, *places: Any, **named: Any) -> Any:
+        try:
+            return self._function(*places, **named)
+        except StopIteration as error:  # no future can hold it: who awaits would wait for ever
+            raise MetricFailure(f"{self._shown} raised StopIteration: a `next` without default") from error
+
+    def _number(self, value: Any) -> float:
+        given = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
+        try:
+            number = math.nan if isinstance(given, str | bytes) else float(given)
+        except (TypeError, ValueError):
+            number = math.nan
+        except OverflowError:  # such an integer may have too many digits to be shown
+            number = value = math.inf
+        if not math.isfinite(number):
+            raise MetricFailure(f"{self._shown} gave {value!r:.60}, which is no number; return one.")
+        return number
 
 
 class OwnAssessor:
@@ -38,30 +113,17 @@ class OwnAssessor:
 
     def __init__(self, reference: str, base: Path) -> None:
         self.family = reference
-        self._function: Callable[..., Any] = load_object(reference, base)
-        if not callable(self._function) or inspect.isclass(self._function):
-            raise UsageError(
-                f"The metric {reference!r} is {type(self._function).__name__}, no function; name a function "
-                "that takes (prediction, question) and returns a number."
-            )
-        try:
-            inspect.signature(self._function).bind(None, None)
-        except TypeError as error:
-            raise UsageError(
-                f"The metric {reference!r} is called as (prediction, question), and {error}; take these two."
-            ) from None
-        except ValueError:
-            pass  # written in C, and without a signature
-        self.code = code_digest(self._function)
+        function: Callable[..., Any] = load_object(reference, base)
+        self._metric = MetricFunction(function, f"The metric {reference!r}", ("prediction", "question"))
+        self.code = code_digest(function)
         self.backend = f"{reference} {self.code}"
 
     async def assess(self, outcome: Outcome) -> float:
-        """Calls the function with `outcome`. Raises UsageError, with the question, if it gives no score."""
+        """Returns the score. Raises MetricFailure where the function gives none."""
         if outcome.prediction is None:
             return 0.0
         import dspy
 
-        prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
         question = Question(
             id="",
             question=outcome.question,
@@ -70,34 +132,10 @@ class OwnAssessor:
             query_time=outcome.query_time,
             extra=outcome.extra,
         )
-        try:
-            with no_exit(f"The metric {self.family!r}"):
-                if inspect.iscoroutinefunction(self._function):
-                    value = await self._function(prediction, question)
-                else:
-                    value = await asyncio.to_thread(self._function, prediction, question)
-        except RagcError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"The metric {self.family!r} raised {type(error).__name__}: {error} for the question "
-                f"{outcome.question[:80]!r}; mend it."
-            ) from error
-        return self._number(value, outcome)
-
-    def _number(self, value: Any, outcome: Outcome) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        except OverflowError:  # such an integer may have too many digits to be shown
-            number = value = math.inf
-        if isinstance(value, str) or not 0 <= number <= 1:
-            raise UsageError(
-                f"The metric {self.family!r} gives a number from 0 to 1, and it gave {value!r:.60} for the "
-                f"question {outcome.question[:80]!r}; scale it."
-            )
-        return number
+        prediction = outcome.output
+        if prediction is None:
+            prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        return await self._metric.score(prediction, question, outcome.steps)
 
 
 def assessors(families: tuple[str, ...], base: Path) -> dict[str, OwnAssessor]:

@@ -75,7 +75,7 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
     known = _known(name)
     seen = list(values) or [0.0]
     least, greatest = min(seen), max(seen)
-    bounds = known.bounds if known else (0.0, 1.0)
+    bounds = known.bounds_of(seen) if known else (0.0, 1.0)
     better = known is None or known.higher_is_better
     if bounds is None:
         return better, None if least >= 0 else (least, greatest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,19 +14,22 @@ import dspy
 from ragc.core.counters import IF_ANY, Counters, count
 from ragc.core.display import describe, quantity
 from ragc.core.event_loop import gather_or_cancel
+from ragc.core.text import json_text
 from ragc.errors import (
     OF_ONE_QUESTION,
+    MetricFailure,
     ParseFailure,
     RagcError,
     RequestRefused,
     TargetStopped,
     TargetUnavailable,
+    UsageError,
 )
 from ragc.metrics import Metric, Outcome
 from ragc.metrics.base import Finding, OutcomeScores, Scorer
-from ragc.metrics.failures import Failures
+from ragc.metrics.failures import UNSCORED, Failures
 from ragc.programs.base import FAILED, SEARCH, RagProgram
-from ragc.programs.calls.demos import forced_outputs
+from ragc.programs.calls.demos import forced_outputs, plain
 from ragc.programs.trace import Event, Note, by_part, whole_json
 from ragc.records import Passage, Question
 
@@ -43,9 +46,10 @@ class Row:
 
     `scores` has every metric; None if it does not apply, or its judge failed. `failure` is the reason for a
     missing prediction, and `failure_kind` its kind: "unreadable" (the reply), "filtered", "too long" or
-    "failed" (the request). Such a question scores 0 and costs what was spent. `findings` are the metrics'
+    "failed" (the request); or the user's metric gave it no score, which is "unscored". Such a question scores 0 and costs what was spent. `findings` are the metrics'
     findings by family, and `judging` is the cost of judging, which is no cost of the program. `seen` is the
-    earlier use of a contaminated question, such as "dev"; "" for none.
+    earlier use of a contaminated question, such as "dev"; "" for none. `steps` is DSPy's trace of the run,
+    where demonstrations are collected.
     """
 
     question: Question
@@ -59,6 +63,7 @@ class Row:
     judging: Mapping[str, float] = field(default_factory=dict)
     seen: str = ""
     failure_kind: str = ""
+    steps: Sequence[Any] = field(default=(), compare=False, repr=False)
 
     def __repr__(self) -> str:
         scores = {name: score for name, score in self.scores.items() if score is not None}
@@ -122,6 +127,7 @@ class Outage:
         self.error: RagcError | None = None
         self._last: RagcError | None = None
         self._any_answered, self._failed, self._runs = False, 0, 0
+        self._any_scored = False
 
     def __enter__(self) -> Outage:
         self._runs += 1
@@ -139,7 +145,7 @@ class Outage:
 
     def take(self, error: RagcError | None) -> None:
         """Takes the end of a question: its answer, or its error. Raises the error that ends the run."""
-        if error is None or isinstance(error, ParseFailure):
+        if error is None or isinstance(error, MetricFailure | ParseFailure):
             self._any_answered, self._failed = True, 0
         elif isinstance(error, TargetStopped):
             self.error = error
@@ -149,10 +155,17 @@ class Outage:
                 self.error = _stopped(error, f"{IN_A_ROW} questions in a row failed and none was answered")
         self.check()
 
-    def finish(self, questions: int) -> None:
-        """Raises the last error where all of so many `questions` failed, and none was answered before."""
-        if self._last is not None and not self._any_answered and self._failed >= questions:
+    def finish(self, rows: Sequence[Row]) -> None:
+        """Raises the last error where all of `rows` failed, and none was answered before; and UsageError
+        where the user's metric gave none of them a score, and none before.
+        """
+        if self._last is not None and not self._any_answered and self._failed >= len(rows):
             raise _stopped(self._last, "No question was answered")
+        unscored = [row.failure for row in rows if row.failure_kind == UNSCORED]
+        self._any_scored = self._any_scored or not all(row.failure for row in rows)
+        if unscored and not self._any_scored:
+            of = quantity(len(unscored), "question")
+            raise UsageError(f"{unscored[0].rstrip('.')}, as for all of the first {of}; correct the metric.")
 
 
 def _stopped(last: RagcError, why: str) -> TargetUnavailable:
@@ -175,40 +188,77 @@ def outage_of(limit: asyncio.Semaphore) -> Outage:
 
 def kind_of(error: RagcError) -> str:
     """Returns the kind of failure that `error` is to its question, see `Row`."""
+    if isinstance(error, MetricFailure):
+        return UNSCORED
     if isinstance(error, ParseFailure):
         return "unreadable"
     return error.kind if isinstance(error, RequestRefused) else "failed"
 
 
+OF_RAGC = frozenset({"passages", "trace", "counters", "tallies", "candidates"})
+"""The fields of a prediction that are no outputs of the program."""
+
+
+def text_of(reply: dspy.Prediction) -> str:
+    """Returns the answer in `reply` as a text: the field `answer`, else all outputs, as JSON unless a text."""
+    outputs = {name: value for name, value in reply.items() if name not in OF_RAGC}
+    return as_text(outputs if reply.get("answer") is None else reply["answer"])
+
+
+def as_text(value: Any) -> str:
+    """Returns `value` as it is if it is a text, else as JSON."""
+    return value if isinstance(value, str) else json_text(plain({"": value})[""])
+
+
+def outcome_of(
+    program: RagProgram, question: Question, reply: dspy.Prediction, steps: Sequence[Any] | None = None
+) -> Outcome:
+    """Returns the outcome of `question` answered by `program` with `reply`; `steps` as in `Outcome`."""
+    amounts = {**reply.counters, **by_part(reply.trace)}
+    passages, candidates = program.shown_passages(reply), reply.get("candidates") or ()
+    return Outcome.of(question, text_of(reply), passages, amounts, candidates, reply, steps)
+
+
 async def answer(
-    program: RagProgram, question: Question, scorer: Scorer = NOTHING, *, outage: Outage | None = None
+    program: RagProgram,
+    question: Question,
+    scorer: Scorer = NOTHING,
+    *,
+    outage: Outage | None = None,
+    traced: bool = False,
 ) -> Row:
     """Answers and scores one question.
 
     An unreadable reply is a wrong answer, and with an `outage` a failed request too, until it ends the run.
-    Every other error is raised.
+    Every other error is raised. With `traced` the metric is asked whether the run may be a demonstration.
     """
     failed: RagcError | None = None
+    inputs = question.inputs
+    if inputs is None:
+        inputs = {"question": question.question, **question.context()}
+    steps: list[Any] = []
     try:
-        reply = await program.acall(question=question.question, **question.context())
-        prediction, passages, counters = str(reply.answer), program.shown_passages(reply), dict(reply.counters)
-        events, candidates = reply.trace, tuple(reply.get("candidates") or ())
+        with dspy.context(trace=steps) if traced else nullcontext():
+            reply = await program.acall(**inputs)
+        outcome = outcome_of(program, question, reply, steps if traced else None)
+        counters, events = dict(reply.counters), reply.trace
     except OF_ONE_QUESTION as error:
         if outage is None and not isinstance(error, ParseFailure):
             raise
-        prediction, passages, counters, candidates = None, (), dict(error.counters), ()
-        events, failed = error.events, error
+        counters, events, failed = dict(error.counters), error.events, error
         if (kind := kind_of(error).replace(" ", "_")) in IF_ANY:
             count(**{kind: 1})
             counters[kind] = 1
-    scored = OutcomeScores({})
-    if scorer.metrics:
-        amounts = {**counters, **by_part(events)}
-        scored = await scorer.score(Outcome.of(question, prediction, passages, amounts, candidates))
-    row = Row(
+        outcome = Outcome.of(question, None, (), {**counters, **by_part(events)})
+    scored = await scorer.score(outcome) if scorer.metrics else OutcomeScores({})
+    if outage is not None:
+        outage.take(failed or scored.failure)
+    if failed is None and isinstance(scored.failure, MetricFailure):
+        failed = scored.failure
+    return Row(
         question,
-        prediction,
-        passages,
+        outcome.prediction,
+        outcome.passages,
         scored.scores,
         counters,
         events,
@@ -216,10 +266,8 @@ async def answer(
         scored.findings,
         scored.cost,
         failure_kind=kind_of(failed) if failed else "",
+        steps=steps,
     )
-    if outage is not None:
-        outage.take(failed or scored.failure)
-    return row
 
 
 async def evaluate(
@@ -231,13 +279,14 @@ async def evaluate(
     done: Callable[[], None] = lambda: None,
     keep: Callable[[Row], None] = lambda row: None,
     taught: bool = False,
+    traced: bool = False,
 ) -> tuple[Row, ...]:
     """Answers and scores every question, in the given order, with at most `limit` in flight.
 
     Questions start in order, and `done` and `keep`, with the row, are called after each. A failed request is
     a row with a failure; where the endpoint is down (`Outage`), and of any other error, the first cancels the
     rest and is raised. With `taught` the first gold answer replaces the model's answer; calls before the
-    answer are still made.
+    answer are still made. `traced` is as in `answer`.
     """
 
     async def one(question: Question) -> Row:
@@ -246,14 +295,26 @@ async def evaluate(
         async with limit:
             outage.check()
             with known, dspy.context(disable_history=True):
-                row = await answer(program, question, scorer, outage=outage)
+                row = await answer(program, question, scorer, outage=outage, traced=traced)
         keep(row)
         done()
         return row
 
     with outage_of(limit) as outage:
         rows = tuple(await gather_or_cancel(map(one, questions)))
-        outage.finish(len(rows))
+        outage.finish(rows)
+    return _with_worst(rows, scorer.metrics)
+
+
+def _with_worst(rows: tuple[Row, ...], metrics: Sequence[Metric]) -> tuple[Row, ...]:
+    """Returns `rows`, failures with the worst score of the others where scores of the user's are below 0."""
+    for metric in metrics:
+        scores = [row.scores[metric.id] for row in rows if not row.failure] if metric.unit == "score" else []
+        worst = min((score for score in scores if score is not None), default=0.0)
+        if worst < 0:
+            rows = tuple(
+                replace(row, scores={**row.scores, metric.id: worst}) if row.failure else row for row in rows
+            )
     return rows
 
 

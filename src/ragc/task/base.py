@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from ragc.recipe.models import SelectionRule
 
 DEMO_THRESHOLD = 0.75
-"""The least score of a train question whose answer becomes a demonstration."""
+"""The least score of a train question whose answer becomes a demonstration. Without one (None) that is any
+score above the least of all train questions."""
 
 CALL_COST_RATIO = 1.25
 """The cost of a call of the study over one of the baseline's on dev, where demonstrations or instructions may
@@ -69,7 +70,7 @@ class Task:
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
-    demo_threshold: float = DEMO_THRESHOLD
+    demo_threshold: float | None = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -179,7 +180,7 @@ class Task:
         share.
         """
         shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
-        return next((m for m in shares if m.unit == "share"), shares[0])
+        return next((m for m in shares if m.unit in ("share", "score")), shares[0])
 
     @property
     def baseline_knobs(self) -> dict[str, Value]:

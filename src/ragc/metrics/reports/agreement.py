@@ -18,6 +18,7 @@ from ragc.core.display import quantity
 from ragc.core.files import missing_file
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric, get
+from ragc.metrics.base import ANY
 from ragc.metrics.judged import labels as labelled
 from ragc.metrics.reports.labels import MIN_LABELS
 from ragc.metrics.reports.runs import RunRow, ScoredRun
@@ -161,7 +162,13 @@ def judged_metrics(run: ScoredRun) -> list[Metric]:
     """Returns the metrics of `run` that score each answer by a finding of a judge or another backend."""
     backends = {name for row in run.answered.values() for name in row.backends}
     known = (metric for name in run.metrics if (metric := known_metric(name)) is not None)
-    return [one for one in known if {one.id, one.reads} & backends and one.bounds and not one.combine]
+    return [
+        one
+        for one in known
+        if {one.id, one.reads} & backends
+        and one.bounds_of(run.scores(one.id).values()) not in (None, ANY)
+        and not one.combine
+    ]
 
 
 def _agreement(run: ScoredRun, metric: Metric, known: Mapping[str, bool]) -> MetricAgreement | str:

@@ -265,7 +265,8 @@ def compare(
     skipped = tuple(name for name in (*a.metrics, *b.metrics) if name not in names)
     a, b = _distinct_names(a, b)
     metrics = [get(name) for name in names]
-    contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
+    columns = [(m, a.scores(m.id), b.scores(m.id)) for m in metrics]
+    contrasts = [Contrast(*both, m.bounds_of(s for one in both for s in one.values())) for m, *both in columns]
     groups = {**b.groups, **{key: label for key, label in a.groups.items() if label}}
     results = adjust_family(contrasts, seed=seed, method=method, confidence=confidence, groups=groups)
     rows = tuple(
@@ -336,7 +337,7 @@ def _row(
             [score for key in ids if (score := side[key]) is not None],
             confidence=confidence,
             seed=seed,
-            bounds=metric.bounds,
+            bounds=contrast.bounds,
             groups=[groups[key] for key in ids],
         )
         if ids

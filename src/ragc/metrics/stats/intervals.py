@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,7 +123,7 @@ def summarise(
     applicable = [score for score in scores if score is not None]
     labels = labels_where(groups, scores)
     interval = (
-        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds, groups=labels)
+        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds_of(applicable), groups=labels)
         if applicable
         else None
     )
@@ -141,15 +141,16 @@ def mean_ci(
     """Returns the interval of a mean: the same for the same scores in any order, and never of zero width.
 
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
-    maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed
+    maximum, and `metrics.base.ANY` neither. Without a maximum rare large values cannot be bounded: the unseen question is placed
     `UNSEEN_DISTANCE` times as far from the mean as any seen one, or anywhere up to twice the common value
     when all are equal (free calls stay at 0, the one interval of zero width). `groups` has the label of
     each question's group, "" for one of its own; without them, or with one question a group, questions are
     independent. Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
-    values = array(scores, bounds or (0.0, float("inf")))
+    least, greatest = bounds or (0.0, float("inf"))
+    values = array(scores, (least, greatest))
     mean = float(values.mean())
-    limits = bounds or reach(values, 0.0, float("inf"), when_equal=mean)
+    limits = bounds if bounds and isfinite(greatest) else reach(values, least, greatest, when_equal=abs(mean))
     clusters = groups_of(groups, len(values))
     share = effective_share(values, clusters, confidence) if clusters else 1.0
     low, high = ends(draws(values, seed, share), mean, limits, confidence)
@@ -268,9 +269,9 @@ def gaps(
     limits = bounds or (-float("inf"), float("inf"))
     first, second = array(a, limits), array(b, limits)
     differences = (second - first).round(12) + 0.0
-    span = limits[1] - limits[0] if bounds else float(max(abs(first).max(), abs(second).max()))
-    least, greatest = (-span, span) if bounds else (-float("inf"), float("inf"))
-    return differences, reach(differences, least, greatest, when_equal=span)
+    span = limits[1] - limits[0]
+    far = span if isfinite(span) else float(max(abs(first).max(), abs(second).max()))
+    return differences, reach(differences, -span, span, when_equal=far)
 
 
 def paired_result(

@@ -233,7 +233,7 @@ class Trajectories:
         parents = {passage.parent for step in trajectory.path for passage in step.passages}
         if not set(trajectory.question.gold_ids) <= parents:
             return UNSUPPORTED
-        right = score is not None and score >= self.task.demo_threshold
+        right = score is not None and score >= (self.task.demo_threshold or 0)
         return "" if right or self._equals_gold(trajectory) else WRONG
 
     @staticmethod
