@@ -7,6 +7,7 @@ stored with it. Instruction candidates are stored by program.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -16,8 +17,8 @@ from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import quantity
 from ragc.core.progress import Progress
-from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
-from ragc.optimizers.candidates.demos.pool import ByPredictor, DemoPool
+from ragc.optimizers.candidates.demos.bootstrap import BLOCK, collect, set_demos
+from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, DemoPool
 from ragc.optimizers.candidates.instructions.base import Proposals, Round, round_name
 from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
 from ragc.programs.base import RagProgram
@@ -78,6 +79,7 @@ class ProgramBuilder:
         self.space = search_space(task.recipe, task.runtime)
         self._attributes = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
+        self._first_pool: tuple[str, DemoPool] | None = None
         self.phase_again: Callable[[], None] = lambda: None
 
     async def program(self, candidate: Candidate) -> RagProgram:
@@ -148,6 +150,42 @@ class ProgramBuilder:
             for name, (count, number) in shown.items()
             if count
         }
+
+    async def collect_first(self, candidates: Sequence[Candidate]) -> None:
+        """Collects the pool of the first of `candidates` that shows demonstrations, for `shown`."""
+        showing = (candidate for candidate in candidates if candidate.demos)
+        first = next((candidate for candidate in showing if candidate.demo_kind != CROSS), None)
+        if first is not None and self._first_pool is None:
+            pool = await self._pool(first)
+            self._first_pool = self._pool_name(first), pool
+
+    def shown(self, candidate: Candidate) -> Candidate:
+        """Returns the first name of the program that `candidate` is, as far as its demonstrations decide it.
+
+        Several sets, kinds and numbers of demonstrations show the same ones where the pool is small, and none
+        where it is empty. That of another pool than `collect_first` collected is returned as it is.
+        """
+        name, pool = self._first_pool or ("", None)
+        asks_pool = candidate.demos and candidate.demo_kind not in (CROSS, NEAREST)
+        if pool is None or not asks_pool or self._pool_name(candidate) != name:
+            return candidate
+        part, seed = self.space.part(candidate), self.task.seed
+
+        def lists(other: Candidate) -> list[Sequence[Demonstration]]:
+            every = ((predictor, *other.demos_of(predictor)) for predictor in pool.filled)
+            return [pool.select(one, at, count, seed, other.demo_kind) for one, count, at in every]
+
+        wanted = lists(candidate)
+        most = max(map(len, wanted), default=0)
+        if not most:
+            return candidate.with_at_most(0)
+        kinds = [kind for kind in part.demo_kinds if kind not in (CROSS, NEAREST)]
+        shared = (
+            replace(candidate, demo_kind=kind, demos=most, demo_set=number, own_demos={})
+            for kind in kinds
+            for number in part.sets(kind)
+        )
+        return next((other for other in shared if lists(other) == wanted), candidate)
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
         """Returns the scores of the demonstrations of `candidate` for provenance, by predictor, in their
@@ -261,9 +299,9 @@ class ProgramBuilder:
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
         role's own target, because a demonstration does not depend on the target that reads it.
         """
-        setting, marked = self._demo_setting(candidate)
+        setting = self._demo_setting(candidate)
         other = self.task.other if candidate.demo_kind == CROSS else None
-        name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
+        name = self._pool_name(candidate)
 
         async def collect_pool() -> DemoPool:
             runtime = other.runtime if other else None
@@ -276,28 +314,37 @@ class ProgramBuilder:
         record = self._attributes.get(name)
         return DemoPool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
-    def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
-        """Returns the knobs of the program that collects the demonstrations of `candidate`, and their
-        digest.
-        """
+    def _demo_setting(self, candidate: Candidate) -> Mapping[str, Value]:
+        """Returns the knobs of the program that collects the demonstrations of `candidate`."""
         method = self.task.method_of(candidate.program)
-        part = self.space.part(candidate)
-        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
-        return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
+        return method.demo_setting(self.space.part(candidate).baseline().knobs, candidate.knobs)
+
+    def _pool_name(self, candidate: Candidate) -> str:
+        setting = self._demo_setting(candidate)
+        marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
+        crossed = candidate.demo_kind == CROSS and self.task.other
+        return f"pool:{CROSS}:{marked}" if crossed else f"pool:{marked}"
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> DemoPool:
-        task = self.task
+        task, filled = self.task, max(8, self.space.demos * DEMO_SETS)
+
+        def affordable(spent: Counters, answered: int) -> bool:
+            """Half of the budget that the baseline left is for the trials."""
+            left = task.answers_left(spent.invariant(), answered) if answered else math.inf
+            return left - BLOCK >= answered + BLOCK
+
         self.progress.phase("demonstrations, answering train questions", None)
         pool = await collect(
             built,
             train,
             task.scorer.only([task.demo_metric]),
-            n_demos=max(8, self.space.demos + 2),
-            filled=max(8, self.space.demos * DEMO_SETS),
+            n_demos=filled,
+            filled=filled,
             threshold=task.demo_threshold,
             limit=self.limit,
             done=self.progress.step,
             kinds=task.recipe.search.demo_kinds,
+            affordable=affordable,
         )
         self.progress.note(_describe_pool(pool))
         self.phase_again()

@@ -33,8 +33,11 @@ from ragc.optimizers.search.policies import (
     RoundChildren,
     Screening,
 )
-from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
+from ragc.optimizers.search.sampler import MAX_REPEATS, PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best
+
+REDRAWS = 8
+"""How often the pool of untried candidates is drawn anew where some of them show one program."""
 
 SCREENED_SHARE = 2 / 3
 """The share of the trials that screening candidates may take."""
@@ -74,6 +77,8 @@ class Schedule:
 
     async def prepare(self, trials: Sequence[TrialResult]) -> None:
         """Lets policies that are due find new candidates. Raises BudgetExhausted."""
+        if len(trials) < self.size:
+            await self._builder.collect_first(self._screening)
         for policy in self._prepared:
             if len(trials) < self.size and policy.is_due(len(trials)):
                 self._space = await policy.prepare(trials, self._space)
@@ -103,15 +108,44 @@ class Schedule:
             next_trial = replace(
                 next_trial, position=position, regular_index=self._regular_index(done, position)
             )
-            proposals = (policy.candidate(next_trial) for policy in self.policies)
-            candidate = next((proposal for proposal in proposals if proposal is not None), leader)
+            candidate = self._new(next_trial, tried_marks) or leader
             self._proposals.append(candidate)
             self._sampler.expect(candidate, next_trial)
             tried_marks.add(candidate.mark)
         self._untried = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
-            self._untried = self._sampler.untried(next_trial)
+            self._untried = self._untried_programs(next_trial, tried_marks)
         return [*self._proposals, *self._untried]
+
+    def _new(self, next_trial: NextTrial, tried_marks: set[str]) -> Candidate | None:
+        """Returns the first candidate of a policy whose program was not tried under any name."""
+        for policy in self.policies:
+            for _ in range(MAX_REPEATS):
+                if (candidate := policy.candidate(next_trial)) is None:
+                    break
+                shown = self._builder.shown(candidate)
+                if shown.mark not in tried_marks:
+                    return shown
+                if candidate.mark in tried_marks:  # all that this policy has
+                    break
+                tried_marks.add(candidate.mark)
+        return None
+
+    def _untried_programs(self, next_trial: NextTrial, tried_marks: set[str]) -> list[Candidate]:
+        """Returns the programs of the pool that were not tried under any name, each once."""
+        programs: dict[str, Candidate] = {}
+        for _ in range(REDRAWS):
+            drawn = self._sampler.untried(next_trial)
+            programs = {}
+            for candidate in drawn:
+                shown = self._builder.shown(candidate)
+                if shown.mark in tried_marks or shown.mark in programs:
+                    tried_marks.add(candidate.mark)
+                else:
+                    programs[shown.mark] = shown
+            if len(programs) == len(drawn):
+                break
+        return list(programs.values())
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
         """Adds the `chosen` proposals, by their position, to the study after `trials`.

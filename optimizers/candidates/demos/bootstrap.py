@@ -30,6 +30,9 @@ from ragc.signatures.answer import INVALID
 from ragc.task.answering import NOTHING, Row, evaluate
 from ragc.task.baseline import label_field
 
+BLOCK = 16
+"""Train questions that are answered at once."""
+
 Labelled = Sequence[tuple[str, Demo]]
 """The demonstrations of one train question with its gold answer, each with its predictor's name."""
 
@@ -43,7 +46,7 @@ async def collect(
     filled: int,
     threshold: float | None,
     limit: asyncio.Semaphore,
-    block: int = 16,
+    block: int = BLOCK,
     done: Callable[[], None] = lambda: None,
     kinds: Container[str] = (),
     affordable: Callable[[Counters, int], bool] = lambda spent, answered: True,
