@@ -173,9 +173,9 @@ class Compile(Teleprompter):
         """
         program = _as_program(student)
         _check(program, teacher)
-        owned = isinstance(program, OwnProgram) and program is not student
-        needs_gold = isinstance(self.metric, str)
-        read: Read = read_examples if owned else partial(read_questions, gold=needs_gold)
+        read: Read = partial(read_questions, gold=isinstance(self.metric, str))
+        if isinstance(program, OwnProgram):
+            read = read_examples
         if self.out is not None:
             _check_module(program.method)
         train, dev = self._split(list(trainset), valset, read)
@@ -204,7 +204,7 @@ class Compile(Teleprompter):
                 write_trials(directory, trials)
             progress.close()
         compiled: Any = self.compiled.build(program.runtime.with_salt(salt))
-        compiled = result_module(compiled) if owned else compiled
+        compiled = compiled if program is student else result_module(compiled)
         compiled._compiled = True
         setattr(compiled, _MARKS, contamination.digests_in(self.compiled.provenance))
         return compiled

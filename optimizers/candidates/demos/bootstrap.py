@@ -22,7 +22,7 @@ from ragc.metrics.base import ANY, Metric, Scorer
 from ragc.optimizers.candidates.demos.pool import ByPredictor, Demo, Demonstration, DemoPool, label_of
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
-from ragc.programs.own.program import OwnProgram
+from ragc.programs.own.program import OwnProgram, saved_demo
 from ragc.programs.trace import Call
 from ragc.recipe.values import BALANCED, CALLERS_METRIC, LABELLED
 from ragc.records import Question
@@ -142,7 +142,7 @@ def _bootstrapped(program: RagProgram, earned: Sequence[tuple[Row, float]]) -> d
         by_name: dict[str, list[Demo]] = {}
         for predictor, inputs, outputs in row.steps:
             name = names.get(id(predictor)) or names.get(predictor.stage)
-            if name and (demo := _saved(predictors[name], {**inputs, **outputs})) is not None:
+            if name and (demo := _saved(program, predictors[name], {**inputs, **outputs})) is not None:
                 by_name.setdefault(name, []).append(demo)
         rng = random.Random(f"steps {row.question.id}")
         for name, calls in by_name.items():
@@ -151,12 +151,13 @@ def _bootstrapped(program: RagProgram, earned: Sequence[tuple[Row, float]]) -> d
     return demos
 
 
-def _saved(predictor: Any, values: Mapping[str, Any]) -> Demo | None:
+def _saved(program: RagProgram, predictor: Any, values: Mapping[str, Any]) -> Demo | None:
     """Returns the fields of the signature in `values` as a file gives them back; None where none can.
 
     DSPy keeps everything a prediction carried, such as log probabilities.
     """
-    return {name: value for name, value in plain(values).items() if name in predictor.signature.fields}
+    fields = {name: value for name, value in values.items() if name in predictor.signature.fields}
+    return saved_demo(predictor, fields) if isinstance(program, OwnProgram) else plain(fields)
 
 
 def _labels_by_field(program: RagProgram, question: Question) -> Labelled:
@@ -170,7 +171,7 @@ def _labels_by_field(program: RagProgram, question: Question) -> Labelled:
         signature = predictor.signature
         values = {field: example[field] for field in signature.fields if field in example}
         if values.keys() & signature.input_fields.keys() and values.keys() & signature.output_fields.keys():
-            demo = _saved(predictor, values)
+            demo = saved_demo(predictor, values)
             shown += [] if demo is None else [(name, demo)]
     return shown
 
