@@ -44,6 +44,12 @@ def great(prediction, question):
 def text(prediction, question):
     return "0.5"
 
+def partly(prediction, question):
+    return -7 if question.question in ("What is 0?", "What is 1?") else None
+
+async def steps(prediction, question, *, trace=None):
+    return {"score": 0.25 if trace is None else 0.75}
+
 def broken(prediction, question):
     raise ValueError("no such key")
 
@@ -105,6 +111,21 @@ def test_an_awaited_metric_and_a_truth_value(folder: Path) -> None:
     assert result.test["my_metrics:awaited"].mean == 1
 
 
+def test_own_metric_may_give_any_number(folder: Path) -> None:
+    result = compiled(folder, 'metrics.report=["my_metrics:great", "my_metrics:steps"]')
+    assert result.test["my_metrics:great"].mean == 7
+    assert result.test["my_metrics:steps"].mean == 0.25
+
+
+def test_own_metric_without_a_score_is_a_failure_of_its_question(folder: Path) -> None:
+    sets = ('metrics.report=["my_metrics:partly"]', "data.dev=5", "data.test=1", "search.trials=1")
+    compiled(folder, *sets)
+    failures = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["failures"]["dev"]
+    assert failures["baseline"]["kinds"] == {"unscored": failures["baseline"]["n"]}
+    assert 3 <= failures["baseline"]["n"] <= 4
+    assert "'my_metrics:partly' gave None" in failures["baseline"]["reasons"][0]["reason"]
+
+
 def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
     assert compiled(folder).test["my_metrics:score"].mean == pytest.approx(0.5)
     other = folder / "other"
@@ -122,10 +143,9 @@ def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
         ("my_metrics:scor", UsageError, "'scor', which is not in 'my_metrics'. Did you mean 'score'"),
         ("my_metrics:number", UsageError, "is int, no function"),
         ("my_metrics:narrow", UsageError, r"called as \(prediction, question\), and too many"),
-        ("my_metrics:great", UsageError, "'my_metrics:great' gives a number from 0 to 1, and it gave 7 for"),
-        ("my_metrics:huge", UsageError, "gives a number from 0 to 1, and it gave inf for"),
-        ("my_metrics:text", UsageError, "it gave '0.5' for the question 'What is"),
-        ("my_metrics:broken", UsageError, "raised ValueError: no such key for the question 'What is"),
+        ("my_metrics:huge", UsageError, "'my_metrics:huge' gave inf, which is no number; return one, as for"),
+        ("my_metrics:text", UsageError, "gave '0.5', which is no number; .* all of the first 4 questions"),
+        ("my_metrics:broken", UsageError, "raised ValueError: no such key, as for all of the first 4 quest"),
         ("my_metrics:", RecipeError, "written module:function"),
         ("bad_syntax:score", UsageError, "cannot be imported: SyntaxError"),
         ("exits:score", UsageError, "cannot be imported: SystemExit: 3; mend the module 'exits'"),

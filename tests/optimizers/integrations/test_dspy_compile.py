@@ -19,7 +19,7 @@ from ragc.compiled.access import Access
 from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
-from ragc.optimizers.integrations.dspy_examples import read_examples
+from ragc.optimizers.integrations.dspy_examples import read_questions
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -307,11 +307,11 @@ class Mine(dspy.Module):
         ({"valset": []}, UsageError, "give it a valset"),
         ({"trainset": []}, UsageError, "trainset, which is empty"),
         ({"valset": TRAIN[:3]}, DataError, "share"),
-        ({"valset": [dspy.Example(question="Why?")]}, UsageError, "`answer`, found question"),
+        ({"valset": [dspy.Example(query="Why?")]}, UsageError, "a text as `question`, found query"),
         (
-            {"valset": [dspy.Example(question="Why?", answer=None)]},
+            {"valset": [dspy.Example(question="Why?", answer=None)], "metric": "em"},
             UsageError,
-            "found question, answer = None",
+            "`answer`, found question, answer = None",
         ),
         ({"valset": ["Why?"]}, UsageError, "found str"),
         ({"valset": [*VAL[:2], example(31)]}, UsageError, "valset come with passages and some do not"),
@@ -334,10 +334,11 @@ class Mine(dspy.Module):
 def test_what_it_cannot_work_with_is_one_clear_sentence(
     change: dict[str, Any], kind: type[RagcError], says: str
 ) -> None:
-    arguments = {"program": build_program(), "trainset": TRAIN, "valset": VAL, **change}
+    arguments = {"program": build_program(), "trainset": TRAIN, "valset": VAL, "metric": exact, **change}
     demos = 4 if arguments["trainset"] or "valset" not in change else 0
+    optimizer = ragc.Compile(metric=arguments.pop("metric"), demos=demos)
     with pytest.raises(kind, match=says):
-        ragc.Compile(metric=exact, demos=demos).compile(arguments.pop("program"), **arguments)
+        optimizer.compile(arguments.pop("program"), **arguments)
 
 
 def test_settings_that_cannot_be_are_told_at_once() -> None:
@@ -358,14 +359,18 @@ def test_arguments_of_another_type_are_told_before_anything_is_compiled() -> Non
 @pytest.mark.parametrize(
     ("metric", "says"),
     [
-        (lambda gold, prediction: 7, "number from 0 to 1, and it gave 7"),
-        (lambda gold, prediction: None, "it gave None"),
-        (lambda gold: 1, "called as metric"),
+        (lambda gold, prediction: None, "gave None, which is no number; return one, as for all of the first"),
+        (lambda gold, prediction: {"value": 1}, "gave {'value': 1}, which is no number"),
+        (lambda gold, prediction: gold.colour, "raised AttributeError: .*colour.*all of the first 18 questions"),
+        (lambda gold: 1, r"called as \(example, prediction\)"),
+        (dspy.Prediction, "is type, no function"),
     ],
 )
-def test_a_metric_that_cannot_be_used_is_told_with_its_question(metric: Any, says: str) -> None:
+def test_compile_of_a_metric_that_scores_nothing_ends_with_a_sentence(metric: Any, says: str) -> None:
+    target = ScriptedTarget(needs_demos)
     with pytest.raises(UsageError, match=says):
-        ragc.Compile(metric=metric, demos=0).compile(build_program(), trainset=TRAIN, valset=VAL)
+        ragc.Compile(metric=metric, demos=4).compile(build_program(target), trainset=TRAIN, valset=VAL)
+    assert len(target.requests) <= len(VAL)
 
 
 def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None:
@@ -395,5 +400,5 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
 
 def test_sub_questions_of_an_example_reach_the_program() -> None:
     row = example(1, sub_questions=["Which thing?", "Which colour?"])
-    (question,) = read_examples([row], "train").questions
+    (question,) = read_questions([row], "train", gold=True).questions
     assert question.context()["sub_questions"] == ["Which thing?", "Which colour?"]
