@@ -121,7 +121,7 @@ def _check_ids(questions: Sequence[Question], split: str) -> None:
 
 
 def _listed(values: Mapping[str, Any], name: str) -> str:
-    """Returns the text that stands for `values`: that of the field `name`, or of the only one, else of all."""
+    """Returns what stands for `values`: the text of the field `name`, or of the only one, else of all."""
     value = values[name] if name in values else next(iter(values.values()))
     if name not in values and len(values) > 1:
         value = plain(values)
@@ -136,9 +136,7 @@ def _answers(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(as_text, listed))
 
 
-def _question(
-    example: dspy.Example, name: str, split: str, gold: bool
-) -> tuple[Question, list[Passage]]:
+def _question(example: dspy.Example, name: str, split: str, gold: bool) -> tuple[Question, list[Passage]]:
     values = _fields(example, name)
     text, answers = values.get("question"), _answers(values)
     if not isinstance(text, str) or (gold and not answers):

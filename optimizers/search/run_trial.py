@@ -116,7 +116,6 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
     must be able to beat every rival, so the probabilities of several rivals are not.
     """
 
-
     def chance(objective: Objective, rival: TrialResult) -> float:
         mine, theirs = [objective.of(row.scores) for row in rows], rival.series(objective)
         best = objective.best_of((*mine, *theirs))

@@ -110,15 +110,15 @@ async def collect(
     )
 
 
-def qualifying(
-    rows: Sequence[Row], metric: Metric, threshold: float | None
-) -> list[tuple[Row, float]]:
+def qualifying(rows: Sequence[Row], metric: Metric, threshold: float | None) -> list[tuple[Row, float]]:
     """Returns the `rows` whose runs may be demonstrations, with their scores by `metric`.
 
     They score at least `threshold`; without one, more than the least of all, or where all score the same,
     more than 0. That of a recipe is for shares, and does not count for scores that lie outside 0..1.
     """
-    scores = [(row, score) for row in rows if not row.failure and (score := row.scores[metric.id]) is not None]
+    scores = [
+        (row, score) for row in rows if not row.failure and (score := row.scores[metric.id]) is not None
+    ]
     values = [score for _, score in scores]
     if metric.id != CALLERS_METRIC and metric.bounds_of(values) == ANY:
         threshold = None
@@ -128,7 +128,9 @@ def qualifying(
     return [(row, score) for row, score in scores if score > least]
 
 
-def _bootstrapped(program: RagProgram, earned: Sequence[tuple[Row, float]]) -> dict[str, tuple[Demonstration, ...]]:
+def _bootstrapped(
+    program: RagProgram, earned: Sequence[tuple[Row, float]]
+) -> dict[str, tuple[Demonstration, ...]]:
     """Returns a demonstration of each predictor that a question asked: of several calls the last, or by half
     a chance an earlier one, as DSPy's BootstrapFewShot.
     """
@@ -137,7 +139,7 @@ def _bootstrapped(program: RagProgram, earned: Sequence[tuple[Row, float]]) -> d
     # A copy that a module makes in a call, as BestOfN does, has the stage of its original.
     names: dict[Any, str] = {p.stage: name for name, p in predictors.items() if stages[p.stage] == 1}
     names |= {id(predictor): name for name, predictor in predictors.items()}
-    demos: dict[str, tuple[Demonstration, ...]] = {name: () for name in predictors}
+    demos: dict[str, tuple[Demonstration, ...]] = dict.fromkeys(predictors, ())
     for row, score in earned:
         by_name: dict[str, list[Demo]] = {}
         for predictor, inputs, outputs in row.steps:
@@ -164,8 +166,8 @@ def _labels_by_field(program: RagProgram, question: Question) -> Labelled:
     """Returns the demonstrations that the example of `question` is to the predictors of a user's module."""
     example = question.example
     if example is None:
-        answer = {"answer": answer for answer in question.answers[:1]}
-        example = {**question.extra, "question": question.question, **question.context(), **answer}
+        example = {**question.extra, "question": question.question, **question.context()}
+        example |= {"answer": question.answers[0]} if question.answers else {}
     shown = []
     for name, predictor in program.named_predictors():
         signature = predictor.signature
@@ -185,9 +187,7 @@ def _by_predictor(program: RagProgram, labelled: Iterable[Labelled]) -> dict[str
     return demos
 
 
-def _collect_judgements(
-    program: RagProgram, scored: Sequence[tuple[Row, float]], most: int
-) -> ByPredictor:
+def _collect_judgements(program: RagProgram, scored: Sequence[tuple[Row, float]], most: int) -> ByPredictor:
     """Returns demonstrations of judgement calls in qualifying questions, at most `most` of each label,
     without duplicates.
 

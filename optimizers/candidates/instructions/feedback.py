@@ -32,9 +32,9 @@ def feedback(
 ) -> str:
     """Returns the feedback on `question`, for the typed call named `call` ("" for the whole program).
 
-    `score` is that of `metric`, `best` the greatest possible one, infinite if it is not known. `passages` are those shown to the last
-    call, in their order; `events` is the trace of the program. `prediction` is None if the reply could not be
-    read, and `failure` is then the reason.
+    `score` is that of `metric`, `best` the greatest possible one, infinite if it is not known. `passages` are
+    those shown to the last call, in their order; `events` is the trace of the program. `prediction` is None
+    if the reply could not be read, and `failure` is then the reason.
     """
     of = f" of {best:g}" if isfinite(best) else ""
     lines = [f"Score: {score:g}{of} by {metric}."]

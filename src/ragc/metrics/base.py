@@ -126,8 +126,8 @@ class Metric:
 
     `score` returns a finite number, or None if the metric does not apply to the question (no gold passages,
     an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a "balance" in
-    -1..1, a "score" is any number; other units start at 0 and have no upper bound. `reads` is the family of findings that `score`
-    needs, "" for none.
+    -1..1, a "score" is any number; other units start at 0 and have no upper bound. `reads` is the family of
+    findings that `score` needs, "" for none.
 
     For metrics that are not a mean over questions, the value is `combine` of the means of the metrics
     `pools`, in their order.

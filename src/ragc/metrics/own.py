@@ -1,4 +1,4 @@
-"""The user's own metrics: functions of a recipe, `my_metrics:score`, and functions as DSPy's users write them.
+"""The user's own metrics: functions of a recipe, `my_metrics:score`, and those that DSPy's users write.
 
 A function of a recipe is in a module beside it and is called as `score(prediction, question)`. The prediction
 is the program's, with `answer` (str) and `passages`; the question has `question`, `answers` and the other

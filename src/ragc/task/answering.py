@@ -46,7 +46,8 @@ class Row:
 
     `scores` has every metric; None if it does not apply, or its judge failed. `failure` is the reason for a
     missing prediction, and `failure_kind` its kind: "unreadable" (the reply), "filtered", "too long" or
-    "failed" (the request); or the user's metric gave it no score, which is "unscored". Such a question scores 0 and costs what was spent. `findings` are the metrics'
+    "failed" (the request); or for a missing score of the user's metric, "unscored". Such a question scores 0,
+    or the worst score around it if that is below 0, and costs what was spent. `findings` are the metrics'
     findings by family, and `judging` is the cost of judging, which is no cost of the program. `seen` is the
     earlier use of a contaminated question, such as "dev"; "" for none. `steps` is DSPy's trace of the run,
     where demonstrations are collected.
@@ -200,7 +201,7 @@ OF_RAGC = frozenset({"passages", "trace", "counters", "tallies", "candidates"})
 
 
 def text_of(reply: dspy.Prediction) -> str:
-    """Returns the answer in `reply` as a text: the field `answer`, else all outputs, as JSON unless a text."""
+    """Returns the field `answer` of `reply`, or without one all outputs; as JSON unless it is a text."""
     outputs = {name: value for name, value in reply.items() if name not in OF_RAGC}
     return as_text(outputs if reply.get("answer") is None else reply["answer"])
 

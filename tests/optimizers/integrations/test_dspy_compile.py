@@ -361,7 +361,10 @@ def test_arguments_of_another_type_are_told_before_anything_is_compiled() -> Non
     [
         (lambda gold, prediction: None, "gave None, which is no number; return one, as for all of the first"),
         (lambda gold, prediction: {"value": 1}, "gave {'value': 1}, which is no number"),
-        (lambda gold, prediction: gold.colour, "raised AttributeError: .*colour.*all of the first 18 questions"),
+        (
+            lambda gold, prediction: gold.colour,
+            "raised AttributeError: .*colour.*all of the first 18 questions",
+        ),
         (lambda gold: 1, r"called as \(example, prediction\)"),
         (dspy.Prediction, "is type, no function"),
     ],

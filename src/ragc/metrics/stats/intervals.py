@@ -123,7 +123,9 @@ def summarise(
     applicable = [score for score in scores if score is not None]
     labels = labels_where(groups, scores)
     interval = (
-        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds_of(applicable), groups=labels)
+        mean_ci(
+            applicable, confidence=confidence, seed=seed, bounds=metric.bounds_of(applicable), groups=labels
+        )
         if applicable
         else None
     )
@@ -141,11 +143,11 @@ def mean_ci(
     """Returns the interval of a mean: the same for the same scores in any order, and never of zero width.
 
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
-    maximum, and `metrics.base.ANY` neither. Without a maximum rare large values cannot be bounded: the unseen question is placed
-    `UNSEEN_DISTANCE` times as far from the mean as any seen one, or anywhere up to twice the common value
-    when all are equal (free calls stay at 0, the one interval of zero width). `groups` has the label of
-    each question's group, "" for one of its own; without them, or with one question a group, questions are
-    independent. Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
+    maximum, and `metrics.base.ANY` neither. Without a maximum rare large values cannot be bounded: the unseen
+    question is placed `UNSEEN_DISTANCE` times as far from the mean as any seen one, or anywhere up to twice
+    the common value when all are equal (free calls stay at 0, the one interval of zero width). `groups` has
+    the label of each question's group, "" for one of its own; without them, or with one question a group,
+    questions are independent. Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
     least, greatest = bounds or (0.0, float("inf"))
     values = array(scores, (least, greatest))
