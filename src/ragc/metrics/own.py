@@ -93,7 +93,7 @@ class MetricFunction:
             raise MetricFailure(f"{self._shown} raised StopIteration: a `next` without default") from error
 
     def _number(self, value: Any) -> float:
-        given = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
+        given: Any = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
         try:
             number = math.nan if isinstance(given, str | bytes) else float(given)
         except (TypeError, ValueError):

@@ -156,12 +156,13 @@ class Outage:
                 self.error = _stopped(error, f"{IN_A_ROW} questions in a row failed and none was answered")
         self.check()
 
-    def finish(self, rows: Sequence[Row]) -> None:
-        """Raises the last error where all of `rows` failed, and none was answered before; and UsageError
-        where the user's metric gave none of them a score, and none before.
-        """
-        if self._last is not None and not self._any_answered and self._failed >= len(rows):
+    def finish(self, questions: int) -> None:
+        """Raises the last error where all of so many `questions` failed, and none was answered before."""
+        if self._last is not None and not self._any_answered and self._failed >= questions:
             raise _stopped(self._last, "No question was answered")
+
+    def check_scores(self, rows: Sequence[Row]) -> None:
+        """Raises UsageError where the user's metric gave none of `rows` a score, and none before."""
         unscored = [row.failure for row in rows if row.failure_kind == UNSCORED]
         self._any_scored = self._any_scored or not all(row.failure for row in rows)
         if unscored and not self._any_scored:
@@ -303,7 +304,8 @@ async def evaluate(
 
     with outage_of(limit) as outage:
         rows = tuple(await gather_or_cancel(map(one, questions)))
-        outage.finish(rows)
+        outage.finish(len(rows))
+        outage.check_scores(rows)
     return _with_worst(rows, scorer.metrics)
 
 
