@@ -33,11 +33,8 @@ from ragc.optimizers.search.policies import (
     RoundChildren,
     Screening,
 )
-from ragc.optimizers.search.sampler import MAX_REPEATS, PendingTrial, TrialSampler
+from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best
-
-REDRAWS = 8
-"""How often the pool of untried candidates is drawn anew where some of them show one program."""
 
 SCREENED_SHARE = 2 / 3
 """The share of the trials that screening candidates may take."""
@@ -71,7 +68,7 @@ class Schedule:
         self._screening = screening.candidates
         self.size = task.trials + 1 if space.size else 1
         """The number of trials in all, the baseline included."""
-        self._space = self._children.recall(space)
+        self._space = replace(self._children.recall(space), shown=builder.shown)
         self._proposals: list[Candidate] = []
         self._untried: list[Candidate] = []
 
@@ -108,44 +105,15 @@ class Schedule:
             next_trial = replace(
                 next_trial, position=position, regular_index=self._regular_index(done, position)
             )
-            candidate = self._new(next_trial, tried_marks) or leader
+            proposals = (policy.candidate(next_trial) for policy in self.policies)
+            candidate = next((proposal for proposal in proposals if proposal is not None), leader)
             self._proposals.append(candidate)
             self._sampler.expect(candidate, next_trial)
             tried_marks.add(candidate.mark)
         self._untried = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
-            self._untried = self._untried_programs(next_trial, tried_marks)
+            self._untried = self._sampler.untried(next_trial)
         return [*self._proposals, *self._untried]
-
-    def _new(self, next_trial: NextTrial, tried_marks: set[str]) -> Candidate | None:
-        """Returns the first candidate of a policy whose program was not tried under any name."""
-        for policy in self.policies:
-            for _ in range(MAX_REPEATS):
-                if (candidate := policy.candidate(next_trial)) is None:
-                    break
-                shown = self._builder.shown(candidate)
-                if shown.mark not in tried_marks:
-                    return shown
-                if candidate.mark in tried_marks:  # all that this policy has
-                    break
-                tried_marks.add(candidate.mark)
-        return None
-
-    def _untried_programs(self, next_trial: NextTrial, tried_marks: set[str]) -> list[Candidate]:
-        """Returns the programs of the pool that were not tried under any name, each once."""
-        programs: dict[str, Candidate] = {}
-        for _ in range(REDRAWS):
-            drawn = self._sampler.untried(next_trial)
-            programs = {}
-            for candidate in drawn:
-                shown = self._builder.shown(candidate)
-                if shown.mark in tried_marks or shown.mark in programs:
-                    tried_marks.add(candidate.mark)
-                else:
-                    programs[shown.mark] = shown
-            if len(programs) == len(drawn):
-                break
-        return list(programs.values())
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
         """Adds the `chosen` proposals, by their position, to the study after `trials`.
