@@ -97,14 +97,11 @@ class Row:
             "failure": self.failure,
             **({"failure_kind": self.failure_kind} if self.failure else {}),
             **({"seen": self.seen} if self.seen else {}),
-            **self._findings(),
+            **(self._findings() if self.findings else {}),
             "trace": [whole_json(event) if prompts else event.to_json() for event in self.trace],
         }
 
     def _findings(self) -> dict[str, Any]:
-        """Returns the findings as JSON; empty if there are none."""
-        if not self.findings:
-            return {}
         return {
             "backends": {family: finding.backend for family, finding in self.findings.items()},
             "found": {family: finding.value for family, finding in self.findings.items()},
@@ -311,9 +308,8 @@ async def evaluate(
 
 def _with_worst(rows: tuple[Row, ...], metrics: Sequence[Metric]) -> tuple[Row, ...]:
     """Returns `rows`, failures with the worst score of the others where scores of the user's are below 0."""
-    for metric in metrics:
-        scores = [row.scores[metric.id] for row in rows if not row.failure] if metric.unit == "score" else []
-        worst = min((score for score in scores if score is not None), default=0.0)
+    for metric in (metric for metric in metrics if metric.unit == "score"):
+        worst = min((row.scores[metric.id] or 0.0 for row in rows if not row.failure), default=0.0)
         if worst < 0:
             rows = tuple(
                 replace(row, scores={**row.scores, metric.id: worst}) if row.failure else row for row in rows
@@ -354,9 +350,5 @@ def _failed_search(events: Sequence[Event]) -> Iterator[str]:
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
     """Returns the mean of each metric over the questions it applies to; absent if it applies to none."""
-    out: dict[str, float] = {}
-    for metric in metrics:
-        values = [v for row in rows if (v := row.scores[metric.id]) is not None]
-        if values:
-            out[metric.id] = sum(values) / len(values)
-    return out
+    columns = {m.id: [v for row in rows if (v := row.scores[m.id]) is not None] for m in metrics}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}
