@@ -5,7 +5,7 @@ A candidate is one point of the space. `search_space` derives the space from the
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,6 +99,13 @@ class Candidate:
         return self._mark[0]
 
 
+Shown = Callable[[Candidate], Candidate]
+
+
+def _unchanged(candidate: Candidate) -> Candidate:
+    return candidate
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramSpace:
     """The search space of one program: some declared knobs, demonstrations, instructions.
@@ -187,17 +194,21 @@ class ProgramSpace:
                 yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in changed)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
-    def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+    def next_demo_set(
+        self, candidate: Candidate, tried_marks: Container[str], shown: Shown = _unchanged
+    ) -> Candidate | None:
         """Returns `candidate` with the first demonstration set whose digest is not in `tried_marks`.
 
         None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
-        a sampler cannot generalise from one set to another.
+        a sampler cannot generalise from one set to another. `shown` is as in `SearchSpace`.
         """
         numbers = self.sets(candidate.demo_kind) if candidate.demos else ()
-        others = (candidate.with_demos(candidate.demos, number) for number in numbers)
+        others = (shown(candidate.with_demos(candidate.demos, number)) for number in numbers)
         return next((other for other in others if other.mark not in tried_marks), None)
 
-    def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+    def next_own_demo_set(
+        self, candidate: Candidate, tried_marks: Container[str], shown: Shown = _unchanged
+    ) -> Candidate | None:
         """Returns `candidate` with another set, or none, for one predictor: the first not in `tried_marks`.
 
         None if it shows no demonstrations, has one predictor, or all were tried.
@@ -205,7 +216,7 @@ class ProgramSpace:
         sets = self.sets(candidate.demo_kind)
         choices = [*((candidate.demos, number) for number in sets), (0, 0)]
         others = (
-            candidate.with_own_demos(name, count, number)
+            shown(candidate.with_own_demos(name, count, number))
             for name in (self.predictors if candidate.demos else ())
             for count, number in choices
         )
@@ -217,11 +228,12 @@ class SearchSpace:
     """The search space of a study: its programs, the space of each, and the targets of each role.
 
     The first of `parts` holds the baseline. `targets` has the target names allowed for each role, the role's
-    own first.
+    own first. `shown` gives of several candidates that show one program the first.
     """
 
     parts: tuple[ProgramSpace, ...]
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shown: Shown = field(default=_unchanged, compare=False, repr=False)
 
     @property
     def first(self) -> ProgramSpace:
@@ -265,11 +277,11 @@ class SearchSpace:
 
     def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """Returns `ProgramSpace.next_demo_set` of the candidate's program."""
-        return self.part(candidate).next_demo_set(candidate, tried_marks)
+        return self.part(candidate).next_demo_set(candidate, tried_marks, self.shown)
 
     def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """Returns `ProgramSpace.next_own_demo_set` of the candidate's program."""
-        return self.part(candidate).next_own_demo_set(candidate, tried_marks)
+        return self.part(candidate).next_own_demo_set(candidate, tried_marks, self.shown)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
         """Returns the same space with `counts` instruction candidates by predictor in `program`.
@@ -296,8 +308,8 @@ class SearchSpace:
         return replace(self, parts=tuple(parts))
 
     def written(self, candidate: Candidate) -> Candidate:
-        """Returns `ProgramSpace.written` of the candidate's program."""
-        return self.part(candidate).written(candidate)
+        """Returns `ProgramSpace.written` of the candidate's program, under the first name of that."""
+        return self.shown(self.part(candidate).written(candidate))
 
 
 def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:

@@ -60,7 +60,6 @@ from ragc.optimizers.integrations.dspy_examples import (
     ExampleSet,
     distinct_passages,
     read_examples,
-    read_questions,
     together,
 )
 from ragc.optimizers.integrations.without_recipe import open_call_store
@@ -95,13 +94,15 @@ class Compile(Teleprompter):
     prediction with `score`; a question for which it returns none has failed. Or it is the id of a metric of
     ragc, with `-` in front if less is better. What a train question's run showed becomes a demonstration
     where the metric, given its trace, is at least `metric_threshold`; without one, above the least of the
-    train set, so True where it says True or False. `budget` has limits (`lm_calls`,
-    `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others keep their
-    values in the program. Every other argument is an option of `[search]` in a recipe (`trials`, `demos`,
-    `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With `out` the compiled program
-    is written there too; `resume` continues a study of it that was cut off, and `again` asks the models again
-    instead of using stored replies. `progress` is as in `ragc.compile`. After a compile, `compiled` is the
-    CompiledProgram. Raises RecipeError for invalid settings, all at once.
+    train set, so True where it says True or False.
+
+    `budget` has limits (`lm_calls`, `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all"
+    or names; the others keep their values in the program. Every other argument is an option of `[search]` in
+    a recipe (`trials`, `demos`, `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With
+    `out` the compiled program is written there too; `resume` continues a study of it that was cut off, and
+    `again` asks the models again instead of using stored replies. `progress` is as in `ragc.compile`. After a
+    compile, `compiled` is the CompiledProgram. Raises UsageError for a metric that is no function of two
+    places, and at the compile RecipeError for invalid settings, all at once.
     """
 
     def __init__(
@@ -127,18 +128,15 @@ class Compile(Teleprompter):
             raise UsageError(
                 f"budget is a table of limits, such as budget={{'lm_calls': 500}}, found {budget!r}."
             )
-        if not isinstance(metric, str) and not callable(metric):
-            raise UsageError(
-                f"metric is a function metric(example, prediction) or the name of a metric, found {metric!r}."
-            )
-        named = [metric] if isinstance(metric, str) else ["em"]
+        named = isinstance(metric, str)
         values = {
             "knobs": knobs if isinstance(knobs, str) else list(knobs),
             "demos": demos,
-            "objectives": named,
+            "objectives": [metric if named else "em"],
         }
         self.metric, self.budget, self.search = metric, dict(budget or {}), {**values, **search}
-        self.metric_threshold = metric_threshold
+        self._assessor = None if isinstance(metric, str) else ExampleAssessor(metric)
+        self.metric_threshold = DEMO_THRESHOLD if named and metric_threshold is None else metric_threshold
         self.seed, self.concurrency, self.progress = seed, concurrency, progress
         self.out = None if out is None else Path(out)
         self.resume, self.again = resume, again
@@ -173,9 +171,8 @@ class Compile(Teleprompter):
         """
         program = _as_program(student)
         _check(program, teacher)
-        read: Read = partial(read_questions, gold=isinstance(self.metric, str))
-        if isinstance(program, OwnProgram):
-            read = read_examples
+        own, gold = isinstance(program, OwnProgram), isinstance(self.metric, str)
+        read: Read = partial(read_examples, own=own, gold=gold)
         if self.out is not None:
             _check_module(program.method)
         train, dev = self._split(list(trainset), valset, read)
@@ -268,16 +265,12 @@ class Compile(Teleprompter):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, budget=budget).with_targets(own.target_names)
-        if isinstance(self.metric, str):
-            objective = objective_of(self.metric)
+        if self._assessor is None:
+            objective = objective_of(str(self.metric))
             scorer = scorer_of([objective.metric], recipe, runtime, store)
         else:
-            assessor = ExampleAssessor(self.metric)
-            objective = Objective(assessor.as_metric, 1)
-            scorer = Scorer((assessor.as_metric,), {CALLERS_METRIC: assessor})
-        threshold = self.metric_threshold
-        if threshold is None and isinstance(self.metric, str):
-            threshold = DEMO_THRESHOLD
+            objective = Objective(self._assessor.as_metric, 1)
+            scorer = Scorer((objective.metric,), {CALLERS_METRIC: self._assessor})
         task = Task(
             recipe,
             runtime,
@@ -285,7 +278,7 @@ class Compile(Teleprompter):
             splits,
             scorer,
             (objective,),
-            threshold,
+            self.metric_threshold,
             facts=facts_of(recipe.seed, splits, sources, own.targets),
             instructions=_own_instructions(program),
         )
@@ -367,8 +360,8 @@ def _as_program(program: Any) -> Any:
     """Returns `program`, or a program around the caller's DSPy module on its LM; other values as they are."""
     if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
         return program
-    lms = [call.lm for call in program.predictors() if call.lm is not None]
-    lm = lms[0] if lms else dspy.settings.lm
+    lms = [dspy.settings.lm, *(call.lm for call in program.predictors())]
+    lm = next((lm for lm in lms if lm is not None), None)
     if lm is None:
         raise UsageError(
             f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "

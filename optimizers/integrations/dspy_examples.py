@@ -13,7 +13,6 @@ from ragc.corpora.files.splits import normalise
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.own import MetricFunction, own_metric
-from ragc.programs.calls.demos import plain
 from ragc.recipe.values import CALLERS_METRIC
 from ragc.records import Passage, Question
 from ragc.task.answering import as_text
@@ -27,59 +26,48 @@ class ExampleSet:
     """Examples as `questions`, in their order, with the `passages` they contained."""
 
     questions: tuple[Question, ...]
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[Passage, ...]
 
 
-def read_examples(examples: Sequence[dspy.Example], split: str) -> ExampleSet:
-    """Returns the questions of `examples` for a user's own module, each with its own id or a number.
+def read_examples(
+    examples: Sequence[dspy.Example], split: str, *, own: bool = False, gold: bool = False
+) -> ExampleSet:
+    """Returns the questions of `examples`, each with its own id or a number in its `split`.
 
-    The inputs of an example (`with_inputs`) are those of the question; all other fields are gold. Raises
-    UsageError for an example without inputs, and where two different examples have one id.
+    For a user's `own` module the inputs of an example (`with_inputs`) are those of the question, and all
+    other fields are gold. For a program of ragc an example has `question`, and may have `passages` or
+    `context` (a text or several, or records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and
+    `sub_questions`. With `gold` it needs `answers` or `answer`. Raises UsageError for others, and where two
+    different examples have one id.
     """
+    by_id, passages = dict[str, Any](), list[Passage]()
     questions = []
     for number, example in enumerate(examples):
-        values = _fields(example, f"{split}{number}")
-        try:
-            inputs = dict(example.inputs())
-        except ValueError:
-            inputs = {}
-        if not inputs:
+        name = f"{split}{number}"
+        if not isinstance(example, dspy.Example):
+            raise UsageError(f"An example is a dspy.Example, found {type(example).__name__} ({name}).")
+        values = dict(example.items())
+        answers = _answers(values)
+        if (gold and not answers) or not (own or isinstance(values.get("question"), str)):
+            needed = "`answers` or `answer`" if own else "`question`"
+            needed += " and `answers` or `answer`" if gold and not own else ""
+            shown = (f"{key} = None" if value is None else key for key, value in values.items())
+            raise UsageError(f"An example needs {needed}, found {', '.join(shown)}; add them ({name}).")
+        name = str(values.get("id") or name)
+        if by_id.setdefault(name, example) != example:
             raise UsageError(
-                f"The example {split}{number} does not say which of its fields are inputs; call its "
-                f"with_inputs(...), with some of {', '.join(values)}."
+                f"Two examples of the {split}set have the id {name!r}; give each its own, or leave ids out."
             )
-        gold = {name: value for name, value in values.items() if name not in inputs and name != "id"}
-        questions.append(
-            Question(
-                id=str(values.get("id") or f"{split}{number}"),
-                question=_listed(inputs, "question"),
-                answers=_answers(gold) or ((_listed(gold, "answer"),) if gold else ()),
-                split=split,
-                inputs=inputs,
-                example=example,
-            )
-        )
-    _check_ids(questions, split)
-    return ExampleSet(tuple(questions))
-
-
-def read_questions(examples: Sequence[dspy.Example], split: str, *, gold: bool) -> ExampleSet:
-    """Returns the questions of `examples` for a program of ragc, each with its own id or a number.
-
-    An example has `question`, and where `gold` is needed `answers` or `answer`; it may have `passages` or
-    `context` (a text or several, or records of ours), `gold_ids`, `context_ids`, `query_time`, `domain` and
-    `sub_questions`. Raises UsageError for others, and where two different examples have one id.
-    """
-    questions, passages = list[Question](), list[Passage]()
-    for number, example in enumerate(examples):
-        question, own = _question(example, f"{split}{number}", split, gold)
-        questions.append(question)
-        passages += own
+        if own:
+            questions.append(_question_of_inputs(example, name, split, answers))
+        else:
+            own_passages = _passages(values, name)
+            passages += own_passages
+            questions.append(_question(example, name, split, answers, own_passages))
     if passages and not all(question.context_ids for question in questions):
         raise UsageError(
             f"Some examples of the {split}set come with passages and some do not; give all of them some."
         )
-    _check_ids(questions, split)
     return ExampleSet(tuple(questions), tuple(passages))
 
 
@@ -103,32 +91,6 @@ def together(examples: Sequence[dspy.Example], questions: Sequence[Question]) ->
     return list(by_text.values())
 
 
-def _fields(example: Any, name: str) -> dict[str, Any]:
-    """Returns the fields of `example` as they are. Raises UsageError for what is no example."""
-    if not isinstance(example, dspy.Example):
-        raise UsageError(f"An example is a dspy.Example, found {type(example).__name__} ({name}).")
-    return dict(example.items())
-
-
-def _check_ids(questions: Sequence[Question], split: str) -> None:
-    by_id = dict[str, Any]()
-    for question in questions:
-        if by_id.setdefault(question.id, question.example) != question.example:
-            raise UsageError(
-                f"Two examples of the {split}set have the id {question.id!r}; give each its own, or leave "
-                "ids out."
-            )
-
-
-def _listed(values: Mapping[str, Any], name: str) -> str:
-    """Returns what stands for `values`: the text of the field `name`, or of the only one, else of all."""
-    value = values[name] if name in values else next(iter(values.values()))
-    if name not in values and len(values) > 1:
-        value = plain(values)
-    text = as_text(value)
-    return text if name in values or len(text) <= SHOWN else f"{text[:SHOWN]}…"
-
-
 def _answers(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the gold answers in `values` as texts; () for none."""
     answers = values.get("answers", values.get("answer"))
@@ -136,29 +98,50 @@ def _answers(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(as_text, listed))
 
 
-def _question(example: dspy.Example, name: str, split: str, gold: bool) -> tuple[Question, list[Passage]]:
-    values = _fields(example, name)
-    text, answers = values.get("question"), _answers(values)
-    if not isinstance(text, str) or (gold and not answers):
-        needed = "`question` and `answers` or `answer`" if gold else "a text as `question`"
-        shown = (f"{key} = None" if value is None else key for key, value in values.items())
-        raise UsageError(f"An example needs {needed}, found {', '.join(shown)}; add them ({name}).")
-    name = str(values.get("id") or name)
-    given = values.get("passages") or values.get("context") or ()
-    listed = (given,) if isinstance(given, str | Passage | Mapping) else given
-    own = [_passage(passage, f"{name}:{n}") for n, passage in enumerate(listed)]
-    question = Question(
+def _question_of_inputs(example: dspy.Example, name: str, split: str, answers: tuple[str, ...]) -> Question:
+    """Returns the question of a user's module; without answers, all its gold stands for them."""
+    try:
+        inputs = dict(example.inputs())
+    except ValueError:
+        inputs = {}
+    if not inputs:
+        raise UsageError(
+            f"The example {name} does not say which of its fields are inputs; call its with_inputs(...), "
+            f"with some of {', '.join(example.keys())}."
+        )
+    labels = {name: value for name, value in example.items() if name not in inputs and name != "id"}
+    text = as_text(inputs.get("question") or inputs)
+    return Question(
         id=name,
-        question=text,
-        answers=answers,
+        question=text if "question" in inputs or len(text) <= SHOWN else f"{text[:SHOWN]}…",
+        answers=answers or ((as_text(labels),) if labels else ()),
         split=split,
-        gold_ids=tuple(values.get("gold_ids") or ()),
-        context_ids=tuple(values.get("context_ids") or (passage.id for passage in own)),
-        query_time=str(values.get("query_time") or ""),
-        extra={name: values[name] for name in ("domain", "sub_questions", "qa_pairs") if values.get(name)},
+        inputs=inputs,
         example=example,
     )
-    return question, own
+
+
+def _question(
+    example: dspy.Example, name: str, split: str, answers: tuple[str, ...], passages: Sequence[Passage]
+) -> Question:
+    extra = {name: example[name] for name in ("domain", "sub_questions", "qa_pairs") if example.get(name)}
+    return Question(
+        id=name,
+        question=example["question"],
+        answers=answers,
+        split=split,
+        gold_ids=tuple(example.get("gold_ids") or ()),
+        context_ids=tuple(example.get("context_ids") or (passage.id for passage in passages)),
+        query_time=str(example.get("query_time") or ""),
+        extra=extra,
+        example=example,
+    )
+
+
+def _passages(values: Mapping[str, Any], name: str) -> list[Passage]:
+    given = values.get("passages") or values.get("context") or ()
+    listed = (given,) if isinstance(given, str | Passage | Mapping) else given
+    return [_passage(passage, f"{name}:{n}") for n, passage in enumerate(listed)]
 
 
 def _passage(item: Any, name: str) -> Passage:

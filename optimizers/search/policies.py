@@ -115,9 +115,10 @@ class Screening:
         """The number of trials in the batches of the screening, without the baseline."""
 
     def candidate(self, next_trial: NextTrial) -> Candidate | None:
-        """Returns the screening candidate in the order of the space."""
+        """Returns the screening candidate in the order of the space, unless its program was tried."""
         at = next_trial.regular_index
-        return self.candidates[at] if at < len(self.candidates) else None
+        shown = next_trial.space.shown(self.candidates[at]) if at < len(self.candidates) else None
+        return shown if shown and shown.mark not in next_trial.tried_marks else None
 
 
 class FittedThresholds:

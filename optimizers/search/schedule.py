@@ -71,7 +71,7 @@ class Schedule:
         self._screening = screening.candidates
         self.size = task.trials + 1 if space.size else 1
         """The number of trials in all, the baseline included."""
-        self._space = self._children.recall(space)
+        self._space = replace(self._children.recall(space), shown=builder.shown)
         self._proposals: list[Candidate] = []
         self._untried: list[Candidate] = []
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from ragc.core.digest import canonical
 from ragc.recipe.values import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
@@ -31,16 +34,6 @@ class Demonstration:
     values: Demo
     score: float | None = None
     label: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values only; `of` is the inverse."""
-        label = {"label": self.label} if self.label else {}
-        return {"values": dict(self.values), "score": self.score, **label}
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Demonstration:
-        """Returns the inverse of `to_json`."""
-        return cls(value["values"], value["score"], value.get("label", ""))
 
 
 ByPredictor = Mapping[str, tuple[Demonstration, ...]]
@@ -93,22 +86,13 @@ class DemoPool:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only; `of` is the inverse."""
-        return {
-            "demos": _pool_to_json(self.filled),
-            "taught": _pool_to_json(self.labelled_demos),
-            "judged": _pool_to_json(self.by_label),
-            "earned": list(self.scores),
-            "asked": self.n_answered,
-            "labelled": self.labelled,
-            "counters": dict(self.counters),
-        }
+        value: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return value
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> DemoPool:
         """Returns the inverse of `to_json`."""
-        filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
-        earned, counts = tuple(value["earned"]), dict(value["counters"])
-        return cls(filled, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
+        return _adapter().validate_python(value)
 
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
@@ -160,12 +144,9 @@ class DemoPool:
         return filled
 
 
-def _pool_to_json(by_predictor: ByPredictor) -> dict[str, Any]:
-    return {name: [demo.to_json() for demo in demos] for name, demos in by_predictor.items()}
-
-
-def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:
-    return {name: tuple(map(Demonstration.of, demos)) for name, demos in value.items()}
+@cache
+def _adapter() -> TypeAdapter[DemoPool]:
+    return TypeAdapter(DemoPool)
 
 
 def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:

@@ -185,13 +185,15 @@ class Objective:
         """The name in a recipe: prefixed with `-` for a metric to minimize."""
         return self.metric.id if self.sign > 0 else f"-{self.metric.id}"
 
-    @property
-    def best(self) -> float | None:
-        """The greatest possible signed score of a question; None without an upper bound."""
-        bounds = self.metric.bounds
+    def best_of(self, values: Iterable[float]) -> float | None:
+        """Returns the greatest possible signed score of a question; None without an upper bound.
+
+        Of a "score" it is 1 while none of the signed `values` says otherwise.
+        """
+        bounds = self.metric.bounds_of(self.sign * value for value in values)
         if self.sign < 0:
             return -bounds[0] if bounds else 0.0
-        return bounds[1] if bounds else None
+        return bounds[1] if bounds not in (None, ANY) else None
 
     def best_of(self, values: Iterable[float]) -> float | None:
         """Returns `best`; of a "score" 1 while none of the signed `values` says otherwise."""

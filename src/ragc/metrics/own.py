@@ -54,7 +54,7 @@ class MetricFunction:
         try:
             signature = inspect.signature(function)
         except ValueError:  # written in C, and without a signature
-            signature = inspect.Signature()
+            signature = inspect.signature(lambda *places, **named: None)
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         more = [one for one in list(signature.parameters.values())[2:] if one.kind in by_name]
         self._needed = [one.name for one in more if one.default is one.empty][: len(places) - 2]
@@ -63,8 +63,7 @@ class MetricFunction:
         kinds = {one.kind for one in signature.parameters.values()}
         self._is_open = inspect.Parameter.VAR_POSITIONAL in kinds and len(places) > 2
         try:
-            if signature.parameters:
-                signature.bind(None, None, **dict.fromkeys(self._needed))
+            signature.bind(None, None, **dict.fromkeys(self._needed))
         except TypeError as error:
             raise UsageError(
                 f"{shown} is called as ({', '.join(places[:2])}), and {error}; take these two."
@@ -93,7 +92,7 @@ class MetricFunction:
             raise MetricFailure(f"{self._shown} raised StopIteration: a `next` without default") from error
 
     def _number(self, value: Any) -> float:
-        given = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
+        given: Any = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
         try:
             number = math.nan if isinstance(given, str | bytes) else float(given)
         except (TypeError, ValueError):

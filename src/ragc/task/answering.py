@@ -97,14 +97,11 @@ class Row:
             "failure": self.failure,
             **({"failure_kind": self.failure_kind} if self.failure else {}),
             **({"seen": self.seen} if self.seen else {}),
-            **self._findings(),
+            **(self._findings() if self.findings else {}),
             "trace": [whole_json(event) if prompts else event.to_json() for event in self.trace],
         }
 
     def _findings(self) -> dict[str, Any]:
-        """Returns the findings as JSON; empty if there are none."""
-        if not self.findings:
-            return {}
         return {
             "backends": {family: finding.backend for family, finding in self.findings.items()},
             "found": {family: finding.value for family, finding in self.findings.items()},
@@ -156,12 +153,13 @@ class Outage:
                 self.error = _stopped(error, f"{IN_A_ROW} questions in a row failed and none was answered")
         self.check()
 
-    def finish(self, rows: Sequence[Row]) -> None:
-        """Raises the last error where all of `rows` failed, and none was answered before; and UsageError
-        where the user's metric gave none of them a score, and none before.
-        """
-        if self._last is not None and not self._any_answered and self._failed >= len(rows):
+    def finish(self, questions: int) -> None:
+        """Raises the last error where all of so many `questions` failed, and none was answered before."""
+        if self._last is not None and not self._any_answered and self._failed >= questions:
             raise _stopped(self._last, "No question was answered")
+
+    def check_scores(self, rows: Sequence[Row]) -> None:
+        """Raises UsageError where the user's metric gave none of `rows` a score, and none before."""
         unscored = [row.failure for row in rows if row.failure_kind == UNSCORED]
         self._any_scored = self._any_scored or not all(row.failure for row in rows)
         if unscored and not self._any_scored:
@@ -303,15 +301,15 @@ async def evaluate(
 
     with outage_of(limit) as outage:
         rows = tuple(await gather_or_cancel(map(one, questions)))
-        outage.finish(rows)
+        outage.finish(len(rows))
+        outage.check_scores(rows)
     return _with_worst(rows, scorer.metrics)
 
 
 def _with_worst(rows: tuple[Row, ...], metrics: Sequence[Metric]) -> tuple[Row, ...]:
     """Returns `rows`, failures with the worst score of the others where scores of the user's are below 0."""
-    for metric in metrics:
-        scores = [row.scores[metric.id] for row in rows if not row.failure] if metric.unit == "score" else []
-        worst = min((score for score in scores if score is not None), default=0.0)
+    for metric in (metric for metric in metrics if metric.unit == "score"):
+        worst = min((row.scores[metric.id] or 0.0 for row in rows if not row.failure), default=0.0)
         if worst < 0:
             rows = tuple(
                 replace(row, scores={**row.scores, metric.id: worst}) if row.failure else row for row in rows
@@ -352,9 +350,5 @@ def _failed_search(events: Sequence[Event]) -> Iterator[str]:
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
     """Returns the mean of each metric over the questions it applies to; absent if it applies to none."""
-    out: dict[str, float] = {}
-    for metric in metrics:
-        values = [v for row in rows if (v := row.scores[metric.id]) is not None]
-        if values:
-            out[metric.id] = sum(values) / len(values)
-    return out
+    columns = {m.id: [v for row in rows if (v := row.scores[m.id]) is not None] for m in metrics}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}

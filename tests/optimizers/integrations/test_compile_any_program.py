@@ -19,7 +19,7 @@ import ragc
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.metrics.base import Outcome
-from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, read_examples, read_questions
+from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, read_examples
 
 Script = Callable[[str, bool], dict[str, Any]]
 
@@ -138,6 +138,25 @@ def test_compile_keeps_the_language_models_of_the_users_predictors(using: Any) -
     assert len(engine.requests) >= 20
 
 
+def test_compile_sends_other_predictors_to_the_configured_language_model(using: Any) -> None:
+    class Both(Summarise):
+        def __init__(self) -> None:
+            super().__init__()
+            self.polish = dspy.Predict("summary -> answer")
+
+        def forward(self, document: str, tags: list[str]) -> Any:
+            return self.polish(summary=self.write(document=document, tags=tags).summary)
+
+    configured = using(lambda text, shown: {"answer": "polished"})
+    student, engine = Both(), Engine(summarises)
+    student.write.lm = dspy.LM("scripted/own", engine=engine, cache=False)
+    optimizer = ragc.Compile(metric=lambda gold, pred: pred.answer == "polished", trials=1, demos=1)
+    optimizer.compile(student, trainset=DOCUMENTS[:10])
+    assert optimizer.compiled is not None
+    assert optimizer.compiled.provenance["dev"]["winner"]["metric"]["mean"] == 1
+    assert configured.requests
+
+
 def test_metric_is_given_the_whole_example_and_the_whole_prediction(using: Any) -> None:
     using(summarises)
     seen: list[tuple[Any, ...]] = []
@@ -197,7 +216,7 @@ def test_gold_may_be_of_any_type_in_any_field_and_a_text_is_one_context(using: A
 
 def test_one_text_as_context_of_a_program_of_ragc_is_one_passage() -> None:
     example = dspy.Example(question="Why?", context="One text.")
-    (passage,) = read_questions([example], "val", gold=False).passages
+    (passage,) = read_examples([example], "val").passages
     assert passage.text == "One text."
 
 
@@ -210,7 +229,7 @@ def test_example_without_inputs_is_refused_in_a_sentence(using: Any) -> None:
 
 def test_examples_that_share_a_field_are_told_apart_by_all_inputs() -> None:
     rows = [dspy.Example(question="Why?", context=text).with_inputs("question", "context") for text in "ab"]
-    first, second = read_examples(rows, "train").questions
+    first, second = read_examples(rows, "train", own=True).questions
     assert first.question == second.question == "Why?"
     assert first.whole_text != second.whole_text
 

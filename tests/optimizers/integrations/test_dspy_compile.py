@@ -19,7 +19,7 @@ from ragc.compiled.access import Access
 from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
-from ragc.optimizers.integrations.dspy_examples import read_questions
+from ragc.optimizers.integrations.dspy_examples import read_examples
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -307,7 +307,7 @@ class Mine(dspy.Module):
         ({"valset": []}, UsageError, "give it a valset"),
         ({"trainset": []}, UsageError, "trainset, which is empty"),
         ({"valset": TRAIN[:3]}, DataError, "share"),
-        ({"valset": [dspy.Example(query="Why?")]}, UsageError, "a text as `question`, found query"),
+        ({"valset": [dspy.Example(query="Why?")]}, UsageError, "needs `question`, found query"),
         (
             {"valset": [dspy.Example(question="Why?", answer=None)], "metric": "em"},
             UsageError,
@@ -352,7 +352,7 @@ def test_settings_that_cannot_be_are_told_at_once() -> None:
 def test_arguments_of_another_type_are_told_before_anything_is_compiled() -> None:
     with pytest.raises(UsageError, match=r"budget is a table of limits.* found 50"):
         ragc.Compile(budget=50)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"metric is a function.* found None"):
+    with pytest.raises(UsageError, match=r"is NoneType, no function"):
         ragc.Compile(metric=None)  # type: ignore[arg-type]
 
 
@@ -403,5 +403,5 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
 
 def test_sub_questions_of_an_example_reach_the_program() -> None:
     row = example(1, sub_questions=["Which thing?", "Which colour?"])
-    (question,) = read_questions([row], "train", gold=True).questions
+    (question,) = read_examples([row], "train", gold=True).questions
     assert question.context()["sub_questions"] == ["Which thing?", "Which colour?"]

@@ -267,7 +267,8 @@ def compare(
     metrics = [get(name) for name in names]
     columns = [(m, a.scores(m.id), b.scores(m.id)) for m in metrics]
     contrasts = [
-        Contrast(*both, m.bounds_of(s for one in both for s in one.values())) for m, *both in columns
+        Contrast(before, after, m.bounds_of((*before.values(), *after.values())))
+        for m, before, after in columns
     ]
     groups = {**b.groups, **{key: label for key, label in a.groups.items() if label}}
     results = adjust_family(contrasts, seed=seed, method=method, confidence=confidence, groups=groups)

@@ -147,7 +147,8 @@ def mean_ci(
     question is placed `UNSEEN_DISTANCE` times as far from the mean as any seen one, or anywhere up to twice
     the common value when all are equal (free calls stay at 0, the one interval of zero width). `groups` has
     the label of each question's group, "" for one of its own; without them, or with one question a group,
-    questions are independent. Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
+    questions are independent. Raises UsageError for no scores, scores that are not finite, and scores outside
+    `bounds`.
     """
     least, greatest = bounds or (0.0, float("inf"))
     values = array(scores, (least, greatest))

@@ -113,7 +113,7 @@ def test_judgement_calls_are_shown_balanced_by_what_they_decided(folder: Path) -
     seen = shown(builder, demos=4)["gate"]
     assert Counter(demo["need"] for demo in seen) == {True: 2, False: 2}
     labels = Counter(one.label for one in pool_of(builder).by_label["gate"])
-    assert labels == {"true": 8, "false": 3}
+    assert labels == {"true": 12, "false": 3}
     assert shown(builder, demos=4, demo_set=1)["gate"] != seen
     assert len(shown(builder, demos=4)["answer"]) == 4, "what gives no label shows as many as ever"
 
