@@ -195,11 +195,6 @@ class Objective:
             return -bounds[0] if bounds else 0.0
         return bounds[1] if bounds not in (None, ANY) else None
 
-    def best_of(self, values: Iterable[float]) -> float | None:
-        """Returns `best`; of a "score" 1 while none of the signed `values` says otherwise."""
-        bounds = self.metric.bounds_of(values) if self.sign > 0 else None
-        return bounds[1] if bounds and math.isfinite(bounds[1]) else self.best
-
     def to_metric(self, value: float) -> float:
         """Returns the metric's value for a signed `value`."""
         return self.sign * value + 0.0  # avoids -0.0
