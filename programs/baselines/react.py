@@ -46,8 +46,7 @@ from ragc.records import Passage
 from ragc.signatures.answer import apply_format, blank_if_nothing, step_answer, text_tokens
 from ragc.signatures.step import AnswerFromSteps, IntermediateAnswer, ReactConcatStep, ReactStep, SelfAskStep
 
-_THOUGHT = 156
-"""Tokens of a step beside its action's input."""
+_THOUGHT = 156  # tokens of a step beside its action's input
 
 
 @dataclass(frozen=True, slots=True)

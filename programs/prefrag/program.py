@@ -48,8 +48,7 @@ from ragc.records import Passage
 from ragc.signatures.grade import comparison
 from ragc.signatures.step import FINISH, ForcedAnswer, Move, Reflect, agent_step, read_move
 
-_STEP_TOKENS = 412
-"""Tokens of a step's reply beside those of the answer: thought, query and grade."""
+_STEP_TOKENS = 412  # of a step's reply beside those of the answer: thought, query and grade
 
 _ABOUT_SOURCES = {"local": "a curated collection", "web": "pages of the open web"}
 _COUNTS = ("total_local", "total_web", "switches", "repeats", "supplements")

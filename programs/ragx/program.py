@@ -68,8 +68,7 @@ _SOURCES = {"web": ("web",), "kg": ("kg",), "api": ("kg",), "llm": ()}
 _BOTH = ("web", "kg")
 _NONE: tuple[Passage, ...] = ()
 
-LABEL = 30
-"""Tokens of a reply that is one label."""
+_LABEL = 30  # tokens of a reply that is one label
 
 MAX_POOL_CHUNKS = 10_000
 """Chunks that a pool of all of them holds at most."""
@@ -137,7 +136,7 @@ class RagX(RagProgram):
         if "web" in self.sources:
             self._prepare_web()
         if "kg" in self.sources or self.by_domain:
-            self.domain = self.predictor(DomainRouter, role=knobs.router_role, max_tokens=LABEL)  # type: ignore[arg-type]
+            self.domain = self.predictor(DomainRouter, role=knobs.router_role, max_tokens=_LABEL)  # type: ignore[arg-type]
         if "kg" in self.sources:
             self.entities = self.predictor(EntityExtract, max_tokens=200)
         answer = OpenAnswer if own else ReferenceAnswer
@@ -179,14 +178,14 @@ class RagX(RagProgram):
     def _make_router(self) -> None:
         signature = RouteSources
         if self.knobs.dynamism:
-            self.dynamism = self.predictor(DynamismRouter, role=self.knobs.router_role, max_tokens=LABEL)
+            self.dynamism = self.predictor(DynamismRouter, role=self.knobs.router_role, max_tokens=_LABEL)
             about = input_field(
                 "how fast the answer changes: static, slow-changing, fast-changing or real-time; those that "
                 "change fast are better looked up in the API",
                 brief="how fast the answer changes",
             )
             signature = RouteSources.append("pace", about, str)
-        self.route = self.predictor(signature, max_tokens=LABEL)
+        self.route = self.predictor(signature, max_tokens=_LABEL)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answers `question` under the policy.
