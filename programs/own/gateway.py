@@ -327,7 +327,11 @@ class Gated(dspy.BaseLM):
 
 def shown_messages(prompt: Any, messages: Any) -> Messages:
     """Returns the messages of a call of a language model."""
-    listed = messages or [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    listed = (
+        messages
+        if messages is not None
+        else [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    )
     return tuple((message.get("role"), _content(message)) for message in listed)
 
 
