@@ -64,7 +64,7 @@ class LMCall:
     def replied(self, request: LMRequest, outputs: Any, tracker: Any) -> Reply:
         """Returns `outputs` as the reply that is stored, with the tokens that DSPy tracked."""
         text = json.dumps(outputs, default=_plain)
-        usage = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
+        usage: dict[str, Any] = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
         return Reply(text, usage=read_usage(usage, request, text, bound_tokens))
 
 
@@ -354,7 +354,7 @@ def _outputs_in(reply: Reply) -> Any:
 
 
 @cache
-def _gated_class(cls: type) -> type:
+def _gated_class(cls: Any) -> type:
     return type(cls.__name__, (Gated, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
 
 

@@ -76,7 +76,7 @@ class OwnCall:
     def enforced(self) -> bool:
         """Whether a schema is sent."""
         _, settings = self._formatted(dict.fromkeys(self.signature.input_fields, ""))
-        return settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT
+        return bool(settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT)
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """Returns the messages of a call with `inputs`; none of a predictor that makes no call with them."""
