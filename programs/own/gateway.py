@@ -64,7 +64,7 @@ class LMCall:
     def replied(self, request: LMRequest, outputs: Any, tracker: Any) -> Reply:
         """Returns `outputs` as the reply that is stored, with the tokens that DSPy tracked."""
         text = json.dumps(outputs, default=_plain)
-        usage = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
+        usage: dict[str, Any] = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
         return Reply(text, usage=read_usage(usage, request, text, bound_tokens))
 
 
@@ -327,7 +327,11 @@ class Gated(dspy.BaseLM):
 
 def shown_messages(prompt: Any, messages: Any) -> Messages:
     """Returns the messages of a call of a language model."""
-    listed = messages or [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    listed = (
+        messages
+        if messages is not None
+        else [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    )
     return tuple((message.get("role"), _content(message)) for message in listed)
 
 
@@ -350,7 +354,7 @@ def _outputs_in(reply: Reply) -> Any:
 
 
 @cache
-def _gated_class(cls: type) -> type:
+def _gated_class(cls: Any) -> type:
     return type(cls.__name__, (Gated, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
 
 

@@ -59,7 +59,8 @@ class OwnProgram(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
         super().__init__(runtime, knobs)
-        self.module, self.adapter = module, None
+        self.module = module
+        self.adapter: Any = None
         self._searches = "local" in runtime.sources
         for path, (part, declaration) in numbers_of(module).items():
             setattr(part, declaration.name, getattr(knobs, path))
@@ -181,7 +182,7 @@ class OwnProgram(RagProgram):
 
     def save(self, path: Any, save_program: bool = False, **more: Any) -> None:
         """Writes DSPy's state, or with `save_program` the user's module, which plain DSPy loads."""
-        saved = result_module(self) if save_program else super()
+        saved: Any = result_module(self) if save_program else super()
         saved.save(path, save_program=save_program, **more)
 
     def get_lm(self) -> Any:
@@ -215,7 +216,7 @@ class OwnProgram(RagProgram):
     def _name_calls(self) -> None:
         """Does nothing: the predictors are the user's."""
 
-    async def aforward(self, **inputs: Any) -> dspy.Prediction:
+    async def aforward(self, **inputs: Any) -> dspy.Prediction:  # type: ignore[override]  # any inputs
         """Returns the module's prediction. A module whose caller has gone makes no more calls.
 
         Raises ParseFailure if the module fails, UsageError if it returns no prediction, and the error that
@@ -301,8 +302,8 @@ class OwnProgram(RagProgram):
         lines = [frame.lineno for frame in frames if frame.filename == file]
         where, text = f" (line {lines[-1]})" if lines else "", str(error).strip().partition("\n")[0]
         return ParseFailure(
-            f"The module {name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; correct it, "
-            "or catch that."
+            f"The module {name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; correct "
+            "it, or catch that."
         )
 
     def _retrieve(self, query: Any, k: int | None = None, **more: Any) -> list[Any]:

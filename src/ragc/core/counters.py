@@ -33,8 +33,8 @@ class Counters:
 
     JSON has the following only if there are any. `thinking_tokens` are those of `completion_tokens` that were
     thoughts of a model. The others are questions without an answer: `filtered` by the server, `too_long` for
-    the context, or `failed` by their requests in another way. `ungated` calls are of an LM that a module calls
-    by itself, past store and budget.
+    the context, or `failed` by their requests in another way. `ungated` calls are of an LM that a module
+    calls by itself, past store and budget.
     """
 
     lm_calls: int = 0
