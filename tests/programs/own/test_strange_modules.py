@@ -57,12 +57,6 @@ class Simple(dspy.Module):
         self.answer = dspy.Predict(QA)
 
 
-class Slow(Simple):
-    def forward(self, question: str) -> Any:
-        time.sleep(0.05)
-        return self.answer(question=question)
-
-
 class Together(Simple):
     """Answers once eight questions are in `forward` together."""
 
