@@ -367,7 +367,7 @@ def gate(lm: Any, runtime: Runtime) -> Any:
         return lm
     target_of(lm)
     gated = lm.copy()
-    gated.__class__ = _gated_class(type(lm))
+    gated.__class__ = _gated_class(type(lm))  # type: ignore[arg-type]  # a type is hashable
     gated.cache, gated.ragc_lm, gated.ragc_runtime = False, lm, runtime
     return gated
 

@@ -328,15 +328,6 @@ def test_what_cannot_be_compiled_is_one_sentence(folder: Path, module: str, says
     assert len(str(error.value)) < 420
 
 
-def test_a_search_without_a_source_is_told_before_anything_is_sent(folder: Path) -> None:
-    text = (folder / "recipe.toml").read_text("utf-8")
-    (folder / "recipe.toml").write_text(text.replace('[sources.local]\nkind = "bm25"\n', ""), "utf-8")
-    target = ScriptedTarget(script)
-    with pytest.raises(UsageError, match=r"no source named 'local'; add \[sources.local\]"):
-        compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out", targets={"main": target})
-    assert target.requests == []
-
-
 def test_a_study_goes_on_only_with_the_module_that_it_began_with(folder: Path) -> None:
     target = ScriptedTarget(script)
 
@@ -362,11 +353,6 @@ def test_two_folders_may_have_modules_of_one_name(tmp_path: Path, folder: Path) 
     runtime = Runtime({"main": ScriptedTarget(script)}, {"local": ListSource([])})
     answers = [r.method.build(runtime)(question="What is number 3?").answer for r in (second, first, second)]
     assert answers == ["other", "a3", "other"]
-
-
-def test_a_program_of_ragcs_is_compared_with_it(folder: Path) -> None:
-    result, _ = compiled_in(folder, 'search.programs=["no_retrieval"]', "search.knobs=[]")
-    assert result.program.state.method in ("my_package.my_module:TwoHops", "no_retrieval")
 
 
 def test_it_is_built_in_python_by_name_class_and_instance(
