@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
+from ragc.core.text import escape_value
 from ragc.errors import UsageError
 from ragc.prompts.model import CompiledPrompt, Input, Slot, TemplateMessage
 from ragc.targets.base import Message
@@ -39,8 +40,9 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
     Raises UsageError when an input is missing, unknown or of the wrong type.
     """
     check_inputs(prompt, inputs)
+    shown = escape_value(dict(inputs))
     return tuple(
-        Message(message.role, _compile_template(template(prompt, message)).render(**inputs))
+        Message(message.role, _compile_template(template(prompt, message)).render(**shown))
         for message in prompt.messages
     )
 
