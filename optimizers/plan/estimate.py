@@ -18,7 +18,7 @@ from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
 from ragc.optimizers.candidates.space import search_space
 from ragc.optimizers.candidates.thresholds.curve import POINTS
-from ragc.optimizers.external.check import check_optimizer
+from ragc.optimizers.external.optimize import check_optimizer
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, judge_calls, longest_chain, part_bound

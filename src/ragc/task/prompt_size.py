@@ -50,10 +50,7 @@ def longest_prompt(program: RagProgram, knobs: Mapping[str, Value], questions: I
     longest = max((question.question for question in questions), key=len, default="")
     shown = int(knobs.get("icl_n", 0)) if program.chooses_demos else None
     return passage_tokens(knobs) + max(
-        (
-            _fixed_tokens(call, shown) + call.target.count_tokens(longest)
-            for _, call in program.named_calls()
-        ),
+        (_fixed_tokens(call, shown) + call.target.count_tokens(longest) for _, call in program.named_calls()),
         default=0,
     )
 
